@@ -7,12 +7,12 @@ use core::task::{Poll, ready};
 
 use hermit_fs::{Call, Reply};
 use hermit_fuse::request::{ForgetIn, ReleaseIn};
-use hermit_fuse::{Opcode, ROOT_NODE};
+use hermit_fuse::{Opcode, ROOT_NODE, Request, Tag};
 use hermit_interface::Errno;
 
 use crate::message::Head;
 use crate::reply::{Failure, HEADER, Payload, check};
-use crate::transport::{Request, ServedReply as _, Tag, Transport};
+use crate::transport::{ServedReply as _, Transport};
 
 /// Maximum sizes in bytes of the data of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

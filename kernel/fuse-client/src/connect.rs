@@ -6,13 +6,13 @@ use core::sync::atomic::AtomicU64;
 use hermit_fuse::flags::InitFlags;
 use hermit_fuse::reply::InitOut;
 use hermit_fuse::request::InitIn;
-use hermit_fuse::{MAJOR_VERSION, MINOR_VERSION, Opcode};
+use hermit_fuse::{MAJOR_VERSION, MINOR_VERSION, Opcode, Request, Tag};
 use hermit_interface::Errno;
 
 use crate::client::{FuseClient, Sizes};
 use crate::message::Head;
 use crate::reply::{Failure, HEADER, check};
-use crate::transport::{Request, Tag, Transport};
+use crate::transport::Transport;
 
 /// Minimum of what a server takes in a write, in bytes (Linux, `process_init_reply`).
 const MIN_WRITE: usize = 4096;

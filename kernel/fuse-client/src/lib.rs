@@ -36,7 +36,8 @@ mod transport;
 
 pub use client::FuseClient;
 pub use connect::ConnectError;
-pub use transport::{Request, ServedReply, Tag, Transport};
+pub use hermit_fuse::{Request, Tag};
+pub use transport::{ServedReply, Transport};
 
 #[cfg(doc)]
 use hermit_fs::FileSystem;

@@ -2,11 +2,8 @@
 
 use core::fmt::Debug;
 
-use hermit_fuse::{InHeader, Opcode};
+use hermit_fuse::{InHeader, MAX_HEAD, Opcode};
 use zerocopy::{Immutable, IntoBytes};
-
-/// Maximum size in bytes of a head: the header, two names of 255 bytes with a zero byte each, and the largest structure.
-const MAX_HEAD: usize = 640;
 
 /// Header, structure and names of a request.
 #[derive(Debug)]

@@ -4,40 +4,15 @@ use core::fmt::Debug;
 use core::num::NonZeroU64;
 use core::task::{Context, Poll};
 
+use hermit_fuse::{Request, Tag};
 use hermit_interface::Errno;
-
-/// What the client gets back with the reply to a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tag {
-    /// Identifier of the request, which the reply repeats.
-    pub unique: u64,
-    /// What the client wants to remember until the reply.
-    pub state: u64,
-}
-
-/// A request in two parts, and the room for its reply.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// Header, structure and names, at most 640 bytes.
-    pub head: &'a [u8],
-    /// Sizes in bytes of parts of the head that are best passed apart: some servers copy no data only then.
-    pub split: [usize; 2],
-    /// Data behind it, at most [`Transport::max_data`] bytes.
-    pub data: &'a [u8],
-    /// Maximum size in bytes of the reply's header and structure, at most 256.
-    pub reply_head: usize,
-    /// Maximum size in bytes of data in the reply, at most [`Transport::max_data`].
-    pub reply_data: usize,
-    /// Returned with the reply.
-    pub tag: Tag,
-}
 
 /// Carries messages between the client and a server. It copies them: the client's caller may give up its buffers at any time.
 pub trait Transport: Debug + Send + Sync {
     /// A reply in the transport's memory.
     type Reply: ServedReply;
 
-    /// Maximum size in bytes of the data of a request or a reply.
+    /// Maximum size in bytes of the data of a request or of a reply.
     fn max_data(&self) -> usize;
 
     /// Maximum size in bytes of data that needs no memory besides what the transport has always.

@@ -87,12 +87,6 @@ pub const FSYNC_DATASYNC: u32 = 1 << 0;
 /// Bit of [`GetattrIn::getattr_flags`](crate::request::GetattrIn): `fh` is a handle of an open file.
 pub const GETATTR_FH: u32 = 1 << 0;
 
-/// Bit of [`LkIn::lk_flags`](crate::request::LkIn): a lock as of flock(2), not a POSIX record lock.
-pub const LK_FLOCK: u32 = 1 << 0;
-
-/// Bit of [`ReleaseIn::release_flags`](crate::request::ReleaseIn): drop the flock(2) lock of `lock_owner`.
-pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
-
 /// Bits of [`Rename2In::flags`](crate::request::Rename2In), as of renameat2(2): fail if the new name exists.
 pub const RENAME_NOREPLACE: u32 = 1 << 0;
 

@@ -15,11 +15,13 @@
 pub mod dirent;
 pub mod flags;
 mod header;
+mod message;
 mod opcode;
 pub mod reply;
 pub mod request;
 
 pub use header::{InHeader, OutHeader};
+pub use message::{MAX_HEAD, MAX_REPLY_HEAD, Request, Tag};
 pub use opcode::Opcode;
 
 /// Major version of the protocol.

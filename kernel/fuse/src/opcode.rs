@@ -18,7 +18,7 @@ pub enum Opcode {
     Readlink = 5,
     /// Makes a symbolic link (name, target with a NUL → `EntryOut`).
     Symlink = 6,
-    /// Makes a file or a device node (`MknodIn`, name → `EntryOut`).
+    /// Makes a file or a device node.
     Mknod = 8,
     /// Makes a directory (`MkdirIn`, name → `EntryOut`).
     Mkdir = 9,
@@ -62,17 +62,17 @@ pub enum Opcode {
     Releasedir = 29,
     /// Commits a directory to storage (`FsyncIn`).
     Fsyncdir = 30,
-    /// Tests a lock (`LkIn` → `LkOut`).
+    /// Tests a lock.
     Getlk = 31,
-    /// Takes or drops a lock (`LkIn`).
+    /// Takes or drops a lock.
     Setlk = 32,
-    /// Waits for a lock (`LkIn`).
+    /// Waits for a lock.
     Setlkw = 33,
     /// Checks permissions (`AccessIn`).
     Access = 34,
     /// Makes and opens a file (`CreateIn`, name → `EntryOut`, `OpenOut`).
     Create = 35,
-    /// Asks to abandon a request (`InterruptIn`, no reply).
+    /// Asks to abandon a request (no reply).
     Interrupt = 36,
     /// Block of a file on its device.
     Bmap = 37,
@@ -95,14 +95,12 @@ pub enum Opcode {
     Rename2 = 45,
     /// Finds data or holes (`LseekIn` → `LseekOut`).
     Lseek = 46,
-    /// Copies between files (`CopyFileRangeIn` → `WriteOut`).
+    /// Copies between files.
     CopyFileRange = 47,
     /// Maps a file into the DAX window.
     Setupmapping = 48,
     /// Unmaps from the DAX window.
     Removemapping = 49,
-    /// Commits the file system to storage (7.34).
-    Syncfs = 50,
 }
 
 impl Opcode {

@@ -7,8 +7,6 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::request::FileLock;
-
 /// Attributes of a node (`struct fuse_attr`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -117,13 +115,6 @@ pub struct StatfsOut {
     pub spare: [u32; 6],
 }
 
-/// Of `Getlk`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct LkOut {
-    pub lk: FileLock,
-}
-
 /// Of `Lseek`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -140,6 +131,5 @@ const _: () = {
     assert!(size_of::<OpenOut>() == 16);
     assert!(size_of::<WriteOut>() == 8);
     assert!(size_of::<StatfsOut>() == 80);
-    assert!(size_of::<LkOut>() == 24);
     assert!(size_of::<LseekOut>() == 8);
 };

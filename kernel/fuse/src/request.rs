@@ -76,17 +76,6 @@ pub struct SetattrIn {
     pub unused5: u32,
 }
 
-/// Of `Mknod`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct MknodIn {
-    /// Type and permission bits, as of `st_mode`.
-    pub mode: u32,
-    pub rdev: u32,
-    pub umask: u32,
-    pub padding: u32,
-}
-
 /// Of `Mkdir`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -150,7 +139,6 @@ pub struct ReleaseIn {
     pub fh: u64,
     /// Flags of open(2) on Linux.
     pub flags: u32,
-    /// [`RELEASE_FLOCK_UNLOCK`](crate::flags::RELEASE_FLOCK_UNLOCK).
     pub release_flags: u32,
     pub lock_owner: u64,
 }
@@ -205,30 +193,6 @@ pub struct FsyncIn {
     pub padding: u32,
 }
 
-/// Of `Getlk`, `Setlk` and `Setlkw`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct LkIn {
-    pub fh: u64,
-    pub owner: u64,
-    pub lk: FileLock,
-    /// [`LK_FLOCK`](crate::flags::LK_FLOCK).
-    pub lk_flags: u32,
-    pub padding: u32,
-}
-
-/// Range and kind of a lock.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct FileLock {
-    pub start: u64,
-    /// Last byte.
-    pub end: u64,
-    /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK` of Linux.
-    pub kind: u32,
-    pub pid: u32,
-}
-
 /// Of `Access`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -236,14 +200,6 @@ pub struct AccessIn {
     /// Bits as of access(2).
     pub mask: u32,
     pub padding: u32,
-}
-
-/// Of `Interrupt`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct InterruptIn {
-    /// Identifier of the request to abandon.
-    pub unique: u64,
 }
 
 /// Of `Fallocate`.
@@ -269,19 +225,6 @@ pub struct LseekIn {
     pub padding: u32,
 }
 
-/// Of `CopyFileRange`; the node of the source is that of the header.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct CopyFileRangeIn {
-    pub fh_in: u64,
-    pub off_in: u64,
-    pub nodeid_out: u64,
-    pub fh_out: u64,
-    pub off_out: u64,
-    pub len: u64,
-    pub flags: u64,
-}
-
 /// Sizes in bytes as in fuse.h. That no structure has implicit padding is checked by its derive of `IntoBytes`.
 const _: () = {
     assert!(size_of::<InitIn>() == 16);
@@ -290,7 +233,6 @@ const _: () = {
     assert!(size_of::<ForgetOne>() == 16);
     assert!(size_of::<GetattrIn>() == 16);
     assert!(size_of::<SetattrIn>() == 88);
-    assert!(size_of::<MknodIn>() == 16);
     assert!(size_of::<MkdirIn>() == 8);
     assert!(size_of::<RenameIn>() == 8);
     assert!(size_of::<Rename2In>() == 16);
@@ -302,11 +244,7 @@ const _: () = {
     assert!(size_of::<ReadIn>() == 40);
     assert!(size_of::<WriteIn>() == 40);
     assert!(size_of::<FsyncIn>() == 16);
-    assert!(size_of::<LkIn>() == 48);
-    assert!(size_of::<FileLock>() == 24);
     assert!(size_of::<AccessIn>() == 8);
-    assert!(size_of::<InterruptIn>() == 8);
     assert!(size_of::<FallocateIn>() == 32);
     assert!(size_of::<LseekIn>() == 24);
-    assert!(size_of::<CopyFileRangeIn>() == 56);
 };

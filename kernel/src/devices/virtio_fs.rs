@@ -10,7 +10,7 @@ use hermit_hal::memory;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::{Errno, to_usize};
 use hermit_virtio::Id;
-use hermit_virtio::fs::{FsDriver, FsError, Outgoing, RequestTag, ServedRequest, Ticket};
+use hermit_virtio::fs::{FsDriver, FsError, ServedRequest, Ticket};
 
 use super::{Transport, find, install};
 use crate::interrupts::InterruptHandler;
@@ -89,21 +89,12 @@ impl hermit_fuse_client::Transport for FuseTransport {
     }
 
     fn submit(&self, context: &Context<'_>, request: &Request<'_>) -> Poll<Result<NonZeroU64, Errno>> {
-        let Tag { unique, state } = request.tag;
-        let request = Outgoing {
-            head: request.head,
-            split: request.split,
-            data: request.data,
-            reply_head: request.reply_head,
-            reply_data: request.reply_data,
-            tag: RequestTag { unique, state },
-        };
         // Allocated without the lock, which masks interrupts.
-        let plan = self.0.driver.lock().plan(&request);
+        let plan = self.0.driver.lock().plan(request);
         if let Some(buffer) = plan.and_then(|plan| plan.allocate(&Allocator)) {
             self.0.driver.lock().add(buffer);
         }
-        let submitted = self.0.driver.lock().submit(&request, context.waker());
+        let submitted = self.0.driver.lock().submit(request, context.waker());
         match submitted {
             Ok(ticket) => Poll::Ready(Ok(ticket.number())),
             Err(FsError::Busy) => Poll::Pending,
@@ -143,8 +134,7 @@ pub(crate) struct Reply(ServedRequest<Pages>);
 
 impl ServedReply for Reply {
     fn tag(&self) -> Tag {
-        let RequestTag { unique, state } = self.0.tag();
-        Tag { unique, state }
+        self.0.tag()
     }
 
     fn size(&self) -> usize {

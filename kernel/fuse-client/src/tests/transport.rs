@@ -7,10 +7,11 @@ use core::num::NonZeroU64;
 use core::task::{Context, Poll};
 use std::collections::HashMap;
 
+use hermit_fuse::{MAX_HEAD, MAX_REPLY_HEAD, Request, Tag};
 use hermit_interface::Errno;
 use parking_lot::Mutex;
 
-use crate::transport::{Request, ServedReply, Tag, Transport};
+use crate::transport::{ServedReply, Transport};
 
 /// Maximum size in bytes of the data of a request: small, so that tests reach it.
 pub(super) const MAX_DATA: usize = 8192;
@@ -83,7 +84,7 @@ impl Transport for ModelTransport {
     }
 
     fn submit(&self, _: &Context<'_>, request: &Request<'_>) -> Poll<Result<NonZeroU64, Errno>> {
-        assert!(request.head.len() <= 640 && request.reply_head <= 256);
+        assert!(request.head.len() <= MAX_HEAD && request.reply_head <= MAX_REPLY_HEAD);
         assert!(request.data.len() <= MAX_DATA && request.reply_data <= MAX_DATA);
         let mut state = self.state.lock();
         if state.is_stopped {

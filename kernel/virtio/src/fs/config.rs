@@ -1,10 +1,9 @@
 //! Device configuration of a file system device (virtio 1.2, section 5.11.4).
 
+use hermit_fuse::TAG_SIZE;
+
 use crate::device::{Device, InitError};
 use crate::transport::Transport;
-
-/// Size of the tag's field in bytes.
-const TAG_SIZE: usize = 36;
 
 /// Name of the file system: padded with zero bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,9 +15,10 @@ use core::mem;
 use core::num::NonZeroU64;
 use core::task::Waker;
 
+use hermit_fuse::{MAX_HEAD, OutHeader, Request};
 use virtio_spec::{F, Id};
 
-pub use self::request::{DataBuffer, DataPlan, Outgoing, RequestTag, ServedRequest};
+pub use self::request::{DataBuffer, DataPlan, ServedRequest};
 use self::request::{FsRequest, INLINE, LateMessage, MAX_MESSAGE, OneWayMessage};
 use crate::device::{Device, DeviceError, InitError};
 use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory};
@@ -38,9 +39,6 @@ const MAX_SEGMENTS: u16 = 5;
 
 /// Maximum number of buffers for data that does not fit into the page that each request has.
 const MAX_DATA_BUFFERS: usize = 4;
-
-/// Size in bytes of a reply that has nothing but its header.
-const REPLY_HEADER: usize = 16;
 
 /// Why a request was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -172,15 +170,15 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     }
 
     /// Size in bytes of data for which each request has memory.
-    pub const INLINE_DATA: usize = INLINE - request::MAX_HEAD;
+    pub const INLINE_DATA: usize = INLINE - MAX_HEAD;
 
     /// What to allocate before a request is submitted, without the driver's lock; `None` if there is enough.
     #[must_use]
-    pub fn plan(&self, request: &Outgoing<'_>) -> Option<DataPlan> {
-        let is_missing = request.needs_data_buffer()
+    pub fn plan(&self, request: &Request<'_>) -> Option<DataPlan> {
+        let is_missing = request::needs_data_buffer(request)
             && self.free_data.is_empty()
             && self.data_buffers < MAX_DATA_BUFFERS
-            && request.data_size() <= self.max_data;
+            && request::data_size(request) <= self.max_data;
         is_missing.then(|| DataPlan { size: self.max_data, permit: self.device.permit().clone() })
     }
 
@@ -197,14 +195,14 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     /// # Errors
     ///
     /// The request is not submitted.
-    pub fn submit(&mut self, request: &Outgoing<'_>, waker: &Waker) -> Result<Ticket, FsError> {
+    pub fn submit(&mut self, request: &Request<'_>, waker: &Waker) -> Result<Ticket, FsError> {
         self.device.ensure_usable()?;
-        if !request.fits(self.max_data) {
+        if !request::fits(request, self.max_data) {
             return Err(FsError::OutOfMemory);
         }
         let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)));
         let Some(index) = free else { return Err(self.wait(waker)) };
-        let data = if request.needs_data_buffer() {
+        let data = if request::needs_data_buffer(request) {
             match self.free_data.pop() {
                 Some(buffer) => Some(buffer),
                 None if self.data_buffers == 0 => return Err(FsError::OutOfMemory),
@@ -221,7 +219,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         &mut self,
         index: usize,
         data: Option<DmaBuffer<M>>,
-        request: &Outgoing<'_>,
+        request: &Request<'_>,
         waker: Option<Waker>,
     ) -> Result<Ticket, FsError> {
         let number = u16::try_from(index).unwrap_or(u16::MAX);
@@ -269,7 +267,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     fn try_send(&mut self, message: &LateMessage) -> bool {
         if message.has_reply {
             let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)));
-            let request = Outgoing { head: message.bytes(), reply_head: REPLY_HEADER, ..Outgoing::default() };
+            let request =
+                Request { head: message.bytes(), reply_head: size_of::<OutHeader>(), ..Request::default() };
             return free.is_some_and(|index| self.start(index, None, &request, None).is_ok());
         }
         self.collect_messages();

@@ -2,67 +2,35 @@
 
 use core::task::Waker;
 
+use hermit_fuse::{MAX_HEAD, MAX_REPLY_HEAD, Request, Tag};
+
 use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit, DmaSegment};
 use crate::virtqueue::DescriptorChain;
 
 /// Size in bytes of each half of a request's page: the first is for what the device reads, the second for what it writes.
 pub(super) const INLINE: usize = 2048;
 
-/// Maximum size in bytes of a request's head.
-pub(super) const MAX_HEAD: usize = 640;
-
-/// Maximum size in bytes of the head of a reply.
-const MAX_REPLY_HEAD: usize = 256;
-
 /// Maximum size in bytes of a message for whose reply no task waits.
 pub(super) const MAX_MESSAGE: usize = 64;
 
-/// What the sender of a request gets back with the reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestTag {
-    /// Identifier of the request in its head.
-    pub unique: u64,
-    /// State of the sender.
-    pub state: u64,
+/// Size in bytes of the data in the direction that has more of it.
+pub(super) fn data_size(request: &Request<'_>) -> usize {
+    request.data.len().max(request.reply_data)
 }
 
-/// A request to be submitted.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Outgoing<'a> {
-    /// First part of the request, at most 640 bytes.
-    pub head: &'a [u8],
-    /// Sizes in bytes of parts of the head that are descriptors of their own. Some devices transfer data without a copy only then.
-    pub split: [usize; 2],
-    /// Data behind the head.
-    pub data: &'a [u8],
-    /// Maximum size in bytes of the reply's head: at most 256.
-    pub reply_head: usize,
-    /// Maximum size in bytes of data behind it.
-    pub reply_data: usize,
-    /// Returned with the reply.
-    pub tag: RequestTag,
+/// Whether a request does not fit into a page.
+pub(super) const fn needs_data_buffer(request: &Request<'_>) -> bool {
+    request.head.len() + request.data.len() > INLINE || request.reply_head + request.reply_data > INLINE
 }
 
-impl Outgoing<'_> {
-    /// Size in bytes of the data in the direction that has more of it.
-    pub(super) const fn data_size(&self) -> usize {
-        if self.data.len() > self.reply_data { self.data.len() } else { self.reply_data }
-    }
-
-    /// Whether the request does not fit into a page.
-    pub(super) const fn needs_data_buffer(&self) -> bool {
-        self.head.len() + self.data.len() > INLINE || self.reply_head + self.reply_data > INLINE
-    }
-
-    /// Whether the request fits into a page and a data buffer.
-    pub(super) const fn fits(&self, max_data: usize) -> bool {
-        let has_valid_heads = self.head.len() <= MAX_HEAD && self.reply_head <= MAX_REPLY_HEAD;
-        let max_data = if self.needs_data_buffer() { max_data } else { INLINE };
-        // There is one data buffer, for one direction.
-        let has_one_direction =
-            self.head.len() + self.data.len() <= INLINE || self.reply_data <= INLINE - MAX_REPLY_HEAD;
-        has_valid_heads && has_one_direction && self.data_size() <= max_data
-    }
+/// Whether a request fits into a page and a data buffer.
+pub(super) fn fits(request: &Request<'_>, max_data: usize) -> bool {
+    let has_valid_heads = request.head.len() <= MAX_HEAD && request.reply_head <= MAX_REPLY_HEAD;
+    let max_data = if needs_data_buffer(request) { max_data } else { INLINE };
+    // There is one data buffer, for one direction.
+    let has_one_direction =
+        request.head.len() + request.data.len() <= INLINE || request.reply_data <= INLINE - MAX_REPLY_HEAD;
+    has_valid_heads && has_one_direction && data_size(request) <= max_data
 }
 
 /// What to allocate for a data buffer.
@@ -95,7 +63,7 @@ pub(super) struct FsRequest<M> {
     data_size: usize,
     /// Number of bytes in the page that the device writes, then of those in the data buffer.
     reply: [usize; 2],
-    tag: RequestTag,
+    tag: Tag,
 }
 
 impl<M: DmaMemory> FsRequest<M> {
@@ -104,7 +72,7 @@ impl<M: DmaMemory> FsRequest<M> {
         slot: u16,
         mut page: DmaBuffer<M>,
         mut data: Option<DmaBuffer<M>>,
-        request: &Outgoing<'_>,
+        request: &Request<'_>,
     ) -> Self {
         let (head, [first, second]) = (request.head.len(), request.split);
         page.write(0, request.head);
@@ -185,7 +153,7 @@ impl<M: DmaMemory> ServedRequest<M> {
 
     /// What the sender has passed with the request.
     #[must_use]
-    pub const fn tag(&self) -> RequestTag {
+    pub const fn tag(&self) -> Tag {
         self.request.tag
     }
 

@@ -8,7 +8,9 @@ use std::task::Wake;
 use std::vec;
 use std::vec::Vec;
 
-use super::{FsDriver, FsError, Outgoing, RequestTag, Ticket};
+use hermit_fuse::{Request, Tag};
+
+use super::{FsDriver, FsError, Ticket};
 use crate::device::{DeviceError, InitError};
 use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
 use crate::virtqueue::QueueError;
@@ -43,13 +45,13 @@ fn fs(queues: &[u16]) -> (Driver, SharedDevice, FakeDma) {
     (FsDriver::new(FakeTransport::new(&model, true), &dma, MAX_DATA).unwrap(), model, dma)
 }
 
-fn request<'a>(head: &'a [u8], data: &'a [u8], reply_data: usize) -> Outgoing<'a> {
-    let tag = RequestTag { unique: 7, state: 9 };
-    Outgoing { head, data, reply_head: 16, reply_data, tag, ..Outgoing::default() }
+fn request<'a>(head: &'a [u8], data: &'a [u8], reply_data: usize) -> Request<'a> {
+    let tag = Tag { unique: 7, state: 9 };
+    Request { head, data, reply_head: 16, reply_data, tag, ..Request::default() }
 }
 
 /// Submits a request after what it needs was allocated.
-fn submit(fs: &mut Driver, dma: &FakeDma, request: &Outgoing<'_>, waker: &Waker) -> Result<Ticket, FsError> {
+fn submit(fs: &mut Driver, dma: &FakeDma, request: &Request<'_>, waker: &Waker) -> Result<Ticket, FsError> {
     if let Some(buffer) = fs.plan(request).and_then(|plan| plan.allocate(dma)) {
         fs.add(buffer);
     }
@@ -70,7 +72,7 @@ fn answer(fs: &mut Driver, model: &SharedDevice, reply: &[u8]) -> Vec<u8> {
 
 fn read(fs: &mut Driver, ticket: Ticket) -> Vec<u8> {
     let served = fs.take(ticket, Waker::noop()).unwrap().expect("a reply");
-    assert_eq!(served.tag(), RequestTag { unique: 7, state: 9 });
+    assert_eq!(served.tag(), Tag { unique: 7, state: 9 });
     let mut bytes = vec![0; served.len()];
     assert_eq!(served.read(0, &mut bytes), bytes.len());
     // From any offset the bytes are the same.
@@ -104,7 +106,7 @@ fn requests_and_replies_of_all_sizes_are_copied() {
         let data: Vec<u8> = (0..size).map(|index| u8::try_from(index % 251).unwrap()).collect();
         let head = [3; 80];
         let ticket =
-            submit(&mut fs, &dma, &Outgoing { split: [40, 40], ..request(&head, &data, 0) }, Waker::noop());
+            submit(&mut fs, &dma, &Request { split: [40, 40], ..request(&head, &data, 0) }, Waker::noop());
         assert_eq!(answer(&mut fs, &model, &[5; 16]), [&head[..], &data].concat());
         assert_eq!(read(&mut fs, ticket.unwrap()), [5; 16]);
 
@@ -121,7 +123,7 @@ fn requests_and_replies_of_all_sizes_are_copied() {
 fn headers_of_a_write_are_descriptors_of_their_own() {
     let (mut fs, model, dma) = fs(&[8, 128]);
     let data = vec![1; 4096];
-    let write = Outgoing { split: [40, 40], ..request(&[3; 80], &data, 0) };
+    let write = Request { split: [40, 40], ..request(&[3; 80], &data, 0) };
     submit(&mut fs, &dma, &write, Waker::noop()).unwrap();
     let chain = model.lock().unwrap().take(REQUESTS).unwrap();
     let sizes: Vec<_> = chain.parts.iter().map(|part| (part.1, part.2)).collect();

@@ -5,9 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use hermit_fuse::flags::{FSYNC_DATASYNC, GETATTR_FH, SetattrValid};
 use hermit_fuse::reply::{AttrOut, InitOut, LseekOut, StatfsOut};
-use hermit_fuse::request::{
-    AccessIn, FallocateIn, FlushIn, FsyncIn, GetattrIn, InitIn, LkIn, LseekIn, SetattrIn,
-};
+use hermit_fuse::request::{AccessIn, FallocateIn, FlushIn, FsyncIn, GetattrIn, InitIn, LseekIn, SetattrIn};
 use hermit_fuse::{MAJOR_VERSION, MINOR_VERSION, Opcode, ROOT_NODE};
 use hermit_options::mount::CachePolicy;
 use rustix::io::Errno;
@@ -20,11 +18,11 @@ use crate::devices::virtio::VirtioDevice;
 fn configuration_space_has_tag_and_one_request_queue() {
     let client = Client::new();
     let mut config = [9; 44];
-    client.device.read_config(0, &mut config);
+    client.files.device.read_config(0, &mut config);
     assert_eq!(config[..4], *b"fs0\0");
     assert!(config[4..36].iter().all(|&byte| byte == 0));
     assert_eq!(config[36..], [1, 0, 0, 0, 9, 9, 9, 9]);
-    assert_eq!((client.device.device_type(), client.device.queue_sizes().len()), (26, 2));
+    assert_eq!((client.files.device.device_type(), client.files.device.queue_sizes().len()), (26, 2));
 }
 
 #[test]
@@ -171,8 +169,8 @@ fn storage_requests_reach_the_file() {
 fn locks_attributes_and_device_nodes_are_not_supported() {
     let mut client = Client::new();
     for opcode in [Opcode::Getlk, Opcode::Setlk, Opcode::Setlkw, Opcode::Getxattr, Opcode::Setxattr] {
-        let body = LkIn::default();
-        assert_eq!(client.request(opcode.number(), ROOT_NODE, body.as_bytes()), Err(Errno::NOSYS));
+        let body = [0_u8; 48];
+        assert_eq!(client.request(opcode.number(), ROOT_NODE, &body), Err(Errno::NOSYS));
     }
     let mknod = [&[0; 16][..], b"node\0"].concat();
     assert_eq!(client.request(Opcode::Mknod.number(), ROOT_NODE, &mknod), Err(Errno::PERM));
