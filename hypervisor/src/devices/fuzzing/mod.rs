@@ -1,6 +1,7 @@
 //! Fuzz targets of the devices: each derives a guest from arbitrary bytes. Deterministic, without threads.
 
 mod files;
+mod files_client;
 mod net_backend;
 
 use std::fs::File;
@@ -16,7 +17,8 @@ use virtio_bindings::virtio_mmio::{
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::tempfile::TempFile;
 
-pub use self::files::{FilesClient, files};
+pub use self::files::files;
+pub use self::files_client::FilesClient;
 use self::net_backend::FuzzBackend;
 use super::block::Block;
 use super::console::{ConsoleDevice, ConsoleInput, Output};

@@ -1,34 +1,18 @@
 //! A client of FUSE on a test driver.
 
-use std::path::Path;
-
 use hermit_fuse::dirent::Records;
-use hermit_fuse::flags::{InitFlags, SetattrValid};
+use hermit_fuse::flags::SetattrValid;
 use hermit_fuse::reply::{AttrOut, EntryOut, InitOut, OpenOut, WriteOut};
 use hermit_fuse::request::{
-    CreateIn, GetattrIn, InitIn, LinkIn, MkdirIn, OpenIn, ReadIn, ReleaseIn, Rename2In, SetattrIn, WriteIn,
+    CreateIn, ForgetIn, GetattrIn, LinkIn, MkdirIn, OpenIn, ReadIn, ReleaseIn, Rename2In, SetattrIn, WriteIn,
 };
-use hermit_fuse::{InHeader, MAJOR_VERSION, MINOR_VERSION, Opcode, OutHeader, ROOT_NODE};
-use hermit_options::mount::{CachePolicy, MountConfig};
+use hermit_fuse::{InHeader, Opcode, ROOT_NODE};
+use hermit_options::mount::CachePolicy;
 use rustix::io::Errno;
 use tempfile::TempDir;
-use virtio_queue::Queue;
-use vm_memory::{Bytes, GuestAddress};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::super::FileSystem;
-use crate::devices::virtio::VirtioDevice;
-use crate::devices::virtio::test_utils::{BUFFERS, TestDriver};
-
-/// Addresses of request and reply in guest memory.
-const REQUEST: u64 = BUFFERS;
-const REPLY: u64 = 0x20_0000;
-
-/// Room for a reply in bytes.
-const ROOM: u32 = 0x11_0000;
-
-/// Descriptors that the device may keep: 48 nodes, 16 handles.
-pub(super) const DESCRIPTORS: usize = 64;
+use crate::devices::fuzzing::FilesClient;
 
 /// Flags of open(2).
 pub(super) const O_RDONLY: u32 = 0;
@@ -40,12 +24,10 @@ pub(super) const O_APPEND: u32 = 0o2000;
 
 pub(super) type Outcome<T> = Result<T, Errno>;
 
-/// A device on a temporary folder, and its driver.
+/// A client of a device on a temporary folder.
 pub(super) struct Client {
     pub(super) folder: TempDir,
-    pub(super) device: FileSystem,
-    pub(super) driver: TestDriver,
-    queue: Queue,
+    pub(super) files: FilesClient,
 }
 
 impl Client {
@@ -61,38 +43,13 @@ impl Client {
     }
 
     pub(super) fn without_session(folder: TempDir, read_only: bool, cache: CachePolicy) -> Self {
-        let device = device(folder.path(), read_only, cache);
-        let driver = TestDriver::new(256);
-        let queue = driver.queue();
-        Self { folder, device, driver, queue }
-    }
-
-    /// Sends bytes as a chain of these readable and writable sizes, and returns the reply's bytes.
-    pub(super) fn exchange(&mut self, request: &[u8], room: u32) -> Vec<u8> {
-        self.driver.memory.write_slice(request, GuestAddress(REQUEST)).unwrap();
-        let readable = (REQUEST, u32::try_from(request.len()).unwrap(), false);
-        self.driver.send(&[readable, (REPLY, room, true)]);
-        self.device.process(1, &mut self.queue, &self.driver.memory).unwrap();
-        let used = self.driver.used();
-        assert_eq!(used.len(), 1);
-        self.driver.bytes(REPLY, usize::try_from(used[0].1).unwrap())
+        let files = FilesClient::new(folder.path(), read_only, cache).unwrap();
+        Self { folder, files }
     }
 
     /// Sends a request, and returns what follows the header of the reply.
     pub(super) fn request(&mut self, opcode: u32, nodeid: u64, body: &[u8]) -> Outcome<Vec<u8>> {
-        let size = size_of::<InHeader>() + body.len();
-        let len = u32::try_from(size).unwrap();
-        let header = InHeader { len, opcode, unique: 77, nodeid, ..InHeader::default() };
-        let reply = self.exchange(&[header.as_bytes(), body].concat(), ROOM);
-        let (header, rest) = OutHeader::read_from_prefix(&reply).unwrap();
-        assert_eq!((usize::try_from(header.len), header.unique), (Ok(reply.len()), 77));
-        match header.error {
-            0 => Ok(rest.to_vec()),
-            error => {
-                assert!(rest.is_empty());
-                Err(Errno::from_raw_os_error(-error))
-            }
-        }
+        outcome(self.files.request(opcode, nodeid, body))
     }
 
     /// Sends a request of a structure and bytes, and returns the reply's structure.
@@ -108,9 +65,7 @@ impl Client {
     }
 
     pub(super) fn init(&mut self) -> Outcome<InitOut> {
-        let flags = InitFlags::all().bits();
-        let init = InitIn { major: MAJOR_VERSION, minor: MINOR_VERSION, max_readahead: 1 << 17, flags };
-        self.call(Opcode::Init, 0, &init, &[0; 48])
+        Ok(InitOut::read_from_bytes(&outcome(self.files.init())?).unwrap())
     }
 
     pub(super) fn lookup(&mut self, parent: u64, name: &str) -> Outcome<EntryOut> {
@@ -120,6 +75,14 @@ impl Client {
     /// Node of a path of several components.
     pub(super) fn walk(&mut self, path: &str) -> u64 {
         path.split('/').fold(ROOT_NODE, |node, name| self.lookup(node, name).unwrap().nodeid)
+    }
+
+    /// Drops references to a node, for which there is no reply.
+    pub(super) fn forget(&mut self, node: u64, nlookup: u64) {
+        let header =
+            InHeader { len: 48, opcode: Opcode::Forget.number(), nodeid: node, ..InHeader::default() };
+        let request = [header.as_bytes(), ForgetIn { nlookup }.as_bytes()].concat();
+        assert!(self.files.exchange(&request, 64).is_empty());
     }
 
     pub(super) fn getattr(&mut self, node: u64) -> Outcome<AttrOut> {
@@ -226,9 +189,8 @@ impl Client {
     }
 }
 
-pub(super) fn device(path: &Path, read_only: bool, cache: CachePolicy) -> FileSystem {
-    let mount = MountConfig { host: path.to_owned(), guest: "/srv".to_owned(), read_only, cache };
-    FileSystem::new("fs0".to_owned(), &mount, DESCRIPTORS).unwrap()
+fn outcome((errno, reply): (i32, Vec<u8>)) -> Outcome<Vec<u8>> {
+    if errno == 0 { Ok(reply) } else { Err(Errno::from_raw_os_error(errno)) }
 }
 
 /// A string with a NUL behind it.

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 
-use hermit_fuse::request::{BatchForgetIn, ForgetIn, ForgetOne};
+use hermit_fuse::request::{BatchForgetIn, ForgetOne};
 use hermit_fuse::{InHeader, Opcode, ROOT_NODE};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
-use super::client::{Client, DESCRIPTORS, O_RDONLY, O_RDWR, O_TRUNC};
+use super::client::{Client, O_RDONLY, O_RDWR, O_TRUNC};
+use crate::devices::fuzzing::FilesClient;
 
 /// All names of a directory, read with room for `size` bytes at once.
 fn names(client: &mut Client, directory: (u64, u64), size: u32, is_plus: bool) -> Vec<String> {
@@ -55,18 +56,11 @@ fn readdirplus_takes_references_as_lookup_does() {
             continue;
         }
         assert_eq!(client.lookup(ROOT_NODE, &name).unwrap().nodeid, node);
-        forget(&mut client, node, 1);
+        client.forget(node, 1);
         client.getattr(node).unwrap();
-        forget(&mut client, node, 1);
+        client.forget(node, 1);
         assert_eq!(client.getattr(node), Err(Errno::STALE));
     }
-}
-
-/// Sends `Forget`, which has no reply.
-fn forget(client: &mut Client, node: u64, nlookup: u64) {
-    let header = InHeader { len: 48, opcode: Opcode::Forget.number(), nodeid: node, ..InHeader::default() };
-    let request = [header.as_bytes(), ForgetIn { nlookup }.as_bytes()].concat();
-    assert!(client.exchange(&request, 64).is_empty());
 }
 
 #[test]
@@ -94,7 +88,7 @@ fn nodes_and_handles_are_bounded_and_returned() {
             Err(error) => break error,
         }
     };
-    assert_eq!((error, nodes.len()), (Errno::NFILE, DESCRIPTORS / 4 * 3));
+    assert_eq!((error, nodes.len()), (Errno::NFILE, FilesClient::MAX_DESCRIPTORS / 4 * 3));
     // What would not be referred to is not made.
     assert_eq!(client.mkdir(ROOT_NODE, "new", 0o777), Err(Errno::NFILE));
     assert!(!client.host("new").exists());
@@ -109,7 +103,7 @@ fn nodes_and_handles_are_bounded_and_returned() {
             Err(error) => break error,
         }
     };
-    assert_eq!((error, handles.len()), (Errno::NFILE, DESCRIPTORS / 4));
+    assert_eq!((error, handles.len()), (Errno::NFILE, FilesClient::MAX_DESCRIPTORS / 4));
     for handle in handles {
         client.release(handle).unwrap();
         assert_eq!(client.release(handle), Err(Errno::BADF));
@@ -121,7 +115,7 @@ fn nodes_and_handles_are_bounded_and_returned() {
     let len = u32::try_from(40 + 8 + ones.len()).unwrap();
     let header = InHeader { len, opcode: Opcode::BatchForget.number(), ..InHeader::default() };
     let request = [header.as_bytes(), batch.as_bytes(), &ones].concat();
-    assert!(client.exchange(&request, 64).is_empty());
+    assert!(client.files.exchange(&request, 64).is_empty());
     assert!(nodes.iter().all(|&node| client.getattr(node) == Err(Errno::STALE)));
     client.lookup(ROOT_NODE, "99").unwrap();
 }

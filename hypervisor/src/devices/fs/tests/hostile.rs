@@ -10,14 +10,17 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::client::{Client, O_RDONLY, O_RDWR, O_WRONLY, device, nul};
+use super::client::{Client, O_RDONLY, O_RDWR, O_WRONLY, nul};
+use crate::devices::fuzzing::FilesClient;
 use crate::devices::virtio::test_utils::assert_rejects_malformed_queues;
 
 #[test]
 fn malformed_queues_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     for queue in [0, 1] {
-        assert_rejects_malformed_queues(queue, || device(folder.path(), false, CachePolicy::Auto));
+        assert_rejects_malformed_queues(queue, || {
+            FilesClient::device(folder.path(), false, CachePolicy::Auto).unwrap()
+        });
     }
 }
 
@@ -100,7 +103,7 @@ fn fifos_sockets_and_devices_are_not_opened() {
 /// Client of `/dev`, for reading only.
 fn device_client() -> Client {
     let mut client = Client::new();
-    client.device = device("/dev".as_ref(), true, CachePolicy::Auto);
+    client.files.device = FilesClient::device("/dev".as_ref(), true, CachePolicy::Auto).unwrap();
     client.init().unwrap();
     client
 }
@@ -111,7 +114,7 @@ fn request_of_a_wrong_length_is_refused() {
     let header = InHeader { opcode: Opcode::Getattr.number(), nodeid: ROOT_NODE, ..InHeader::default() };
     for len in [0, 39, 57, 1 << 30, u32::MAX] {
         let request = [InHeader { len, ..header }.as_bytes(), &[0; 16]].concat();
-        let (reply, _) = OutHeader::read_from_prefix(&client.exchange(&request, 200)).unwrap();
+        let (reply, _) = OutHeader::read_from_prefix(&client.files.exchange(&request, 200)).unwrap();
         assert_eq!(reply.error, -Errno::INVAL.raw_os_error(), "{len}");
     }
     // Truncated structures.
@@ -123,11 +126,11 @@ fn request_of_a_wrong_length_is_refused() {
         }
     }
     // No header, and no room for a reply: nothing is returned.
-    assert!(client.exchange(&[0; 39], 200).is_empty());
+    assert!(client.files.exchange(&[0; 39], 200).is_empty());
     let request = [InHeader { len: 56, ..header }.as_bytes(), &[0; 16]].concat();
-    assert!(client.exchange(&request, 15).is_empty());
+    assert!(client.files.exchange(&request, 15).is_empty());
     // Room for the header only.
-    let (reply, _) = OutHeader::read_from_prefix(&client.exchange(&request, 100)).unwrap();
+    let (reply, _) = OutHeader::read_from_prefix(&client.files.exchange(&request, 100)).unwrap();
     assert_eq!(reply.error, -Errno::INVAL.raw_os_error());
 }
 
@@ -163,7 +166,7 @@ fn reset_closes_everything() {
 
     let mut client = Client::new();
     let (entry, fh) = client.create(ROOT_NODE, "file", O_RDWR, 0o666).unwrap();
-    client.device.reset();
+    client.files.device.reset();
     client.init().unwrap();
     assert_eq!(client.getattr(entry.nodeid), Err(Errno::STALE));
     assert_eq!(client.read(fh, 0, 1), Err(Errno::BADF));
