@@ -12,6 +12,11 @@ mod accesses;
 #[cfg(test)]
 mod disks;
 #[cfg(test)]
+#[path = "../common/files/mod.rs"]
+mod files;
+#[cfg(test)]
+mod mounts;
+#[cfg(test)]
 mod vcpus;
 #[cfg(test)]
 mod virtqueues;

@@ -15,7 +15,7 @@ use iced_x86::code_asm::{
 /// Address of the code in the image, and its offset in the file.
 const CODE_OFFSET: u16 = 0x8000;
 /// Maximum size of the code in bytes.
-const CODE_SIZE: u16 = 0x4000;
+const CODE_SIZE: u16 = 0xe000;
 /// Physical address of the top of the stack, below which memory is unused.
 const STACK: i32 = 0x8_0000;
 /// Physical address of unused memory above the stack.

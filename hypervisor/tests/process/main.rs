@@ -9,6 +9,9 @@ mod echo;
 #[cfg(test)]
 mod escapes;
 #[cfg(test)]
+#[path = "../common/files/mod.rs"]
+mod files;
+#[cfg(test)]
 mod guest;
 #[cfg(test)]
 mod host;
@@ -19,6 +22,8 @@ mod jail;
 mod jail_checks;
 #[cfg(test)]
 mod landlock;
+#[cfg(test)]
+mod mounts;
 #[cfg(test)]
 mod network;
 #[cfg(test)]

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use hermit_fuse::Opcode;
 use hermit_fuse::flags::SetattrValid;
 use hermit_fuse::request::SetattrIn;
+use hermit_options::mount::CachePolicy;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
 use rustix::thread::{CapabilitySets, capabilities, no_new_privs};
@@ -290,7 +291,7 @@ fn requests() -> Vec<(Opcode, u64, Vec<u8>)> {
 
 fn files() {
     let [mounted, other] = [(); 2].map(|()| tempfile::tempdir().unwrap().keep());
-    let mut client = FilesClient::new(&mounted, false).unwrap();
+    let mut client = FilesClient::new(&mounted, false, CachePolicy::Auto).unwrap();
     let folders = vec![Folder { descriptor: client.folder(), read_only: false }];
     let mut threads = Threads::new(Sandbox::new(Rules { folders, ..Rules::default() })).unwrap();
     let work = move || {
