@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::mem;
 
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
-use hermit_fs::{Metadata, Whence};
+use hermit_fs::{DescriptorTarget, Metadata, Whence};
 use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
 use hermit_io::{DescriptorTable, FileDescriptor, Object, ReadBuffer};
@@ -52,6 +52,9 @@ pub(crate) trait FileObject: Object {
 
     /// Metadata of the file.
     fn metadata(&self) -> Result<Metadata, Errno>;
+
+    /// What `/proc/self/fd` says of the file.
+    fn describe(&self) -> Result<DescriptorTarget, Errno>;
 }
 
 impl Handle {
@@ -175,6 +178,11 @@ pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
 /// What a descriptor refers to.
 pub(crate) fn handle(descriptor: i32) -> Result<Handle, Errno> {
     TABLE.get(index(descriptor)?)
+}
+
+/// The first open descriptor from a number on.
+pub(crate) fn next_open(from: usize) -> Option<usize> {
+    TABLE.next_open(from)
 }
 
 /// Calls `action` with what a descriptor refers to, while a spinlock of the descriptor is held.

@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 
 use hermit_clock::NANOSECONDS;
 use hermit_fs::{
-    DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PAGE_SIZE, ProcFs, RamFs, System, Time, Vfs, Whence,
+    DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PAGE_SIZE, ProcFs, RamFs, System,
+    Time, Vfs, Whence,
 };
 use hermit_hal::sync::RawSpinLock;
 use hermit_hal::{clock, memory, tree};
@@ -92,6 +93,10 @@ impl FileObject for File {
 
     fn metadata(&self) -> Result<Metadata, Errno> {
         complete(OpenFile::metadata(self))
+    }
+
+    fn describe(&self) -> Result<DescriptorTarget, Errno> {
+        complete(vfs()?.describe(self))
     }
 }
 

@@ -1,24 +1,38 @@
 //! What the files in `/proc` say.
 
-use alloc::string::String;
+use alloc::vec::Vec;
+use core::{iter, ptr};
 
-use hermit_fs::Facts;
-use hermit_hal::{clock, cpus, memory};
-use hermit_interface::command_line::MountOptions;
+use hermit_abi::{S_IFBLK, S_IFCHR, S_IFIFO, S_IFMT, S_IFSOCK};
+use hermit_fs::{DescriptorTarget, Facts, Mapping, MappingKind, MountInfo};
+use hermit_hal::memory::{self, Access, ImagePart, stack};
+use hermit_hal::{clock, cpus};
+use hermit_interface::Errno;
+use hermit_interface::address::AddressRange;
+use hermit_io::Object;
 
 use crate::command_line;
+use crate::descriptors::{self, Handle};
+use crate::files::vfs;
 use crate::program::DEFAULT_NAME;
+use crate::threads::wait::complete;
+use crate::threads::{cpu, thread};
 
 /// What this kernel knows.
 #[derive(Debug)]
 pub(crate) struct KernelFacts;
 
-/// Path and type of each file system that is always mounted.
-const MOUNTS: [(&str, &str); 3] = [("/", "tmpfs"), ("/dev", "devtmpfs"), ("/proc", "proc")];
-
 impl Facts for KernelFacts {
     fn cpus(&self) -> u32 {
         cpus::count()
+    }
+
+    fn idle_ns(&self, cpu: u32) -> u64 {
+        cpu::idle_ns(cpu)
+    }
+
+    fn threads(&self) -> usize {
+        thread::count_alive()
     }
 
     fn memory(&self) -> (u64, u64) {
@@ -39,10 +53,73 @@ impl Facts for KernelFacts {
         command_line::parsed().env.iter().for_each(|variable| add(variable));
     }
 
-    fn mounts(&self, add: &mut dyn FnMut(&str, &str, bool)) {
-        MOUNTS.into_iter().for_each(|(path, file_system)| add(path, file_system, false));
-        for option in MountOptions::parse(command_line::text()).mounts {
-            add(&String::from_utf8_lossy(&option.path), "virtiofs", option.is_read_only);
+    fn mounts(&self) -> Result<Vec<MountInfo>, Errno> {
+        complete(vfs()?.mounts())
+    }
+
+    fn current_directory(&self) -> Result<Vec<u8>, Errno> {
+        complete(vfs()?.current_path())
+    }
+
+    fn next_descriptor(&self, from: usize) -> Option<usize> {
+        descriptors::next_open(from)
+    }
+
+    fn descriptor(&self, number: usize) -> Result<DescriptorTarget, Errno> {
+        let descriptor = i32::try_from(number).map_err(|_| Errno::ENOENT)?;
+        match descriptors::handle(descriptor).map_err(|_| Errno::ENOENT)? {
+            Handle::File(file) => file.describe(),
+            Handle::Object(object) => Ok(DescriptorTarget::Numbered(type_name(&*object), number as u64)),
         }
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, Errno> {
+        let heap = memory::direct_mapping();
+        let local = 0_u8;
+        let stack = stack::containing(ptr::from_ref(&local).addr() as u64);
+        let others = [(Some(heap), MappingKind::Heap), (stack, MappingKind::Stack)];
+        let others = others.into_iter().filter_map(|(range, kind)| {
+            let AddressRange { start, end } = range?;
+            Some(Mapping { start, end, access: access_text(Access::Write), kind })
+        });
+        let mut mappings = Vec::new();
+        for mapping in image_parts().chain(others) {
+            mappings.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            mappings.push(mapping);
+        }
+        mappings.sort_unstable_by_key(|mapping| mapping.start);
+        Ok(mappings)
+    }
+}
+
+/// The parts of the image.
+fn image_parts() -> impl Iterator<Item = Mapping> {
+    let first = memory::image_part(memory::image().start);
+    let parts = iter::successors(first, |part| memory::image_part(part.end));
+    parts.filter(|part| part.access != Access::None).map(|part| {
+        let ImagePart { start, end, access } = part;
+        Mapping { start, end, access: access_text(access), kind: MappingKind::Image }
+    })
+}
+
+/// Access as in `/proc/self/maps`.
+const fn access_text(access: Access) -> &'static str {
+    match access {
+        Access::None => "---p",
+        Access::Read => "r--p",
+        Access::Write => "rw-p",
+        Access::Execute => "r-xp",
+        Access::WriteExecute => "rwxp",
+    }
+}
+
+/// The type of an object, as Linux names those without a path.
+fn type_name(object: &dyn Object) -> &'static str {
+    match object.stat().map(|stat| stat.mode & S_IFMT) {
+        Ok(S_IFCHR) => "char",
+        Ok(S_IFBLK) => "block",
+        Ok(S_IFIFO) => "pipe",
+        Ok(S_IFSOCK) => "socket",
+        _ => "anon_inode",
     }
 }

@@ -23,6 +23,7 @@ mod opening;
 mod paths;
 mod pipes;
 mod positional;
+mod proc;
 mod renaming;
 mod show;
 mod stress;
@@ -55,7 +56,7 @@ const DEPENDENT: [&str; 11] = [
 type Row = (&'static str, fn() -> io::Result<String>);
 
 /// All rows, by subject.
-const SUBJECTS: [&[Row]; 11] = [
+const SUBJECTS: [&[Row]; 12] = [
     opening::ROWS,
     contents::ROWS,
     metadata::ROWS,
@@ -67,6 +68,7 @@ const SUBJECTS: [&[Row]; 11] = [
     positional::ROWS,
     locks::ROWS,
     pipes::ROWS,
+    proc::ROWS,
 ];
 
 /// Runs a row in a folder of its own, and removes the folder.

@@ -111,6 +111,10 @@ impl<D: Devices> DevFs<D> {
 }
 
 impl<D: Devices> FileSystem for DevFs<D> {
+    fn type_name(&self) -> &'static str {
+        "devtmpfs"
+    }
+
     fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
         Poll::Ready(self.find(entry).map(Lookup::Found))
     }
@@ -222,6 +226,21 @@ mod tests {
         assert_eq!(run(vfs.remove_file(b"/dev/null")), Err(Errno::EROFS));
         assert_eq!(run(vfs.create_directory(b"/dev/new", 0o777)), Err(Errno::EROFS));
         assert_eq!(run(vfs.remove_directory(b"/dev")), Err(Errno::EBUSY));
+    }
+
+    #[test]
+    fn mounts_are_listed_with_their_paths_as_they_are_now() {
+        let vfs = mounted();
+        run(vfs.create_directory(b"/dev-above", 0o755)).unwrap();
+        run(vfs.create_directory(b"/dev-above/x", 0o755)).unwrap();
+        run(vfs.mount(Arc::new(DevFs::new(TestDevices, Time::default())), b"/dev-above/x", true)).unwrap();
+        run(vfs.rename(b"/dev-above", b"/renamed", crate::RenameFlags::empty())).unwrap();
+        let mounts = run(vfs.mounts()).unwrap();
+        let found: Vec<_> =
+            mounts.iter().map(|mount| (mount.type_name, mount.path.as_slice(), mount.is_read_only)).collect();
+        let expected: [(&str, &[u8], bool); 3] =
+            [("tmpfs", b"/", false), ("devtmpfs", b"/dev", false), ("devtmpfs", b"/renamed/x", true)];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -73,6 +73,9 @@ pub struct Name<'a> {
 /// Answers say how long the caller may keep them: an [`Entry`] for its name, [`Attr`] for the attributes, and [`Lookup`]
 /// for the absence of a name. A file system that answers at once, from memory, says 0.
 pub trait FileSystem: Debug + Send + Sync {
+    /// The name that `/proc/mounts` has for file systems of this type.
+    fn type_name(&self) -> &'static str;
+
     /// Whether a lookup of `..` finds the directory above. Else the caller remembers it, and does not ask.
     fn finds_parents(&self) -> bool {
         true

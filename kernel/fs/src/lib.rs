@@ -30,9 +30,9 @@ mod vfs;
 
 pub use devfs::{DevFs, DeviceFile, Devices};
 pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
-pub use procfs::{Facts, ProcFs};
+pub use procfs::{DescriptorTarget, Facts, Mapping, MappingKind, ProcFs};
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
 pub use types::{Attr, DirEntry, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
 pub use unavailable::Unavailable;
-pub use vfs::{FileLock, MAX_PATH, Metadata, OpenFile, OpenedPath, Symlinks, Vfs, Whence};
+pub use vfs::{FileLock, MAX_PATH, Metadata, MountInfo, OpenFile, OpenedPath, Symlinks, Vfs, Whence};

@@ -14,6 +14,10 @@ use crate::{Attr, DirEntry, FileSystem, Ino, Lookup, StatFs};
 pub struct Unavailable(pub Errno);
 
 impl FileSystem for Unavailable {
+    fn type_name(&self) -> &'static str {
+        "virtiofs"
+    }
+
     fn lookup(&self, _: &mut Call<'_, '_>, _: Name<'_>) -> Reply<Lookup> {
         Poll::Ready(Err(self.0))
     }

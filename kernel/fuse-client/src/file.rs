@@ -137,6 +137,10 @@ fn open_flags(flags: i32) -> u32 {
 }
 
 impl<T: Transport> FileSystem for FuseClient<T> {
+    fn type_name(&self) -> &'static str {
+        "virtiofs"
+    }
+
     fn finds_parents(&self) -> bool {
         // Some servers refuse `..`; virtiofsd of QEMU 7.2 leads to a second root by it.
         false

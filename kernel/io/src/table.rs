@@ -99,6 +99,15 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
         self.with(descriptor, T::clone)
     }
 
+    /// The first open descriptor from a number on.
+    #[must_use]
+    pub fn next_open(&self, from: FileDescriptor) -> Option<FileDescriptor> {
+        let is_open = |descriptor: &FileDescriptor| {
+            self.slots.get(*descriptor).is_some_and(|slot| slot.lock().is_some())
+        };
+        (from..MAX_DESCRIPTORS).find(is_open)
+    }
+
     /// Opens another descriptor for the same: the lowest free one of at least `min`.
     ///
     /// # Errors

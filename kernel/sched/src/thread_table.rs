@@ -95,6 +95,11 @@ impl<T, const INDEX_BITS: u32> ThreadTable<T, INDEX_BITS> {
         self.entry(index as usize)?.load()
     }
 
+    /// The threads that are entered.
+    pub fn threads(&self) -> impl Iterator<Item = &'static T> {
+        (0..Self::MAX_THREADS).map_while(|index| self.entry(index)).filter_map(Link::load)
+    }
+
     /// The number of the next life in the entry of `number`; `None` if it was the last one.
     #[must_use]
     pub const fn next_number(number: u32) -> Option<u32> {
@@ -192,6 +197,17 @@ mod tests {
 
     fn threads(count: usize) -> &'static [usize] {
         Box::leak((0..count).collect())
+    }
+
+    #[test]
+    fn threads_are_those_that_have_not_left() {
+        let (table, mut cursor) = (Small::new(), TableCursor::new());
+        let [first, second] = threads(2) else { panic!("two threads") };
+        let number = enter(&table, &mut cursor, first, 0).unwrap();
+        enter(&table, &mut cursor, second, 0).unwrap();
+        assert_eq!(table.threads().copied().collect::<Vec<_>>(), [0, 1]);
+        enter(&table, &mut cursor, first, number).unwrap();
+        assert_eq!(table.threads().copied().collect::<Vec<_>>(), [1, 0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A CPU: its run queue, its timers and its idle thread; timer interrupt, reschedule IPI and preemption.
 
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicI64, AtomicU64};
 
 use crossbeam_utils::atomic::AtomicCell;
 use hermit_hal::cpus::PerCpu;
@@ -62,6 +62,9 @@ pub(crate) struct Cpu {
     armed: AtomicU64,
     /// End of the running time slice, or [`NEVER`].
     slice_end: AtomicU64,
+    /// Time for which the CPU was idle, in nanoseconds; while it is idle, less the time since the start of the machine until it
+    /// became so, which makes it negative.
+    idle_ns: AtomicI64,
 }
 
 /// The current CPU.
@@ -96,6 +99,7 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
         idle,
         armed: AtomicU64::new(NEVER),
         slice_end: AtomicU64::new(NEVER),
+        idle_ns: AtomicI64::new(0),
     });
     let cpu: &'static Cpu = cpu.ok_or(OutOfMemory)?;
     CPUS[number as usize % MAX_CPUS].store(Some(cpu));
@@ -116,11 +120,21 @@ pub(crate) fn idle(masked: &mut Masked) -> ! {
                 thread::switch(masked, &next.context);
             }
             None => {
+                cpu.add_idle(-clock::monotonic().cast_signed());
                 interrupts::wait(masked);
+                cpu.add_idle(clock::monotonic().cast_signed());
                 SYSTEM.leave_idle(cpu.sched.number());
             }
         }
     }
+}
+
+/// Time for which a CPU was idle, in nanoseconds; of one that does not run, the time since the start of the machine.
+pub(crate) fn idle_ns(number: u32) -> u64 {
+    let idle_ns = get(number).map_or(-1, |cpu| cpu.idle_ns.load(Relaxed));
+    // Asked afterwards, so that the sum is not negative.
+    let now = clock::monotonic();
+    u64::try_from(idle_ns).unwrap_or_else(|_| now.saturating_add_signed(idle_ns))
 }
 
 /// Whether the current CPU runs its idle thread.
@@ -171,6 +185,11 @@ impl Cpu {
     /// Whether the CPU runs its idle thread.
     pub(super) fn is_idle(&self) -> bool {
         self.sched.current().is(self.idle)
+    }
+
+    /// Adds to the idle time. Only this CPU changes it.
+    fn add_idle(&self, time_ns: i64) {
+        self.idle_ns.store(self.idle_ns.load(Relaxed) + time_ns, Relaxed);
     }
 
     /// The thread to switch to from the current one, which is parked or has ended.

@@ -213,5 +213,10 @@ pub(super) fn find(id: u32) -> Option<&'static Thread> {
     TABLE.find(id).filter(|thread| thread.id() == id)
 }
 
+/// Number of threads that have begun and not ended.
+pub(crate) fn count_alive() -> usize {
+    TABLE.threads().filter(|thread| thread.alive_id.load(Relaxed) != 0).count()
+}
+
 /// Number of the main thread.
 pub(crate) const MAIN_ID: u32 = 1;

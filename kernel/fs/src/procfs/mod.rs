@@ -1,111 +1,25 @@
 //! The file system of facts about the machine and the process: what `/proc` has on Linux, as far as it is known.
 
+mod facts;
+mod nodes;
 mod text;
 mod text_file;
 
 use alloc::vec::Vec;
-use core::fmt::{self, Debug};
+use core::fmt::Debug;
 use core::ops::ControlFlow;
 use core::task::Poll;
 
-use hermit_interface::{Errno, to_usize};
+use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, ReadBuffer};
 
 use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
 use crate::system::BLOCK_SIZE;
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, StatFs, System, Time};
+pub use facts::{DescriptorTarget, Facts, Mapping, MappingKind};
+use nodes::{Content, FD, Inode, NODES, Node, Write};
 use text::Text;
 use text_file::TextFile;
-
-/// What the kernel knows.
-pub trait Facts: Debug + Send + Sync {
-    /// Number of CPUs.
-    fn cpus(&self) -> u32;
-
-    /// Memory of the machine, and how much of it is free, in bytes.
-    fn memory(&self) -> (u64, u64);
-
-    /// Time since the start of the machine in nanoseconds.
-    fn uptime_ns(&self) -> u64;
-
-    /// Calls `add` with the name of the program and its arguments.
-    fn arguments(&self, add: &mut dyn FnMut(&[u8]));
-
-    /// Calls `add` with the variables of the environment, as `NAME=VALUE`.
-    fn environment(&self, add: &mut dyn FnMut(&[u8]));
-
-    /// Calls `add` with the path and the type of each mounted file system, and whether it is mounted for reading only.
-    fn mounts(&self, add: &mut dyn FnMut(&str, &str, bool));
-}
-
-/// Writes a text.
-type Write = fn(&dyn Facts, Time, &mut Text) -> fmt::Result;
-
-/// A file.
-struct Node {
-    name: &'static str,
-    /// Index of the directory.
-    parent: usize,
-    content: Content,
-}
-
-enum Content {
-    Directory,
-    /// A text, which is written when the file is opened.
-    Text(Write),
-    /// A symbolic link, whose target is such a text.
-    Link(Write),
-}
-
-/// Index of the directory of the process.
-const PROCESS: usize = 1;
-
-const fn text(name: &'static str, parent: usize, write: Write) -> Node {
-    Node { name, parent, content: Content::Text(write) }
-}
-
-const fn link(name: &'static str, parent: usize, write: Write) -> Node {
-    Node { name, parent, content: Content::Link(write) }
-}
-
-/// All files; the first one is the root.
-static NODES: [Node; 19] = [
-    Node { name: "", parent: 0, content: Content::Directory },
-    // The only process.
-    Node { name: "1", parent: 0, content: Content::Directory },
-    text("cpuinfo", 0, text::cpuinfo),
-    text("filesystems", 0, text::filesystems),
-    text("loadavg", 0, text::loadavg),
-    text("meminfo", 0, text::meminfo),
-    link("mounts", 0, |_, _, text| text.add("self/mounts")),
-    link("self", 0, |_, _, text| text.add("1")),
-    text("stat", 0, text::stat),
-    text("uptime", 0, text::uptime),
-    text("version", 0, text::version),
-    text("cmdline", PROCESS, text::cmdline),
-    text("comm", PROCESS, text::comm),
-    text("environ", PROCESS, text::environ),
-    link("exe", PROCESS, text::exe),
-    text("mounts", PROCESS, text::mounts),
-    text("stat", PROCESS, text::process_stat),
-    text("statm", PROCESS, text::process_statm),
-    text("status", PROCESS, text::process_status),
-];
-
-/// The inode of a file.
-const fn ino(index: usize) -> Ino {
-    Ino(Ino::ROOT.0 + index as u64)
-}
-
-impl Node {
-    const fn file_type(&self) -> FileType {
-        match self.content {
-            Content::Directory => FileType::Directory,
-            Content::Text(_) => FileType::Regular,
-            Content::Link(_) => FileType::Symlink,
-        }
-    }
-}
 
 /// The file system of facts.
 #[derive(Debug)]
@@ -121,51 +35,50 @@ impl<S: System, F: Facts> ProcFs<S, F> {
         Self { facts, mounted: S::now(), system: core::marker::PhantomData }
     }
 
-    fn node(ino: Ino) -> Result<(usize, &'static Node), Errno> {
-        let index = to_usize(ino.0.wrapping_sub(Ino::ROOT.0));
-        NODES.get(index).map(|node| (index, node)).ok_or(Errno::ENOENT)
+    /// What has an inode number. A descriptor's link exists as long as the descriptor is open.
+    fn inode(&self, ino: Ino) -> Result<Inode, Errno> {
+        let inode = Inode::of(ino)?;
+        match inode {
+            Inode::Descriptor(number) if self.facts.next_descriptor(number) != Some(number) => {
+                Err(Errno::ENOENT)
+            }
+            _ => Ok(inode),
+        }
     }
 
     fn attr(&self, ino: Ino) -> Result<Attr, Errno> {
-        let (_, node) = Self::node(ino)?;
-        let (permissions, nlink) = match node.content {
-            Content::Directory => (0o555, 2),
-            Content::Text(_) => (0o444, 1),
-            Content::Link(_) => (0o777, 1),
+        let file_type = self.inode(ino)?.file_type();
+        let (permissions, nlink) = match file_type {
+            FileType::Directory => (0o555, 2),
+            FileType::Symlink => (0o777, 1),
+            _ => (0o444, 1),
         };
-        Ok(Attr::of_empty(ino, node.file_type().mode() | permissions, nlink, self.mounted))
+        Ok(Attr::of_empty(ino, file_type.mode() | permissions, nlink, self.mounted))
     }
 
     fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {
-        let (directory, node) = Self::node(entry.parent)?;
-        if node.file_type() != FileType::Directory {
-            return Err(Errno::ENOTDIR);
-        }
+        let directory = self.inode(entry.parent)?.directory()?;
         let is_sought = |node: &Node| node.parent == directory && node.name.as_bytes() == entry.name;
-        let index = match entry.name {
-            b".." => Some(node.parent),
-            _ => NODES.iter().position(is_sought),
+        let inode = match entry.name {
+            b".." => NODES.get(directory).map(|node| Inode::Node(node.parent)),
+            name if directory == FD => nodes::descriptor(name).map(Inode::Descriptor),
+            _ => NODES.iter().position(is_sought).map(Inode::Node),
         };
-        Ok(Entry { attr: self.attr(ino(index.ok_or(Errno::ENOENT)?))?, generation: 0, validity: 0 })
+        let ino = inode.ok_or(Errno::ENOENT)?.ino();
+        Ok(Entry { attr: self.attr(ino)?, generation: 0, validity: 0 })
     }
 
     fn entries(
+        &self,
         directory: Ino,
         position: u64,
         entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<(), Errno> {
-        let (parent, node) = Self::node(directory)?;
-        if node.file_type() != FileType::Directory {
-            return Err(Errno::ENOTDIR);
-        }
-        // The root is in no directory.
-        let nodes = NODES.iter().enumerate().skip(to_usize(position).max(1));
-        for (index, node) in nodes.filter(|(_, node)| node.parent == parent) {
-            let (name, next) = (node.name.as_bytes(), index as u64 + 1);
-            let entry = DirEntry { number: ino(index).0, file_type: node.file_type(), name, next };
-            if entries(entry).is_break() {
-                break;
-            }
+        let directory = self.inode(directory)?.directory()?;
+        if directory == FD {
+            nodes::list_descriptors(position, |from| self.facts.next_descriptor(from), entries);
+        } else {
+            nodes::list(directory, position, entries);
         }
         Ok(())
     }
@@ -177,13 +90,27 @@ impl<S: System, F: Facts> ProcFs<S, F> {
     }
 
     fn open_text(&self, ino: Ino, flags: i32) -> Result<Opened, Errno> {
-        match Self::node(ino)?.1.content {
-            Content::Text(_) if flags & ACCESS_MODE != 0 => Err(Errno::EACCES),
-            Content::Text(write) => {
-                let file = S::arc(TextFile::new(self.write(write)?)).ok_or(Errno::ENOMEM)?;
+        match self.inode(ino)?.content() {
+            Some(Content::Text(_)) if flags & ACCESS_MODE != 0 => Err(Errno::EACCES),
+            Some(Content::Text(write)) => {
+                let file = S::arc(TextFile::new(self.write(*write)?)).ok_or(Errno::ENOMEM)?;
                 Ok(Opened::Object(file))
             }
-            Content::Directory | Content::Link(_) => Ok(Opened::Inode(0)),
+            _ => Ok(Opened::Inode(0)),
+        }
+    }
+
+    /// The target of a symbolic link.
+    fn target(&self, ino: Ino) -> Result<Vec<u8>, Errno> {
+        let inode = self.inode(ino)?;
+        match (inode, inode.content()) {
+            (Inode::Descriptor(number), _) => match self.facts.descriptor(number)? {
+                DescriptorTarget::Path(path) => Ok(path),
+                DescriptorTarget::Numbered(name, number) => text::numbered(name, number),
+            },
+            (_, Some(Content::Link(write))) => self.write(*write),
+            (_, Some(Content::CurrentDirectory)) => self.facts.current_directory(),
+            _ => Err(Errno::EINVAL),
         }
     }
 }
@@ -192,6 +119,10 @@ impl<S: System, F: Facts> FileSystem for ProcFs<S, F>
 where
     S: Debug,
 {
+    fn type_name(&self) -> &'static str {
+        "proc"
+    }
+
     fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
         Poll::Ready(self.find(entry).map(Lookup::Found))
     }
@@ -203,9 +134,7 @@ where
     }
 
     fn readlink(&self, _: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
-        Poll::Ready(Self::node(ino).and_then(|(_, node)| {
-            let Content::Link(write) = node.content else { return Err(Errno::EINVAL) };
-            let text = self.write(write)?;
+        Poll::Ready(self.target(ino).and_then(|text| {
             target.try_reserve(text.len()).map_err(|_| Errno::ENOMEM)?;
             target.extend_from_slice(&text);
             Ok(())
@@ -228,7 +157,7 @@ where
         position: u64,
         entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Reply<()> {
-        Poll::Ready(Self::entries(directory.ino, position, entries))
+        Poll::Ready(self.entries(directory.ino, position, entries))
     }
 
     fn statfs(&self, _: &mut Call<'_, '_>) -> Reply<StatFs> {

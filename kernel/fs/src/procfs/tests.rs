@@ -1,8 +1,8 @@
 //! Tests of procfs: its tree, and the texts that programs parse.
 
-use super::{Content, Facts, NODES, ProcFs};
+use super::{Content, DescriptorTarget, Facts, Mapping, MappingKind, NODES, ProcFs};
 use crate::testing::{TestSystem, run, vfs};
-use crate::{OpenedPath, Symlinks, Vfs};
+use crate::{MountInfo, OpenedPath, Symlinks, Vfs};
 use alloc::sync::Arc;
 use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
@@ -37,9 +37,46 @@ impl Facts for TestFacts {
         add(b"A=b");
     }
 
-    fn mounts(&self, add: &mut dyn FnMut(&str, &str, bool)) {
-        add("/", "tmpfs", false);
-        add("/proc", "proc", true);
+    /// The second CPU was idle for all but a second.
+    fn idle_ns(&self, cpu: u32) -> u64 {
+        if cpu == 0 { 0 } else { 11_345_678_901 }
+    }
+
+    fn threads(&self) -> usize {
+        3
+    }
+
+    fn mounts(&self) -> Result<Vec<MountInfo>, Errno> {
+        let info =
+            |type_name, path: &[u8], is_read_only| MountInfo { type_name, path: path.to_vec(), is_read_only };
+        Ok(Vec::from([info("tmpfs", b"/", false), info("proc", b"/a b\\", true)]))
+    }
+
+    fn current_directory(&self) -> Result<Vec<u8>, Errno> {
+        Ok(b"/proc".to_vec())
+    }
+
+    fn next_descriptor(&self, from: usize) -> Option<usize> {
+        [0, 1, 12].into_iter().find(|number| *number >= from)
+    }
+
+    fn descriptor(&self, number: usize) -> Result<DescriptorTarget, Errno> {
+        Ok(match number {
+            0 => DescriptorTarget::Path(b"/".to_vec()),
+            _ => DescriptorTarget::Numbered("pipe", 7),
+        })
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, Errno> {
+        Ok(Vec::from([
+            Mapping { start: 0x1000, end: 0x3000, access: "r-xp", kind: MappingKind::Image },
+            Mapping {
+                start: 0x7f00_0000_0000,
+                end: 0x7f00_0000_1000,
+                access: "rw-p",
+                kind: MappingKind::Stack,
+            },
+        ]))
     }
 }
 
@@ -77,17 +114,26 @@ fn read(object: &Arc<dyn Object>, size: usize) -> usize {
 
 #[test]
 fn texts_have_the_formats_of_linux() {
-    assert_eq!(text(0, "uptime"), "12.34 0.00\n");
+    assert_eq!(text(0, "uptime"), "12.34 11.34\n");
     assert!(text(0, "meminfo").starts_with("MemTotal:          65536 kB\nMemFree:           40960 kB\n"));
     assert_eq!(text(0, "cpuinfo").matches("processor\t: ").count(), 2);
-    assert!(text(0, "stat").contains("\ncpu1 0 "));
+    let stat =
+        "cpu  1334 0 0 1134 0 0 0 0 0 0\ncpu0 1234 0 0 0 0 0 0 0 0 0\ncpu1 100 0 0 1134 0 0 0 0 0 0\nbtime ";
+    assert!(text(0, "stat").starts_with(stat));
+    assert_eq!(text(0, "loadavg"), "0.00 0.00 0.00 1/3 1\n");
     assert_eq!(text(1, "cmdline"), "/bin/program\0one\0\0");
     assert_eq!(text(1, "environ"), "A=b\0");
     assert_eq!(text(1, "comm"), "program\n");
-    assert_eq!(text(1, "mounts"), "tmpfs / tmpfs rw 0 0\nproc /proc proc ro 0 0\n");
+    assert_eq!(text(1, "mounts"), "tmpfs / tmpfs rw 0 0\nproc /a\\040b\\134 proc ro 0 0\n");
+    let maps = "00001000-00003000 r-xp 00000000 00:00 0 /program\n\
+                7f0000000000-7f0000001000 rw-p 00000000 00:00 0 [stack]\n";
+    assert_eq!(text(1, "maps"), maps);
     assert_eq!(text(1, "statm"), "6144 6144 0 0 0 0 0\n");
     // As many fields as Linux has since 3.5.
-    assert_eq!(text(1, "stat").split(' ').count(), 52);
+    let stat = text(1, "stat");
+    let fields: Vec<&str> = stat.split(' ').collect();
+    assert_eq!((fields.len(), fields[13], fields[19]), (52, "1334", "3"));
+    assert!(text(1, "status").ends_with("\nThreads:\t3\n"));
     assert!(text(1, "status").contains("\nVmRSS:\t   24576 kB\n"));
 }
 
@@ -98,6 +144,13 @@ fn links_lead_to_the_process() {
     assert_eq!(run(vfs.read_link(b"/proc/self/exe")).unwrap(), b"/program");
     assert_eq!(run(vfs.metadata(b"/proc/mounts", Symlinks::Follow)).unwrap().attr.mode, 0o10_0444);
     assert_eq!(run(vfs.real_path(b"/proc/self/../self/stat")).unwrap(), b"/proc/1/stat");
+    assert_eq!(run(vfs.read_link(b"/proc/self/cwd")).unwrap(), b"/proc");
+    assert_eq!(run(vfs.real_path(b"/proc/self/cwd/self/fd/0/proc")).unwrap(), b"/proc");
+    assert_eq!(run(vfs.read_link(b"/proc/self/fd/12")).unwrap(), b"pipe:[7]");
+    for absent in ["2", "13", "012", "+1", "x", ""] {
+        let path = ["/proc/self/fd/", absent].concat();
+        assert!(run(vfs.read_link(path.as_bytes())).is_err(), "{path}");
+    }
     assert_eq!(run(vfs.metadata(b"/proc/2", Symlinks::Follow)).unwrap_err(), Errno::ENOENT);
     assert_eq!(run(vfs.metadata(b"/proc/stat/x", Symlinks::Follow)).unwrap_err(), Errno::ENOTDIR);
 }
@@ -106,8 +159,8 @@ fn links_lead_to_the_process() {
 fn open_text_is_read_in_parts_and_again() {
     let vfs = mounted();
     let file = open(&vfs, b"/proc/uptime");
-    assert_eq!((read(&file, 4), read(&file, 100), read(&file, 100)), (4, 7, 0));
-    assert_eq!((file.seek(6, SEEK_SET), read(&file, 100)), (Ok(6), 5));
+    assert_eq!((read(&file, 4), read(&file, 100), read(&file, 100)), (4, 8, 0));
+    assert_eq!((file.seek(6, SEEK_SET), read(&file, 100)), (Ok(6), 6));
     assert_eq!((file.seek(1 << 40, SEEK_SET), read(&file, 100)), (Ok(1 << 40), 0));
     assert_eq!(file.seek(0, SEEK_END), Err(Errno::EINVAL));
 }
@@ -128,6 +181,7 @@ fn directories_list_their_files_and_nothing_changes() {
         names
     };
     assert_eq!(names(b"/proc").len() + names(b"/proc/1").len(), NODES.len() - 1);
+    assert_eq!(names(b"/proc/self/fd"), ["0", "1", "12"]);
     assert!(names(b"/proc").contains(&"1".into()) && names(b"/proc/self").contains(&"exe".into()));
     assert_eq!(run(vfs.open(b"/proc/stat", O_WRONLY, 0)).unwrap_err(), Errno::EACCES);
     assert_eq!(run(vfs.remove_file(b"/proc/stat")), Err(Errno::EROFS));

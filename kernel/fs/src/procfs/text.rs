@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 
-use super::Facts;
+use hermit_interface::Errno;
+
+use super::{Facts, Mapping, MappingKind};
 use crate::Time;
 
 /// Bytes of a kibibyte.
@@ -41,6 +43,17 @@ impl fmt::Write for Text {
     }
 }
 
+/// What Linux writes for what has no path.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(super) fn numbered(name: &str, number: u64) -> Result<Vec<u8>, Errno> {
+    let mut text = Text::default();
+    write!(text, "{name}:[{number}]").map_err(|_| Errno::ENOMEM)?;
+    Ok(text.into_bytes())
+}
+
 /// Adds texts that end with a zero byte each.
 fn add_all(text: &mut Text, texts: impl FnOnce(&mut dyn FnMut(&[u8]))) -> fmt::Result {
     let mut result = Ok(());
@@ -66,6 +79,21 @@ fn used(facts: &dyn Facts) -> u64 {
     total.saturating_sub(free)
 }
 
+/// Time for which CPUs were idle, the sum of all, in nanoseconds.
+fn idle_ns(facts: &dyn Facts) -> u64 {
+    (0..facts.cpus()).map(|cpu| facts.idle_ns(cpu)).sum()
+}
+
+/// Time for which CPUs ran threads, the sum of all, in nanoseconds. It counts as the program's: the kernel is a part of that.
+fn busy_ns(facts: &dyn Facts) -> u64 {
+    (u64::from(facts.cpus()) * facts.uptime_ns()).saturating_sub(idle_ns(facts))
+}
+
+/// Adds a line of `/proc/stat`: times in user mode, with low priority, in the kernel, idle, and six that do not occur.
+fn add_times(text: &mut Text, name: fmt::Arguments<'_>, busy_ns: u64, idle_ns: u64) -> fmt::Result {
+    writeln!(text, "{name} {} 0 0 {} 0 0 0 0 0 0", busy_ns / TICK_NS, idle_ns / TICK_NS)
+}
+
 pub(super) fn cpuinfo(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
     let count = facts.cpus();
     (0..count).try_for_each(|cpu| {
@@ -80,8 +108,8 @@ pub(super) fn filesystems(_: &dyn Facts, _: Time, text: &mut Text) -> fmt::Resul
     text.add("nodev\ttmpfs\nnodev\tdevtmpfs\nnodev\tproc\nnodev\tvirtiofs\n")
 }
 
-pub(super) fn loadavg(_: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
-    text.add("0.00 0.00 0.00 1/1 1\n")
+pub(super) fn loadavg(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
+    writeln!(text, "0.00 0.00 0.00 1/{} 1", facts.threads())
 }
 
 pub(super) fn meminfo(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
@@ -99,17 +127,20 @@ pub(super) fn meminfo(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Resul
 }
 
 pub(super) fn stat(facts: &dyn Facts, now: Time, text: &mut Text) -> fmt::Result {
-    const TIMES: &str = "0 0 0 0 0 0 0 0 0 0";
-    writeln!(text, "cpu  {TIMES}")?;
-    (0..facts.cpus()).try_for_each(|cpu| writeln!(text, "cpu{cpu} {TIMES}"))?;
-    let uptime_s = (facts.uptime_ns() / 1_000_000_000).cast_signed();
+    add_times(text, format_args!("cpu "), busy_ns(facts), idle_ns(facts))?;
+    let uptime_ns = facts.uptime_ns();
+    (0..facts.cpus()).try_for_each(|cpu| {
+        let idle_ns = facts.idle_ns(cpu);
+        add_times(text, format_args!("cpu{cpu}"), uptime_ns.saturating_sub(idle_ns), idle_ns)
+    })?;
+    let uptime_s = (uptime_ns / 1_000_000_000).cast_signed();
     writeln!(text, "btime {}", now.seconds - uptime_s)?;
     text.add("processes 1\nprocs_running 1\nprocs_blocked 0\n")
 }
 
 pub(super) fn uptime(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
-    let ticks = facts.uptime_ns() / TICK_NS;
-    writeln!(text, "{}.{:02} 0.00", ticks / 100, ticks % 100)
+    let [up, idle] = [facts.uptime_ns(), idle_ns(facts)].map(|time_ns| time_ns / TICK_NS);
+    writeln!(text, "{}.{:02} {}.{:02}", up / 100, up % 100, idle / 100, idle % 100)
 }
 
 pub(super) fn version(_: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
@@ -135,20 +166,46 @@ pub(super) fn exe(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
     add_name(facts, text)
 }
 
+/// Adds a path as `/proc/mounts` has it: what separates fields is in octal.
+fn add_escaped(text: &mut Text, path: &[u8]) -> fmt::Result {
+    path.iter().try_for_each(|byte| match byte {
+        b' ' | b'\t' | b'\n' | b'\\' => write!(text, "\\{byte:03o}"),
+        _ => text.add_bytes(&[*byte]),
+    })
+}
+
 pub(super) fn mounts(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
-    let mut result = Ok(());
-    facts.mounts(&mut |path, file_system, is_read_only| {
-        let access = if is_read_only { "ro" } else { "rw" };
-        result = result.and_then(|()| writeln!(text, "{file_system} {path} {file_system} {access} 0 0"));
-    });
-    result
+    facts.mounts().map_err(|_| fmt::Error)?.iter().try_for_each(|mount| {
+        let access = if mount.is_read_only { "ro" } else { "rw" };
+        write!(text, "{} ", mount.type_name)?;
+        add_escaped(text, &mount.path)?;
+        writeln!(text, " {} {access} 0 0", mount.type_name)
+    })
+}
+
+/// The parts of the address space. No part is that of a file, so offset, device and inode are 0.
+pub(super) fn maps(facts: &dyn Facts, time: Time, text: &mut Text) -> fmt::Result {
+    let mappings = facts.mappings().map_err(|_| fmt::Error)?;
+    mappings.iter().try_for_each(|mapping| add_mapping(facts, time, text, mapping))
+}
+
+fn add_mapping(facts: &dyn Facts, time: Time, text: &mut Text, mapping: &Mapping) -> fmt::Result {
+    let Mapping { start, end, access, kind } = mapping;
+    write!(text, "{start:08x}-{end:08x} {access} 00000000 00:00 0 ")?;
+    match kind {
+        MappingKind::Image => exe(facts, time, text)?,
+        MappingKind::Heap => text.add("[heap]")?,
+        MappingKind::Stack => text.add("[stack]")?,
+    }
+    text.add("\n")
 }
 
 pub(super) fn process_stat(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
     text.add("1 (")?;
     add_name(facts, text)?;
     // State, parent, group, session, terminal, its group, flags, faults (4), times (4), priority, nice, threads, 0, start.
-    text.add(") R 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 0")?;
+    let (busy, threads) = (busy_ns(facts) / TICK_NS, facts.threads());
+    write!(text, ") R 0 1 1 0 -1 0 0 0 0 0 {busy} 0 0 0 20 0 {threads} 0 0")?;
     write!(text, " {} {}", used(facts), used(facts) / PAGE)?;
     // Limit of memory, and 27 fields of addresses, signals, scheduling and codes.
     text.add(" 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n")
@@ -166,6 +223,7 @@ pub(super) fn process_status(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt
     write!(
         text,
         "\nUmask:\t0022\nState:\tR (running)\nTgid:\t1\nPid:\t1\nPPid:\t0\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n\
-         VmSize:\t{size:8} kB\nVmRSS:\t{size:8} kB\n"
+         VmSize:\t{size:8} kB\nVmRSS:\t{size:8} kB\nThreads:\t{}\n",
+        facts.threads()
     )
 }

@@ -100,6 +100,10 @@ impl<S: System> RamFs<S> {
 }
 
 impl<S: System> FileSystem for RamFs<S> {
+    fn type_name(&self) -> &'static str {
+        "tmpfs"
+    }
+
     fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
         Poll::Ready(self.find(entry).map(Lookup::Found))
     }

@@ -22,11 +22,12 @@ use lock_api::Mutex;
 
 use crate::file_system::complete;
 use crate::system::Lock;
-use crate::{Attr, FileSystem, FileType, Ino, SetAttr, StatFs, System};
+use crate::{Attr, DescriptorTarget, FileSystem, FileType, Ino, SetAttr, StatFs, System};
 use mount::{Mount, Node};
 use walk::LastLink;
 
 pub use locks::FileLock;
+pub use mount::MountInfo;
 pub use open::OpenedPath;
 pub use open_file::{OpenFile, Whence};
 
@@ -111,6 +112,29 @@ impl<S: System> Vfs<S> {
         directory.mount.add_submount(directory.ino, mount)
     }
 
+    /// The mounted file systems: each before those below it, and else in the order of their mounts. One whose directory, or
+    /// one above that, was removed is left out.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EIO`.
+    pub async fn mounts(&self) -> Result<Vec<MountInfo>, Errno> {
+        let (mut infos, mut found) = (Vec::new(), Vec::new());
+        found.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        found.push(Arc::clone(&self.root.mount));
+        while let Some(mount) = found.pop() {
+            mount.add_submounts_to(&mut found)?;
+            let (type_name, is_read_only) = (mount.file_system.type_name(), mount.is_read_only);
+            let path = match self.path_of(Node::root(&mount)?).await {
+                Err(Errno::ENOENT) => continue,
+                path => path?,
+            };
+            infos.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            infos.push(MountInfo { type_name, path, is_read_only });
+        }
+        Ok(infos)
+    }
+
     /// The directory in which relative paths begin.
     fn current_directory(&self) -> Arc<Node<S>> {
         Arc::clone(&self.current.lock())
@@ -183,6 +207,20 @@ impl<S: System> Vfs<S> {
             path.push(b'/');
         }
         Ok(path)
+    }
+
+    /// What `/proc/self/fd` says of an open file: the path of a directory, and of a file, which may have any number of names,
+    /// its type and number.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if the directory was removed; `ENOMEM`, `EIO`.
+    pub async fn describe(&self, file: &OpenFile<S>) -> Result<DescriptorTarget, Errno> {
+        let node = file.node();
+        if node.is_directory() {
+            return self.path_of(Arc::clone(node)).await.map(DescriptorTarget::Path);
+        }
+        Ok(DescriptorTarget::Numbered(node.file_system().type_name(), node.attr().await?.number))
     }
 
     /// Metadata of what a path leads to (`stat`, `lstat`).

@@ -15,6 +15,17 @@ use crate::file_system::{Name, OpenInode, Opened, complete};
 use crate::system::{Lock, copied};
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, System};
 
+/// What `/proc/mounts` says of a mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountInfo {
+    /// Type of the file system.
+    pub type_name: &'static str,
+    /// Path of the directory.
+    pub path: Vec<u8>,
+    /// Whether it is mounted for reading only.
+    pub is_read_only: bool,
+}
+
 /// A mounted file system.
 #[derive(Debug)]
 pub(super) struct Mount<S: System> {
@@ -79,6 +90,29 @@ impl<S: System> Mount<S> {
         submounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         submounts.push((directory, mount));
         self.submount_bits.fetch_or(1 << (directory.0 % 64), Release);
+        Ok(())
+    }
+
+    /// Adds the mounts on directories of this file system, the last one first.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn add_submounts_to(&self, mounts: &mut Vec<Arc<Self>>) -> Result<(), Errno> {
+        // Memory is allocated without the lock.
+        while let Err(count) = self.try_add_submounts_to(mounts) {
+            mounts.try_reserve(count).map_err(|_| Errno::ENOMEM)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Self::add_submounts_to`], if there is room for them; else their number.
+    fn try_add_submounts_to(&self, mounts: &mut Vec<Arc<Self>>) -> Result<(), usize> {
+        let submounts = self.submounts.lock();
+        if mounts.capacity() - mounts.len() < submounts.len() {
+            return Err(submounts.len());
+        }
+        mounts.extend(submounts.iter().rev().map(|(_, mount)| Arc::clone(mount)));
         Ok(())
     }
 

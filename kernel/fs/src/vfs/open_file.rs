@@ -55,6 +55,10 @@ impl<S: System> OpenFile<S> {
         }
     }
 
+    pub(super) const fn node(&self) -> &Arc<Node<S>> {
+        &self.node
+    }
+
     const fn check_readable(&self) -> Result<(), Errno> {
         if self.access_mode == O_WRONLY { Err(Errno::EBADF) } else { Ok(()) }
     }

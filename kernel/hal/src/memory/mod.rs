@@ -17,10 +17,9 @@ mod thread_locals;
 use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 
 use hermit_firmware::PhysicalMemory;
-use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::boot_info::{ImagePlacement, Parsed, Tls};
 use hermit_interface::to_usize;
-use hermit_paging::Access;
 use spin::Once;
 
 pub(crate) use heap::join as join_heap;
@@ -31,6 +30,7 @@ pub use stack::Stack;
 pub use thread_locals::ThreadLocals;
 
 pub use crate::fallible::OutOfMemory;
+pub use hermit_paging::Access;
 pub use permanent::leak;
 
 use crate::arch::{copy, stacks};
@@ -85,6 +85,12 @@ pub fn size() -> u64 {
 #[must_use]
 pub fn available() -> u64 {
     paging::with(|memory| memory.available())
+}
+
+/// Addresses at which physical memory is mapped, as far as it has been used: those of the heap are among them.
+#[must_use]
+pub fn direct_mapping() -> AddressRange {
+    paging::with(|memory| memory.direct_mapping())
 }
 
 /// Reserves addresses, with no memory behind them, that are never given back.
@@ -213,6 +219,31 @@ pub fn read_image(address: u64, bytes: &mut [u8]) -> bool {
     // stays mapped as long as the machine runs. The destination is an exclusively borrowed slice of this length.
     unsafe { copy::copy(from, bytes.as_mut_ptr(), bytes.len()) };
     true
+}
+
+/// A part of the image whose pages have the same access, or [`Access::None`] where nothing is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImagePart {
+    /// First address.
+    pub start: u64,
+    /// Address behind the last one.
+    pub end: u64,
+    /// Access that the pages allow.
+    pub access: Access,
+}
+
+/// The part of the image from an address on; `None` behind its end.
+#[must_use]
+pub fn image_part(start: u64) -> Option<ImagePart> {
+    let image = image();
+    if !(image.start..image.start + image.size).contains(&start) {
+        return None;
+    }
+    let pages = (start..image.start + image.size).step_by(to_usize(PAGE_SIZE));
+    let mut accesses = pages.map(|page| (page, paging::access(page)));
+    let (_, access) = accesses.next()?;
+    let end = accesses.find(|(_, other)| *other != access).map_or(image.start + image.size, |(page, _)| page);
+    Some(ImagePart { start, end, access })
 }
 
 /// Addresses of the image.

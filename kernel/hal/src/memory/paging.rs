@@ -69,6 +69,12 @@ pub(super) fn is_mapped(address: u64) -> bool {
     memory.first().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
 }
 
+/// Access that the page of an address allows.
+pub(super) fn access(address: u64) -> Access {
+    let found = with(|memory| memory.table.translate(&memory.physical, address));
+    found.map_or(Access::None, |translation| translation.attributes.access)
+}
+
 /// Pages that no page table has any more, but perhaps TLBs: free once [`complete`] has flushed these. Until then their
 /// addresses must not be used again.
 #[derive(Debug)]
@@ -169,6 +175,11 @@ impl MemoryState {
     /// Physical memory that was free when the kernel started, in bytes.
     pub(super) const fn size(&self) -> u64 {
         self.physical.size()
+    }
+
+    /// Addresses of the direct map, as far as it is mapped.
+    pub(super) const fn direct_mapping(&self) -> AddressRange {
+        self.physical.direct_mapping()
     }
 
     /// Free physical memory in bytes.

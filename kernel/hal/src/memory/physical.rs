@@ -191,6 +191,11 @@ impl PhysicalFrames {
         self.size
     }
 
+    /// Addresses of the direct map, as far as it is mapped.
+    pub(super) const fn direct_mapping(&self) -> AddressRange {
+        AddressRange { start: self.direct_map.address(0), end: self.direct_map.address(self.mapped) }
+    }
+
     /// Free memory in bytes.
     pub(super) fn available(&self) -> u64 {
         self.frames.total() + self.unmapped.total()

@@ -3,7 +3,7 @@
 
 use core::ptr::with_exposed_provenance;
 
-use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::to_usize;
 use hermit_memory::stack_slots::{self, FreeSlots, NoSlot, SlotTable, StackBounds, StackSlot};
 
@@ -40,6 +40,13 @@ struct Free {
 #[derive(Debug)]
 pub struct Stack {
     slot: StackSlot,
+}
+
+/// Addresses of the stack that an address belongs to; the lowest ones may have no memory yet.
+#[must_use]
+pub fn containing(address: u64) -> Option<AddressRange> {
+    let bounds = find(address)?;
+    Some(AddressRange { start: bounds.bottom, end: bounds.top })
 }
 
 /// Reserves `size` bytes of addresses for all stacks.

@@ -141,3 +141,13 @@ fn threads_reserve_each_descriptor_once() {
     reserved.sort_unstable();
     assert_eq!(reserved, (0..2 * PER_THREAD).collect::<Vec<_>>());
 }
+
+#[test]
+fn next_open_descriptor_is_found_in_any_chunk() {
+    let table = Table::default();
+    let first = table.reserve().unwrap();
+    assert_eq!(table.next_open(0), None, "it is not open yet");
+    table.fill(first, Arc::new(Nothing));
+    let last = table.duplicate(first, 40_000).unwrap();
+    assert_eq!([0, 1, last + 1].map(|from| table.next_open(from)), [Some(first), Some(last), None]);
+}
