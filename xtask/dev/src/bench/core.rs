@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::iter;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 
+use super::operations::{CORE, Count, Operation};
 use super::{COUNT_INSTRUCTIONS, example, linux};
 use xtask::qemu::{End, Guest, Input};
 use xtask::{program, setup};
@@ -16,50 +18,6 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Memory of both guests.
 pub(super) const MEMORY: &str = "512M";
-
-/// Operations of `core_bench` that are measured in instructions.
-#[derive(Debug)]
-pub(super) struct Instructions {
-    /// Each operation and its aim, if it has one: instructions at most.
-    pub(super) aims: &'static [(&'static str, Option<u32>)],
-    /// The operations of each guest, by their names on the command line.
-    pub(super) runs: &'static [&'static [&'static str]],
-}
-
-/// The suite `core`. `threads-alive` has an aim in threads, at least; it exhausts the memory, and has a guest of its own.
-const CORE: Instructions = Instructions { aims: &AIMS, runs: &RUNS };
-
-const AIMS: [(&str, Option<u32>); 12] = [
-    ("process::id", Some(6)),
-    ("Instant::now", Some(40)),
-    ("yield_now, alone", Some(30)),
-    ("yield between two threads, both switches", Some(160)),
-    ("condvar round trip between two threads", Some(600)),
-    ("mpsc round trip", Some(900)),
-    ("Mutex, uncontended", Some(14)),
-    ("spawn + join, default stack", Some(3_000)),
-    ("spawn + join, 64 KiB stack", Some(3_000)),
-    ("Box of 64 bytes, alloc + free", Some(60)),
-    ("Vec of 4 KiB, uninitialised", Some(80)),
-    ("threads alive at once", Some(4_000)),
-];
-
-const RUNS: [&[&str]; 2] = [
-    &[
-        "process-id",
-        "now",
-        "yield",
-        "yield-two",
-        "condvar",
-        "mpsc",
-        "mutex",
-        "spawn",
-        "spawn-64k",
-        "box",
-        "vec",
-    ],
-    &["threads-alive"],
-];
 
 /// Name of the calibration figure: ticks of the time-stamp counter in an instruction.
 const TICKS_PER_INSTRUCTION: &str = "ticks of an instruction";
@@ -76,19 +34,21 @@ pub(super) fn main() -> Result<Value> {
 }
 
 /// Measures operations, prints and returns their figures.
-pub(super) fn instructions(suite: &Instructions) -> Result<Value> {
-    let ours = ours(suite)?;
-    let linux = linux::Linux::prepare().and_then(|linux| measure(suite, |names| linux.run(names)));
+pub(super) fn instructions(operations: &[Operation]) -> Result<Value> {
+    let ours = ours(operations)?;
+    let linux = linux::Linux::prepare().and_then(|linux| measure(operations, |words| linux.run(words)));
     let linux = linux.unwrap_or_else(|error| {
         eprintln!("the Linux guest is not available: {error:#}");
         Figures::new()
     });
     println!("{:<44} {:>13} {:>13} {:>8}", "operation (instructions)", "ours", "Linux guest", "aim");
     let mut all = Map::new();
-    for &(name, aim) in suite.aims {
+    for Operation { title: name, count, .. } in counted(operations) {
+        let aim = count.aim();
         let limit = aim.map(|aim| aim.to_string()).unwrap_or_default();
-        println!("{name:<44} {:>13} {:>13} {limit:>8}", show(ours.get(name)), show(linux.get(name)));
-        all.insert(name.to_owned(), json!({ "ours": ours.get(name), "linux": linux.get(name), "aim": aim }));
+        println!("{name:<44} {:>13} {:>13} {limit:>8}", show(ours.get(*name)), show(linux.get(*name)));
+        let row = json!({ "ours": ours.get(*name), "linux": linux.get(*name), "aim": aim });
+        all.insert((*name).to_owned(), row);
     }
     Ok(Value::Object(all))
 }
@@ -97,10 +57,24 @@ fn show(figure: Option<&f64>) -> String {
     figure.map_or_else(|| "not available".to_owned(), |figure| format!("{figure:.1}"))
 }
 
+/// The operations that are measured in instructions.
+fn counted(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
+    operations.iter().filter(|operation| operation.count != Count::No)
+}
+
+/// The operations of each guest, by their names on the command line.
+fn runs(operations: &[Operation]) -> Vec<Vec<&'static str>> {
+    let is_alone = |operation: &&Operation| matches!(operation.count, Count::Threads(_));
+    let (alone, together): (Vec<_>, Vec<_>) = counted(operations).partition(is_alone);
+    let together = together.into_iter().map(|operation| operation.word).collect();
+    let alone = alone.into_iter().map(|operation| vec![operation.word]);
+    iter::once(together).chain(alone).collect()
+}
+
 /// Measures the guest of this kernel.
-fn ours(suite: &Instructions) -> Result<Figures> {
+fn ours(operations: &[Operation]) -> Result<Figures> {
     let (loader, image) = (setup::loader()?, example("core_bench")?);
-    measure(suite, |names| {
+    measure(operations, |names| {
         let guest = Guest {
             memory: MEMORY.parse().map_err(anyhow::Error::msg)?,
             arguments: names.iter().map(OsString::from).collect(),
@@ -117,10 +91,10 @@ fn ours(suite: &Instructions) -> Result<Figures> {
 }
 
 /// Collects the figures of all guests; `run` boots a guest with the operations' names and returns its output.
-fn measure(suite: &Instructions, run: impl Fn(&[&str]) -> Result<Vec<u8>>) -> Result<Figures> {
+fn measure(operations: &[Operation], run: impl Fn(&[&str]) -> Result<Vec<u8>>) -> Result<Figures> {
     let mut figures = Figures::new();
-    for names in suite.runs {
-        let output = run(names)?;
+    for names in runs(operations) {
+        let output = run(&names)?;
         let text = String::from_utf8_lossy(&output);
         let printed = parse(&text);
         let ticks = printed.get(TICKS_PER_INSTRUCTION).copied().unwrap_or_default();
@@ -144,7 +118,8 @@ pub(super) fn parse(text: &str) -> Figures {
 
 #[cfg(test)]
 mod tests {
-    use super::{AIMS, CORE, RUNS, TICKS_PER_INSTRUCTION, measure, parse};
+    use super::super::operations::FS;
+    use super::{CORE, TICKS_PER_INSTRUCTION, measure, parse, runs};
 
     #[test]
     fn parse_skips_other_lines() {
@@ -168,7 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_has_an_aim() {
-        assert_eq!(RUNS.concat().len(), AIMS.len());
+    fn operations_share_a_guest_unless_one_uses_up_the_memory() {
+        let lengths = |operations| runs(operations).iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!((lengths(&CORE), lengths(&FS)), (vec![11, 1], vec![13]));
     }
 }

@@ -22,6 +22,7 @@ mod hypervisor;
 mod linux;
 mod native;
 pub(crate) mod net;
+pub(crate) mod operations;
 mod process;
 mod running;
 
@@ -103,7 +104,9 @@ const SUITES: [(Suite, BenchPlatform, &str, Measure); 9] = [
     (Suite::Boot, BenchPlatform::Qemu, "boot", boot::main),
     (Suite::Bursts, BenchPlatform::Process, "bursts", bursts::main),
     (Suite::Core, BenchPlatform::Qemu, "core", core::main),
-    (Suite::Core, BenchPlatform::Process, "core, process", || native::main(Engine::Process, &native::CORE)),
+    (Suite::Core, BenchPlatform::Process, "core, process", || {
+        native::main(Engine::Process, &operations::CORE)
+    }),
     (Suite::Fs, BenchPlatform::Qemu, "fs", fs::main),
     (Suite::Fs, BenchPlatform::Process, "fs, process", fs::process),
     (Suite::Heap, BenchPlatform::Qemu, "heap", heap::main),

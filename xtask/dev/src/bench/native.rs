@@ -11,30 +11,13 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
 use super::core::{MEMORY, TIMEOUT, parse};
+use super::operations::Operation;
 use super::{example, linux};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{process, setup};
 
 /// Number of runs of each of the three. In each run the program takes the median of five rounds.
 const RUNS: usize = 11;
-
-/// An operation, its name on `core_bench`'s command line, and its aim: the minimum ratio of Linux's time to the guest's.
-pub(super) type Aim = (&'static str, &'static str, f64);
-
-/// The operations of the suite `core`.
-pub(super) const CORE: [Aim; 11] = [
-    ("process::id", "process-id", 20.0),
-    ("Instant::now", "now", 1.0),
-    ("yield_now, alone", "yield", 20.0),
-    ("yield between two threads, both switches", "yield-two", 5.0),
-    ("condvar round trip between two threads", "condvar", 5.0),
-    ("mpsc round trip", "mpsc", 1.0),
-    ("Mutex, uncontended", "mutex", 1.0),
-    ("spawn + join, default stack", "spawn", 10.0),
-    ("spawn + join, 64 KiB stack", "spawn-64k", 10.0),
-    ("Box of 64 bytes, alloc + free", "box", 1.0),
-    ("Vec of 4 KiB, uninitialised", "vec", 1.0),
-];
 
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,17 +36,20 @@ const ENVIRONMENTS: [Environment; 3] = [Environment::Guest, Environment::Pinned,
 type Figures = BTreeMap<(Environment, String), Vec<f64>>;
 
 /// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this host.
-pub(super) fn main(engine: Engine, aims: &[Aim]) -> Result<Value> {
+pub(super) fn main(engine: Engine, operations: &[Operation]) -> Result<Value> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(engine) {
         eprintln!("{engine}: not available: {}", uhyve.about(engine));
         return Ok(Value::Null);
     }
     let bench = Bench::prepare(uhyve, engine)?;
+    let timed: Vec<_> =
+        operations.iter().filter_map(|operation| Some((operation, operation.ratio?))).collect();
+    let words: Vec<_> = timed.iter().map(|(operation, _)| operation.word).collect();
     let mut figures = Figures::new();
     for _ in 0..RUNS {
         for environment in ENVIRONMENTS {
-            for (name, figure) in bench.run(environment, aims)? {
+            for (name, figure) in bench.run(environment, &words)? {
                 figures.entry((environment, name)).or_default().push(figure);
             }
         }
@@ -73,9 +59,9 @@ pub(super) fn main(engine: Engine, aims: &[Aim]) -> Result<Value> {
         "operation (nanoseconds)", "ours", "Linux, 1 CPU", "ratio", "aim", "Linux, all CPUs"
     );
     let mut all = Map::new();
-    for &(name, _, aim) in aims {
+    for (Operation { title: name, .. }, aim) in timed {
         let [ours, pinned, unpinned] = ENVIRONMENTS
-            .map(|environment| figures.get(&(environment, name.to_owned())).and_then(|runs| median(runs)));
+            .map(|environment| figures.get(&(environment, (*name).to_owned())).and_then(|runs| median(runs)));
         let (ours, pinned) = ours.zip(pinned).with_context(|| format!("there are no figures of {name:?}"))?;
         let (unpinned, ratio) = (unpinned.unwrap_or(f64::NAN), pinned / ours);
         // Compares the rounded figures, which are printed.
@@ -83,7 +69,7 @@ pub(super) fn main(engine: Engine, aims: &[Aim]) -> Result<Value> {
         println!("{name:<44} {ours:>9.1} {pinned:>12.1} {ratio:>7.1} {aim:>6} {unpinned:>14.1}{mark}");
         let row =
             json!({ "ours": ours, "linux": pinned, "ratio": ratio, "aim": aim, "linux, all CPUs": unpinned });
-        all.insert(name.to_owned(), row);
+        all.insert((*name).to_owned(), row);
     }
     Ok(Value::Object(all))
 }
@@ -115,13 +101,13 @@ impl Bench {
     }
 
     /// Runs the program and returns its figures.
-    fn run(&self, environment: Environment, aims: &[Aim]) -> Result<BTreeMap<String, f64>> {
+    fn run(&self, environment: Environment, words: &[&str]) -> Result<BTreeMap<String, f64>> {
         let mut command = match environment {
             Environment::Guest => self.guest(),
             Environment::Pinned => self.pinned(&self.program),
             Environment::Unpinned => Command::new(&self.program),
         };
-        command.arg("--nanoseconds").args(aims.iter().map(|(_, word, _)| word));
+        command.arg("--nanoseconds").args(words);
         Ok(parse(&process::output(&mut command)?))
     }
 

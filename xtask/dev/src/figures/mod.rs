@@ -1,4 +1,4 @@
-//! `cargo xtask figures`: the tables and the picture of figures in documents, generated from the record of measurements.
+//! `cargo xtask figures`: the tables and pictures of figures in documents, generated from the record of measurements.
 //!
 //! `cargo xtask bench --record` writes the record, `docs/figures.json`. A table stands in a Markdown file between the lines
 //! `<!-- figures: NAME -->` and `<!-- /figures -->`; [`tables`] lists the names. `cargo xtask lint` fails if a document differs from
@@ -17,9 +17,6 @@ use anyhow::{Context, Result, bail};
 use xtask::{process, workspace};
 
 pub(crate) use record::{Conditions, FigureRecord};
-
-/// The picture of the suite `core`, from the repository's root.
-const PICTURE: &str = "docs/figures/core.svg";
 
 /// Rewrites every file that is out of date.
 pub(crate) fn main() -> Result<()> {
@@ -52,8 +49,10 @@ fn outdated() -> Result<Vec<(String, String)>> {
         let new = markers::replace(&text, |name| tables::markdown(name, &record));
         generated.push((file.clone(), new.with_context(|| file.clone())?));
     }
-    if let Some(svg) = picture::core(&record)? {
-        generated.push((PICTURE.to_owned(), svg));
+    for picture in &picture::PICTURES {
+        if let Some(svg) = picture::draw(picture, &record)? {
+            generated.push((picture.file.to_owned(), svg));
+        }
     }
     let is_outdated = |(file, text): &(String, String)| {
         fs::read_to_string(workspace::root().join(file)).ok().as_ref() != Some(text)

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::markdown::{lines, number, wrap};
 use super::record::FigureRecord;
+use crate::bench::operations::{CORE, rows};
 
 /// A table with a row for each figure of a suite.
 #[derive(Debug)]
@@ -100,20 +101,7 @@ const TABLES: [SuiteTable; 14] = [
         part: "",
         title: "operation, instructions",
         columns: &[("this kernel", "ours"), ("Linux guest", "linux"), ("aim", "aim")],
-        rows: &[
-            ("process::id", ""),
-            ("Instant::now", ""),
-            ("yield_now, alone", ""),
-            ("yield between two threads, both switches", ""),
-            ("condvar round trip between two threads", ""),
-            ("mpsc round trip", ""),
-            ("Mutex, uncontended", ""),
-            ("spawn + join, default stack", ""),
-            ("spawn + join, 64 KiB stack", ""),
-            ("Box of 64 bytes, alloc + free", ""),
-            ("Vec of 4 KiB, uninitialised", ""),
-            ("threads alive at once", ""),
-        ],
+        rows: &rows(&CORE),
     },
     SuiteTable {
         name: "core-process",
@@ -121,19 +109,7 @@ const TABLES: [SuiteTable; 14] = [
         part: "",
         title: "operation, ns",
         columns: TIME_COLUMNS,
-        rows: &[
-            ("process::id", ""),
-            ("Instant::now", ""),
-            ("yield_now, alone", ""),
-            ("yield between two threads, both switches", ""),
-            ("condvar round trip between two threads", ""),
-            ("mpsc round trip", ""),
-            ("Mutex, uncontended", ""),
-            ("spawn + join, default stack", ""),
-            ("spawn + join, 64 KiB stack", ""),
-            ("Box of 64 bytes, alloc + free", ""),
-            ("Vec of 4 KiB, uninitialised", ""),
-        ],
+        rows: &rows(&CORE),
     },
     files::INSTRUCTIONS,
     files::TIMES,
