@@ -35,9 +35,10 @@ impl System for Kernel {
     type RawLock = RawSpinLock;
     type Page = Box<[u8; PAGE_SIZE]>;
 
-    fn allocate_page() -> Option<Self::Page> {
+    fn allocate_page(start: &[u8]) -> Option<Self::Page> {
         let mut bytes: Vec<u8> = Vec::new();
         bytes.try_reserve_exact(PAGE_SIZE).ok()?;
+        bytes.extend_from_slice(start);
         bytes.resize(PAGE_SIZE, 0);
         bytes.into_boxed_slice().try_into().ok()
     }

@@ -23,8 +23,8 @@ pub trait System: Debug + Send + Sync + 'static {
     /// Memory of a page.
     type Page: AsRef<[u8; PAGE_SIZE]> + AsMut<[u8; PAGE_SIZE]> + Debug + Send + Sync + 'static;
 
-    /// Allocates a page of zeros; `None` without memory.
-    fn allocate_page() -> Option<Self::Page>;
+    /// Allocates a page that begins with some bytes, at most as many as it has; the others are zeros. `None` without memory.
+    fn allocate_page(start: &[u8]) -> Option<Self::Page>;
 
     /// An `Arc` of a value; `None` without memory.
     fn arc<T>(value: T) -> Option<Arc<T>>;

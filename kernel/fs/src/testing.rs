@@ -27,8 +27,10 @@ impl System for TestSystem {
     type RawLock = parking_lot::RawMutex;
     type Page = Box<[u8; PAGE_SIZE]>;
 
-    fn allocate_page() -> Option<Self::Page> {
-        Some(Box::new([0; PAGE_SIZE]))
+    fn allocate_page(start: &[u8]) -> Option<Self::Page> {
+        let mut page = Box::new([0; PAGE_SIZE]);
+        page[..start.len()].copy_from_slice(start);
+        Some(page)
     }
 
     fn arc<T>(value: T) -> Option<Arc<T>> {

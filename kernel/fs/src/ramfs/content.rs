@@ -193,24 +193,20 @@ impl<S: System> RamFs<S> {
         if count == 0 {
             return Ok(0);
         }
-        let index = offset / PAGE_BYTES;
-        let below = file.below(index * PAGE_BYTES);
-        let page = file.pages.get_or_insert(index, || self.allocate_copy(below))?;
-        let start = to_usize(offset % PAGE_BYTES);
-        if let (Some(to), Some(from)) = (page.as_mut().get_mut(start..start + count), bytes.get(..count)) {
-            to.copy_from_slice(from);
+        let (index, start) = (offset / PAGE_BYTES, to_usize(offset % PAGE_BYTES));
+        let (below, bytes) = (file.below(index * PAGE_BYTES), bytes.get(..count).unwrap_or_default());
+        // A new page need not be filled with what is written over.
+        let replaces_all = start == 0 && count >= below.len().min(PAGE_SIZE);
+        let mut is_written = false;
+        let page = file.pages.get_or_insert(index, || {
+            is_written = replaces_all;
+            self.allocate_page(if replaces_all { bytes } else { below })
+        })?;
+        if !is_written && let Some(place) = page.as_mut().get_mut(start..start + count) {
+            place.copy_from_slice(bytes);
         }
         file.size = file.size.max(offset + count as u64);
         Ok(count)
-    }
-
-    /// Allocates a page with what was below it, as far as that goes.
-    fn allocate_copy(&self, below: &[u8]) -> Result<S::Page, Errno> {
-        let mut page = self.allocate_page()?;
-        for (to, from) in page.as_mut().iter_mut().zip(below) {
-            *to = *from;
-        }
-        Ok(page)
     }
 
     /// Changes attributes.

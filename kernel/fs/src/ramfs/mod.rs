@@ -27,7 +27,7 @@ use lock_api::{Mutex, MutexGuard};
 
 use crate::file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 use crate::system::{BLOCK_SIZE, Lock};
-use crate::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs, System};
+use crate::{Attr, DirEntry, Entry, Ino, Lookup, PAGE_SIZE, SetAttr, StatFs, System};
 use directory::Directory;
 use inode::{Body, Inode, PAGE_BYTES};
 use table::{Slot, Table};
@@ -89,10 +89,10 @@ impl<S: System> RamFs<S> {
         self.usage.release(size);
     }
 
-    /// Allocates a page of a file.
-    fn allocate_page(&self) -> Result<S::Page, Errno> {
+    /// Allocates a page of a file that begins with some bytes, if it has so many, and goes on with zeros.
+    fn allocate_page(&self, start: &[u8]) -> Result<S::Page, Errno> {
         self.usage.charge(PAGE_BYTES)?;
-        S::allocate_page().ok_or_else(|| {
+        S::allocate_page(start.get(..PAGE_SIZE).unwrap_or(start)).ok_or_else(|| {
             self.usage.release(PAGE_BYTES);
             Errno::ENOSPC
         })
