@@ -147,7 +147,7 @@ pub(crate) fn mask() {
 /// Takes back one [`mask`], and handles pending lines if it was the last.
 #[inline]
 pub(crate) fn unmask() {
-    local::unmask::<Hooks>();
+    preempt::unmask::<Hooks>();
 }
 
 /// Whether interrupts are unmasked: no spinlock is held, and no interrupt is being handled.

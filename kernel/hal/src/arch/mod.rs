@@ -16,8 +16,8 @@
 //! | [`cpu`] | `enable_interrupts`, `wait_unless` (no wake-up is lost between the check and the wait) and `stop`, as the privileged instructions do them. |
 //! | [`entropy`] | `word`: 64 bits from the processor's random number generator, if it has one. |
 //! | [`entry!`](crate::entry) | The image's first instruction: sets the boot stack up and calls [`crate::boot::start`] with the address of the boot information. |
-//! | [`local`] | The CPU-local block: `Base` installs one, `block`, `number` and `mask_depth` read it with one load; `mask` and `unmask` count the software interrupt mask with one instruction each, so that a thread cannot move to another CPU halfway. |
-//! | [`preempt`] | `entry`: where an interrupt sends a thread that is to be preempted; it saves every register, calls [`preempt::PreemptHooks::preempted`] and resumes the thread. |
+//! | [`local`] | The CPU-local block: `Base` installs one, `block`, `number` and `mask_depth` read it with one load; `mask` adds to the software interrupt mask with one instruction, so that the thread cannot move to another CPU halfway. |
+//! | [`preempt`] | `unmask` takes from the software interrupt mask with one instruction, and calls [`preempt::PreemptHooks::handle_pending`] if it was the last and a line is pending. `entry`: where an interrupt sends a thread that is to be preempted; it saves every register, calls [`preempt::PreemptHooks::preempted`] and resumes the thread. |
 //! | [`processor`] | `Processor`: what a CPU needs before kernel code runs on it; `enter` loads it. |
 //! | [`stacks`] | The kernel's own stacks, each above a guard page: boot and idle stacks, and those of interrupts and exceptions, which never run on the interrupted stack. |
 //! | [`startup`] | Secondary CPUs: `prepare` allocates what they need; each calls the given function on its own stack. |

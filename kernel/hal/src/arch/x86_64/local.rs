@@ -12,8 +12,6 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
-use super::preempt::{self, PreemptHooks};
-
 /// The first fields of every CPU-local block. Only the CPU itself uses them; relaxed atomics make it well-defined
 /// that an interrupt on the same CPU does so too.
 #[repr(C)]
@@ -101,7 +99,7 @@ impl Base {
 pub(crate) fn block() -> *const () {
     let this: *const ();
     // SAFETY: every CPU installs a `Base` before any other code runs on it, and nothing changes the GS base
-    // afterwards. So the load reads `Header::this`, the first field of the block.
+    // afterwards. So the load reads `LocalHeader::this`, the first field of the block.
     unsafe { asm!("mov {}, gs:[0]", out(reg) this, options(nostack, readonly, preserves_flags)) };
     this
 }
@@ -110,7 +108,7 @@ pub(crate) fn block() -> *const () {
 #[inline]
 pub(crate) fn number() -> u32 {
     let number: u32;
-    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), of which this reads a field.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this reads a field.
     unsafe {
         asm!("mov {:e}, gs:[{offset}]", out(reg) number, offset = const NUMBER, options(nostack, readonly, preserves_flags));
     }
@@ -121,40 +119,18 @@ pub(crate) fn number() -> u32 {
 #[inline]
 pub(crate) fn mask_depth() -> u32 {
     let depth: u32;
-    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), of which this reads a field.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this reads a field.
     unsafe {
         asm!("mov {:e}, gs:[{offset}]", out(reg) depth, offset = const DEPTH, options(nostack, readonly, preserves_flags));
     }
     depth
 }
 
-/// Adds one to the mask depth of this CPU.
+/// Adds one to the mask depth of this CPU; [`unmask`](super::preempt::unmask) takes it back.
 #[inline]
 pub(crate) fn mask() {
-    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), whose depth is an atomic
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), whose depth is an atomic
     // that only this CPU uses. It is one instruction, so an interrupt cannot move the thread to another CPU
     // halfway.
     unsafe { asm!("inc dword ptr gs:[{depth}]", depth = const DEPTH, options(nostack)) };
-}
-
-/// Takes one from the mask depth of this CPU. If it reaches zero and a line is pending, calls
-/// [`PreemptHooks::handle_pending`].
-#[inline]
-pub(crate) fn unmask<H: PreemptHooks>() {
-    // SAFETY: the GS base is that of a block with a `Header` at its start (see `block`), whose fields are atomics
-    // that only this CPU uses. If an interrupt moves the thread to another CPU between the first and the third
-    // instruction, the third reads the new CPU's lines: at worst the hook finds nothing to do.
-    unsafe {
-        asm!(
-            "dec dword ptr gs:[{depth}]",
-            "jnz 2f",
-            "cmp dword ptr gs:[{pending}], 0",
-            "jne {handle}",
-            "2:",
-            depth = const DEPTH,
-            pending = const PENDING,
-            handle = label { preempt::call_handle_pending::<H>() },
-            options(nostack),
-        );
-    }
 }

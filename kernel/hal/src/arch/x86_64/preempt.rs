@@ -1,8 +1,8 @@
-//! Preemption: where an interrupt sends a thread that is to make way for another one.
+//! The last unmask, and preemption: where an interrupt sends a thread that is to make way for another one.
 //!
-//! The thread gets here as if it had called [`entry`] between two of its instructions, with interrupts masked. All
-//! its registers are live; what lies below its stack pointer may be too (the red zone of the System V ABI). If its
-//! stack pointer is wrong, the first push faults and is reported like any other access.
+//! A preempted thread gets here as if it had called [`entry`] between two of its instructions, with interrupts
+//! masked. All its registers are live; what lies below its stack pointer may be too (the red zone of the System V
+//! ABI). If its stack pointer is wrong, the first push faults and is reported like any other access.
 
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::AtomicU32;
@@ -160,8 +160,30 @@ unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
 /// Calls [`PreemptHooks::handle_pending`] in a way that makes the code around it, which seldom gets here, save no
 /// register.
 #[inline]
-pub(super) fn call_handle_pending<H: PreemptHooks>() {
+fn call_handle_pending<H: PreemptHooks>() {
     // SAFETY: `keep_registers` preserves every register and aligns the stack itself. The compiler assumes that
     // `asm!` without `nostack` may push, so nothing of the caller lies below the stack pointer.
     unsafe { asm!("call {handle}", handle = sym keep_registers::<H>) };
+}
+
+/// Takes one from the mask depth of this CPU. If it reaches zero and a line is pending, calls
+/// [`PreemptHooks::handle_pending`].
+#[inline]
+pub(crate) fn unmask<H: PreemptHooks>() {
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `local::block`), whose fields
+    // are atomics that only this CPU uses. If an interrupt moves the thread to another CPU between the first and the
+    // third instruction, the third reads the new CPU's lines: at worst the hook finds nothing to do.
+    unsafe {
+        asm!(
+            "dec dword ptr gs:[{depth}]",
+            "jnz 2f",
+            "cmp dword ptr gs:[{pending}], 0",
+            "jne {handle}",
+            "2:",
+            depth = const DEPTH,
+            pending = const PENDING,
+            handle = label { call_handle_pending::<H>() },
+            options(nostack),
+        );
+    }
 }
