@@ -9,6 +9,7 @@ use spin::Once;
 
 use crate::arch::local::{self, Base};
 use crate::arch::processor::Processor;
+use crate::arch::stacks::StackMemory;
 use crate::arch::startup::{self, CpuResources};
 use crate::cpu_local::{self, CpuLocal};
 use crate::fallible::OutOfMemory;
@@ -38,7 +39,7 @@ pub fn start_others(main: fn(Masked) -> !) {
 /// Allocation of what a secondary CPU needs before it runs: addresses, a stack, its CPU-local block.
 enum Resources {}
 
-impl CpuResources for Resources {
+impl StackMemory for Resources {
     fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
         memory::reserve_addresses(size)
     }
@@ -46,7 +47,9 @@ impl CpuResources for Resources {
     fn map_stack(address: u64, size: u64) -> Result<(), OutOfMemory> {
         memory::map_kernel_stack(address, size)
     }
+}
 
+impl CpuResources for Resources {
     fn local(number: u32) -> Result<Base, OutOfMemory> {
         memory::leak(CpuLocal::new(number)).map(CpuLocal::base).ok_or(OutOfMemory)
     }

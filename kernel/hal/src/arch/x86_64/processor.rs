@@ -1,10 +1,10 @@
 //! What a CPU needs before kernel code runs on it.
 
 use super::local::Base;
-pub(crate) use super::segments::StackTops;
 use super::segments::{self, Gdt};
-use super::stacks::INTERRUPT_STACKS;
-use super::{cpu, trap};
+use super::stacks::{INTERRUPT_STACKS, StackTops};
+use super::trap::TrapHandler;
+use super::{cpu, idt};
 
 /// What belongs to one CPU.
 #[derive(Debug)]
@@ -25,10 +25,10 @@ impl Processor {
     }
 
     /// Prepares the calling CPU, by privileged instructions. From here on its exceptions and interrupts go to `H`.
-    pub(crate) fn enter<H: trap::TrapHandler>(&self) {
+    pub(crate) fn enter<H: TrapHandler>(&self) {
         self.local.install();
         self.table.install();
-        trap::load::<H>();
+        idt::load::<H>();
         cpu::init();
     }
 }

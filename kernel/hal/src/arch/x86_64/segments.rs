@@ -8,7 +8,7 @@ use x86_64::instructions::tables::load_tss;
 use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector};
 use x86_64::structures::tss::TaskStateSegment;
 
-use super::stacks::InterruptStack;
+use super::stacks::StackTops;
 use crate::fallible::{OutOfMemory, leak};
 
 static BOOT_TASK_STATE: Once<TaskStateSegment> = Once::new();
@@ -21,9 +21,6 @@ pub(super) struct Gdt {
     code: SegmentSelector,
     state: SegmentSelector,
 }
-
-/// The tops of a CPU's interrupt stacks, in the order of [`InterruptStack`].
-pub(crate) type StackTops = [u64; InterruptStack::COUNT];
 
 fn task_state(stacks: StackTops) -> TaskStateSegment {
     let mut task_state = TaskStateSegment::new();

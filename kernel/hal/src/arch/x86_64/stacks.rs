@@ -10,8 +10,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::{MAX_CPUS, to_usize};
 
-use super::segments::StackTops;
-use super::startup::CpuResources;
 use crate::fallible::OutOfMemory;
 
 const GUARD: usize = to_usize(PAGE_SIZE);
@@ -76,6 +74,9 @@ impl InterruptStack {
     pub(crate) const COUNT: usize = 4;
 }
 
+/// The tops of a CPU's interrupt stacks, in the order of [`InterruptStack`].
+pub(crate) type StackTops = [u64; InterruptStack::COUNT];
+
 /// Interrupt stacks of the first CPU, in the order of [`InterruptStack`].
 pub(super) static INTERRUPT_STACKS: [KernelStack<INTERRUPT_SIZE>; InterruptStack::COUNT] =
     [const { KernelStack::new() }; InterruptStack::COUNT];
@@ -107,6 +108,15 @@ static START: AtomicU64 = AtomicU64::new(0);
 /// Number of secondary CPUs whose stacks are mapped.
 static MAPPED: AtomicU64 = AtomicU64::new(0);
 
+/// Memory for the stacks of secondary CPUs, from the layers above.
+pub(crate) trait StackMemory {
+    /// Reserves addresses, with no memory behind them, that are never given back.
+    fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory>;
+
+    /// Maps memory at reserved addresses for a kernel stack.
+    fn map_stack(address: u64, size: u64) -> Result<(), OutOfMemory>;
+}
+
 /// The stacks of a secondary CPU.
 #[derive(Debug)]
 pub(super) struct Stacks {
@@ -118,15 +128,15 @@ pub(super) struct Stacks {
 
 impl Stacks {
     /// Maps the stacks of CPU `number`, from 1 to 63. Called for one CPU after the other, from number 1 on.
-    pub(super) fn new<R: CpuResources>(number: u32) -> Result<Self, OutOfMemory> {
+    pub(super) fn new<M: StackMemory>(number: u32) -> Result<Self, OutOfMemory> {
         if START.load(Relaxed) == 0 {
-            START.store(R::reserve_addresses(STRIDE * STACKS_PER_CPU * MAX_SECONDARY)?, Relaxed);
+            START.store(M::reserve_addresses(STRIDE * STACKS_PER_CPU * MAX_SECONDARY)?, Relaxed);
         }
         let first = START.load(Relaxed) + (u64::from(number) - 1) % MAX_SECONDARY * STACKS_PER_CPU * STRIDE;
         let mut tops = [0; InterruptStack::COUNT + 1];
         for (index, top) in tops.iter_mut().enumerate() {
             let guard = first + index as u64 * STRIDE;
-            R::map_stack(guard + PAGE_SIZE, STRIDE - PAGE_SIZE)?;
+            M::map_stack(guard + PAGE_SIZE, STRIDE - PAGE_SIZE)?;
             *top = guard + STRIDE;
         }
         MAPPED.store(number.into(), Relaxed);
@@ -161,17 +171,15 @@ const _: () = assert!(STACK_TOP.is_multiple_of(GUARD), "the boot stack consists 
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_SECONDARY, PAGE_SIZE, STACKS_PER_CPU, STRIDE, Stacks, contains, is_guard};
-    use crate::arch::x86_64::local::Base;
-    use crate::arch::x86_64::startup::CpuResources;
+    use super::{MAX_SECONDARY, PAGE_SIZE, STACKS_PER_CPU, STRIDE, StackMemory, Stacks, contains, is_guard};
     use crate::fallible::OutOfMemory;
 
     const START: u64 = 200 << 39;
 
-    /// Resources of a machine with memory for the stacks of one secondary CPU.
+    /// Memory for the stacks of one secondary CPU.
     enum OneCpu {}
 
-    impl CpuResources for OneCpu {
+    impl StackMemory for OneCpu {
         fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
             assert_eq!(size, STRIDE * STACKS_PER_CPU * MAX_SECONDARY);
             Ok(START)
@@ -179,10 +187,6 @@ mod tests {
 
         fn map_stack(address: u64, _size: u64) -> Result<(), OutOfMemory> {
             if address < START + STRIDE * (STACKS_PER_CPU + 2) { Ok(()) } else { Err(OutOfMemory) }
-        }
-
-        fn local(_number: u32) -> Result<Base, OutOfMemory> {
-            Err(OutOfMemory)
         }
     }
 

@@ -11,17 +11,11 @@ use hermit_interface::MAX_CPUS;
 use super::local::Base;
 use super::processor::Processor;
 use super::segments::Gdt;
-use super::stacks::Stacks;
+use super::stacks::{StackMemory, Stacks};
 use crate::fallible::{OutOfMemory, leak};
 
 /// Memory that secondary CPUs need, from the layers above.
-pub(crate) trait CpuResources {
-    /// Reserves addresses, with no memory behind them, that are never given back.
-    fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory>;
-
-    /// Maps memory at reserved addresses for a kernel stack.
-    fn map_stack(address: u64, size: u64) -> Result<(), OutOfMemory>;
-
+pub(crate) trait CpuResources: StackMemory {
     /// Allocates the CPU-local block of the CPU of this number.
     fn local(number: u32) -> Result<Base, OutOfMemory>;
 }

@@ -1,28 +1,23 @@
-//! Exceptions and interrupts: the interrupt descriptor table (IDT), and what their vectors and error codes mean.
+//! Exceptions and interrupts: what their vectors and error codes mean.
 
-use spin::Once;
-use x86_64::VirtAddr;
 use x86_64::registers::control::Cr2;
-use x86_64::structures::idt::{Entry, InterruptDescriptorTable};
 
 use super::cpu;
-use super::stacks::InterruptStack;
-use super::trap_entry;
 
-pub use super::trap_entry::TrapFrame;
+pub use super::trap_frame::TrapFrame;
 
 const DIVIDE_ERROR: u64 = 0;
 const DEBUG: u64 = 1;
-const NON_MASKABLE: u64 = 2;
+pub(super) const NON_MASKABLE: u64 = 2;
 const BREAKPOINT: u64 = 3;
 const INVALID_OPCODE: u64 = 6;
-const DOUBLE_FAULT: u64 = 8;
+pub(super) const DOUBLE_FAULT: u64 = 8;
 const STACK_SEGMENT: u64 = 12;
 const GENERAL_PROTECTION: u64 = 13;
 const PAGE_FAULT: u64 = 14;
 const X87: u64 = 16;
 const ALIGNMENT: u64 = 17;
-const MACHINE_CHECK: u64 = 18;
+pub(super) const MACHINE_CHECK: u64 = 18;
 const SIMD: u64 = 19;
 
 /// Vector of interrupt line 0, the first of the device lines.
@@ -48,8 +43,8 @@ const FETCH: u64 = 1 << 4;
 /// Trap flag of RFLAGS: a debug exception after each instruction (SDM volume 3, section 2.3).
 const TRAP_FLAG: u64 = 1 << 8;
 
-/// What the kernel does about exceptions and interrupts. The type is a parameter of [`load`], so that the entry
-/// stubs call the functions directly. All of them run on an interrupt stack with the interrupt flag clear.
+/// What the kernel does about exceptions and interrupts. The type is a parameter of [`handle`], so that the
+/// entry stubs call the functions directly. All of them run on an interrupt stack with the interrupt flag clear.
 pub(crate) trait TrapHandler {
     /// A device raised an interrupt line.
     fn device(line: u8, frame: &mut TrapFrame);
@@ -109,53 +104,6 @@ pub(crate) enum Exception {
     SingleStep,
     /// Another exception, by its vector.
     Other(u64),
-}
-
-static TABLE: Once<InterruptDescriptorTable> = Once::new();
-
-/// Loads the IDT on the calling CPU: its exceptions and interrupts go to `H`. There is one `H` for all CPUs.
-pub(super) fn load<H: TrapHandler>() {
-    let table = TABLE.call_once(|| {
-        let mut table = InterruptDescriptorTable::new();
-        for (vector, stub) in trap_entry::stubs::<H>() {
-            set(&mut table, vector, VirtAddr::from_ptr(stub as *const ()));
-        }
-        table
-    });
-    table.load();
-}
-
-fn set(table: &mut InterruptDescriptorTable, vector: u8, stub: VirtAddr) {
-    let stack = match u64::from(vector) {
-        NON_MASKABLE | MACHINE_CHECK => InterruptStack::NonMaskable,
-        DOUBLE_FAULT => InterruptStack::DoubleFault,
-        _ if vector >= FIRST_LINE => InterruptStack::Device,
-        _ => InterruptStack::Fault,
-    };
-    match u64::from(vector) {
-        8 => fill(&mut table.double_fault, stub, stack),
-        10 => fill(&mut table.invalid_tss, stub, stack),
-        11 => fill(&mut table.segment_not_present, stub, stack),
-        12 => fill(&mut table.stack_segment_fault, stub, stack),
-        13 => fill(&mut table.general_protection_fault, stub, stack),
-        14 => fill(&mut table.page_fault, stub, stack),
-        17 => fill(&mut table.alignment_check, stub, stack),
-        18 => fill(&mut table.machine_check, stub, stack),
-        21 => fill(&mut table.cp_protection_exception, stub, stack),
-        29 => fill(&mut table.vmm_communication_exception, stub, stack),
-        30 => fill(&mut table.security_exception, stub, stack),
-        _ => fill(&mut table[vector], stub, stack),
-    }
-}
-
-fn fill<F>(entry: &mut Entry<F>, stub: VirtAddr, stack: InterruptStack) {
-    // SAFETY: the address is that of the vector's stub, which leaves the stack as IRETQ needs it: it pops the error
-    // code, which it has pushed itself where the processor pushes none.
-    let options = unsafe { entry.set_handler_addr(stub) };
-    // SAFETY: the TSS of every CPU has a mapped stack at each index of `InterruptStack`. Interrupts run with the
-    // interrupt flag clear; the exceptions, double faults and non-maskable interrupts that can still interrupt them
-    // have stacks of their own.
-    unsafe { options.set_stack_index(stack as u16) };
 }
 
 /// Called by the entry stubs with the interrupted code's registers.

@@ -7,8 +7,6 @@ use core::sync::atomic::AtomicU32;
 use hermit_interface::process::{CALL, INTERRUPT, MEMORY, memory_offset};
 use hermit_paging::Access;
 
-use super::signals::{Sigaction, SignalStack};
-
 /// Numbers of system calls (`arch/x86/entry/syscalls/syscall_64.tbl`).
 mod number {
     pub(super) const WRITE: u64 = 1;
@@ -211,6 +209,25 @@ pub(super) fn signal_eventfd(descriptor: u32) -> Result<(), LinuxError> {
     let one = 1_u64;
     // SAFETY: Linux only reads the number, which lives until the call returns.
     checked(unsafe { call(number::WRITE, [descriptor.into(), (&raw const one).addr() as u64, 8, 0, 0, 0]) })
+}
+
+/// Action of a signal (`struct sigaction` of `rt_sigaction`).
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Sigaction {
+    pub(super) handler: u64,
+    pub(super) flags: u64,
+    pub(super) restorer: u64,
+    pub(super) blocked: u64,
+}
+
+/// Alternate stack of a thread (`stack_t`).
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct SignalStack {
+    pub(super) start: u64,
+    pub(super) flags: u64,
+    pub(super) size: u64,
 }
 
 /// Sets the action of a signal.

@@ -7,10 +7,10 @@ use core::arch::naked_asm;
 
 use hermit_interface::process::{DEVICE, INTERRUPT, TIMER};
 
-use super::{Process, cpus, linux};
+use super::linux::{self, Sigaction, SignalStack};
+use super::{Process, cpus};
 use crate::arch::local;
-use crate::arch::processor::StackTops;
-use crate::arch::stacks::{INTERRUPT_SIZE, InterruptStack};
+use crate::arch::stacks::{INTERRUPT_SIZE, InterruptStack, StackTops};
 use crate::arch::trap::{self, Exception, TrapFrame, TrapHandler as _};
 use crate::fault::{self, Fault, FaultKind};
 use crate::interrupts;
@@ -39,25 +39,6 @@ const SENT_SIGNAL: u64 = 256;
 
 /// With a page fault: the host has no memory for the address.
 const SIGBUS: u32 = 7;
-
-/// `struct sigaction` of `rt_sigaction`.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Sigaction {
-    handler: u64,
-    flags: u64,
-    restorer: u64,
-    blocked: u64,
-}
-
-/// `stack_t`.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct SignalStack {
-    start: u64,
-    flags: u64,
-    size: u64,
-}
 
 /// The beginning of `siginfo_t`.
 #[derive(Debug)]
