@@ -3,15 +3,7 @@
 use core::fmt;
 
 use crate::ops;
-
-/// Output stream of a console.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard output.
-    Output,
-    /// Standard error; on a platform with one stream only, that stream.
-    Error,
-}
+pub use crate::ops::Stream;
 
 /// Writes bytes as they are. Waits until the console has taken all of them.
 pub fn write(stream: Stream, bytes: &[u8]) {

@@ -1,6 +1,13 @@
 //! Console operations.
 
-use crate::console::Stream;
+/// Output stream of a console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error; on a platform with one stream only, that stream.
+    Error,
+}
 
 /// Text output and input without a driver: a serial port, or a port of the hypervisor.
 pub(crate) trait PlatformConsole: Sync {

@@ -16,6 +16,7 @@ mod time;
 use spin::Once;
 
 pub(crate) use console::PlatformConsole;
+pub use console::Stream;
 pub(crate) use cpu::CpuControl;
 pub(crate) use device::{DeviceAccess, RegisterAccess, RegisterIo};
 pub(crate) use irq::IrqChip;

@@ -12,8 +12,7 @@ use super::native::apic;
 use super::native::{self, Native, kvm_clock, smp};
 use super::uhyve_clock;
 use crate::arch::cpu;
-use crate::console::Stream;
-use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, TimeSource};
+use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, Stream, TimeSource};
 
 /// The machine that uhyve makes on KVM.
 #[derive(Debug)]

@@ -15,9 +15,8 @@ use hermit_virtio::transport::pci::MsiMessage;
 use super::native::{self, Native, apic, kvm_clock, smp};
 use crate::arch::cpu;
 use crate::arch::x86_64::port::Register;
-use crate::console::Stream;
 use crate::interrupts;
-use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, TimeSource};
+use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, Stream, TimeSource};
 
 const SERIAL_LINE: u8 = 4;
 

@@ -29,12 +29,11 @@ use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 use super::uhyve_clock;
 use crate::arch::processor::Processor;
 use crate::arch::x86_64::{context, cpu};
-use crate::console::Stream;
 use crate::fallible::OutOfMemory;
 use crate::interrupts::RESCHEDULE;
 use crate::ops::{
     CpuControl, CpuTimer, DeviceAccess, IrqChip, Mmu, Platform, PlatformConsole, Power, RegisterAccess,
-    RegisterIo, Smp, TimeSource,
+    RegisterIo, Smp, Stream, TimeSource,
 };
 
 /// Bytes of a device's registers.
