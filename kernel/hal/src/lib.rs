@@ -31,8 +31,9 @@
 //! platform {pc, uhyve, process, native}    implements ops
 //! traps, cpus, devices, thread             dispatch of exceptions, secondary CPUs, drivers' needs, context switch
 //! fault, memory                            page tables, frames, heap, stacks
-//! clock, sync, tlb                         time, spinlocks, TLB shootdown
-//! interrupts, backoff                      the software interrupt mask
+//! clock, sync                              time, spinlocks
+//! interrupts                               the software interrupt mask
+//! tlb, backoff                             TLB shootdown
 //! ops, cpu_local                           platform operations (traits), the CPU-local block
 //! arch                                     the processor
 //! ```

@@ -9,7 +9,6 @@ use hermit_paging::{FlushScope, Shootdown};
 
 use crate::arch::{local, tlb};
 use crate::backoff::Backoff;
-use crate::interrupts::Masked;
 
 /// The CPUs that use the page tables.
 static SHOOTDOWN: Shootdown = Shootdown::new();
@@ -48,12 +47,11 @@ pub(crate) fn leave_idle() {
 }
 
 /// Flushes the TLBs of all CPUs; `send_ipi` interrupts those in a mask so that they call [`flush_if_requested`]. Returns
-/// when all have flushed.
+/// when all have flushed. Interrupts must be masked, so that the thread stays on this CPU.
 pub(crate) fn flush_all_cpus(scope: FlushScope, send_ipi: impl FnOnce(u64)) {
-    // Without the memory lock the thread could move to another CPU in between.
-    let masked = Masked::new();
+    debug_assert!(local::mask_depth() != 0, "the thread may move to another CPU");
     let mut backoff = Backoff::default();
-    SHOOTDOWN.flush_all(masked.cpu(), scope, tlb::flush, send_ipi, || {
+    SHOOTDOWN.flush_all(local::number(), scope, tlb::flush, send_ipi, || {
         // Not all callers accept interrupts: a page fault's handler does not.
         flush_if_requested();
         backoff.wait();

@@ -53,6 +53,8 @@ impl<P: Native> Mmu for P {
     }
 
     fn flush_tlb(&self, scope: FlushScope) {
+        // Without the memory lock the thread could move to another CPU in between.
+        let _masked = Masked::new();
         tlb::flush_all_cpus(scope, |cpus| smp::send(cpus, Ipi::Fixed(TLB_VECTOR)));
     }
 }
