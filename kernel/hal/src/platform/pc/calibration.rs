@@ -2,11 +2,7 @@
 
 use hermit_clock::LeastSquares;
 
-use super::{hpet, pit};
 use crate::arch::counter;
-
-/// Frequency in Hz that is assumed if there is no reference: time then passes at the wrong speed, but it passes.
-const FALLBACK_FREQUENCY: u64 = 1_000_000_000;
 
 /// A measurement takes one second divided by this: 5 ms.
 const MEASUREMENTS_PER_SECOND: u64 = 200;
@@ -25,14 +21,8 @@ pub(super) struct Reference<F> {
     pub(super) read: F,
 }
 
-/// Measures the ticks of the time-stamp counter per second.
-pub(super) fn measure_tsc() -> u64 {
-    let by_pit = measure(&pit::start());
-    let by_hpet = || hpet::find().and_then(|hpet| measure(&hpet));
-    by_pit.or_else(by_hpet).unwrap_or(FALLBACK_FREQUENCY)
-}
-
-fn measure(reference: &Reference<impl Fn() -> u64>) -> Option<u64> {
+/// Measures the ticks of the time-stamp counter per second; `None` if the reference does not advance.
+pub(super) fn measure(reference: &Reference<impl Fn() -> u64>) -> Option<u64> {
     // A counter may start late: readings begin with a tick.
     let before = (reference.read)();
     (0..MAX_READINGS).find(|_| (reference.read)() != before)?;
