@@ -10,8 +10,7 @@ use spin::Once;
 
 pub use hermit_paging::Access;
 
-use super::paging;
-use super::{OutOfMemory, reserve_addresses};
+use super::{OutOfMemory, fresh, paging, reserve_addresses};
 use crate::sync::SpinLock;
 
 /// All addresses for mappings.
@@ -109,7 +108,7 @@ fn give_back(start: u64, size: u64) {
 pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(OutOfMemory)?;
     let start = take(size)?;
-    let map = || paging::map_fresh(start, size, access);
+    let map = || fresh::map(start, size, access);
     let mapped = map().or_else(|_| {
         reclaim();
         map()

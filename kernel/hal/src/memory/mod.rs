@@ -5,6 +5,7 @@
 
 mod address_space;
 mod device_space;
+mod fresh;
 mod heap;
 mod large;
 pub mod mapping;
@@ -12,6 +13,7 @@ mod paging;
 mod permanent;
 mod physical;
 pub mod stack;
+mod stack_area;
 mod thread_locals;
 
 use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
@@ -100,7 +102,7 @@ pub(crate) fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
 
 /// Maps memory at reserved addresses for a kernel stack, which does not grow by page faults.
 pub(crate) fn map_kernel_stack(address: u64, size: u64) -> Result<(), OutOfMemory> {
-    paging::map_fresh(address, size, Access::Write)
+    fresh::map(address, size, Access::Write)
 }
 
 /// Allocates the trampoline of secondary CPUs: a page below

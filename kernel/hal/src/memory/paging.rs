@@ -8,7 +8,7 @@ use hermit_paging::{Access, FlushScope, MappedPage, MemoryType, PageAttributes, 
 
 use super::address_space::AddressSpace;
 use super::physical::{DeferredFrees, FreshFrames, PhysicalFrames};
-use super::{MirroredMapping, OutOfMemory, stack};
+use super::{MirroredMapping, OutOfMemory, stack_area};
 use crate::ops;
 use crate::sync::SpinLock;
 
@@ -52,7 +52,7 @@ pub(super) unsafe fn init(info: &Parsed<'_>) {
 /// Calls `action` under the memory lock. The stack is touched first, since a page fault that makes it grow takes
 /// this lock.
 pub(super) fn with<R>(action: impl FnOnce(&mut MemoryState) -> R) -> R {
-    stack::touch(stack::STACK_NEEDED);
+    stack_area::touch(stack_area::STACK_NEEDED);
     let mut memory = MEMORY.lock();
     action(memory.first_mut().expect("memory is ready before it is used"))
 }
@@ -64,7 +64,7 @@ pub(super) fn is_mapped(address: u64) -> bool {
         return false;
     }
     // A backtrace of a panic runs on a thread's stack, which must not grow under the lock.
-    stack::touch(stack::STACK_NEEDED);
+    stack_area::touch(stack_area::STACK_NEEDED);
     let Some(memory) = MEMORY.try_lock() else { return false };
     memory.first().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
 }
@@ -108,67 +108,6 @@ pub(super) fn unmap_pages(address: u64, size: u64) -> Result<(), PagingError> {
 pub(super) fn unmap_and_free(ranges: impl Iterator<Item = (u64, u64)>) {
     let pending = with(|memory| memory.unmap_ranges(ranges));
     complete(pending);
-}
-
-/// Maps fresh memory at reserved addresses, in large pages where they fit. Frames are allocated and mapped under the memory
-/// lock, but filled with zero in between: other CPUs do not wait for that.
-pub(super) fn map_fresh(address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-    let mut done = 0;
-    while done < size {
-        match map_piece(address + done, size - done, access) {
-            Ok(piece) => done += piece,
-            Err(error) => {
-                if done > 0 {
-                    unmap_and_free(core::iter::once((address, done)));
-                }
-                return Err(error);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Maps fresh memory at an address, if there is enough for `left` bytes: at most a large page, whose end no piece crosses,
-/// so that the next one may be one. Returns its size.
-fn map_piece(address: u64, left: u64, access: Access) -> Result<u64, OutOfMemory> {
-    let size = left.min(LARGE_PAGE_SIZE - address % LARGE_PAGE_SIZE);
-    let mut frames = with(|memory| memory.check_reserve(left).and_then(|()| memory.take_frames_up_to(size)))?;
-    frames.zero();
-    let size = frames.size;
-    with(|memory| memory.map_frames(address, frames, access)).map_err(|_| OutOfMemory)?;
-    Ok(size)
-}
-
-/// Maps the first page of a new stack, and not from the reserve.
-pub(super) fn map_first_stack_page(address: u64) -> Result<(), OutOfMemory> {
-    // The page, and one for a page table.
-    map_page(address, |memory| memory.check_reserve(2 * PAGE_SIZE))
-}
-
-/// Maps a fresh page of a stack, from the reserve if need be.
-pub(super) fn map_stack_page(address: u64) -> Result<(), OutOfMemory> {
-    map_page(address, |_| Ok(()))
-}
-
-/// Maps a fresh page of a stack at a reserved address, if `check` succeeds. A page that is there already stays: another
-/// CPU may map it at the same time, or the last thread has left it.
-fn map_page(
-    address: u64,
-    check: impl FnOnce(&MemoryState) -> Result<(), OutOfMemory>,
-) -> Result<(), OutOfMemory> {
-    let mut frames = with(|memory| check(memory).and_then(|()| memory.take_frames(PAGE_SIZE)))?;
-    frames.zero();
-    match with(|memory| memory.map_frames(address, frames, Access::Write)) {
-        Ok(()) | Err(PagingError::AlreadyMapped) => Ok(()),
-        Err(_) => Err(OutOfMemory),
-    }
-}
-
-/// Maps fresh, physically contiguous memory at addresses of a stack where nothing is mapped.
-pub(super) fn map_stack_block(address: u64, size: u64) -> Result<(), OutOfMemory> {
-    let mut frames = with(|memory| memory.check_reserve(size).and_then(|()| memory.take_frames(size)))?;
-    frames.zero();
-    with(|memory| memory.map_frames(address, frames, Access::Write)).map_err(|_| OutOfMemory)
 }
 
 impl MemoryState {
@@ -238,12 +177,12 @@ impl MemoryState {
     }
 
     /// Allocates physically contiguous frames to map, from the reserve, too.
-    fn take_frames(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
+    pub(super) fn take_frames(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
         self.physical.take_frames(&mut self.table, size)
     }
 
     /// Allocates physically contiguous frames to map: `size` bytes, or fewer if there are not as many in one piece.
-    fn take_frames_up_to(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
+    pub(super) fn take_frames_up_to(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
         let mut size = size;
         loop {
             match self.take_frames(size) {
@@ -254,7 +193,12 @@ impl MemoryState {
     }
 
     /// Maps frames at addresses where nothing is mapped; frees them if that fails.
-    fn map_frames(&mut self, address: u64, frames: FreshFrames, access: Access) -> Result<(), PagingError> {
+    pub(super) fn map_frames(
+        &mut self,
+        address: u64,
+        frames: FreshFrames,
+        access: Access,
+    ) -> Result<(), PagingError> {
         let FreshFrames { physical, size, .. } = frames;
         let mapped = self.table.map(&mut self.physical, address, physical, size, access);
         if mapped.is_err() && size == PAGE_SIZE {

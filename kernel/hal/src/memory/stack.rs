@@ -7,19 +7,13 @@ use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::to_usize;
 use hermit_memory::stack_slots::{self, FreeSlots, NoSlot, SlotTable, StackBounds, StackSlot};
 
-use super::{OutOfMemory, paging};
+use super::stack_area::{SLOTS, find};
+use super::{OutOfMemory, fresh, paging};
 use crate::arch::stacks;
 use crate::sync::SpinLock;
 
-/// Bytes of stack that code may use while it holds a lock that [`extend`] takes as well. If the stack had to grow
-/// then, the page fault handler would wait for the lock for ever.
-pub(super) const STACK_NEEDED: usize = 8 << 10;
-
 /// Maximum number of bytes by which a stack grows in one page fault.
 const MAX_GROWTH: u64 = 64 << 10;
-
-/// The slots that exist. Changed under the lock of [`FREE`].
-static SLOTS: SlotTable = SlotTable::new();
 
 /// Number of free slots that keep their memory. They are unmapped together, because each unmapping flushes the TLBs
 /// of all CPUs.
@@ -65,7 +59,7 @@ impl Stack {
         let size = stack_slots::size_for(size as u64).ok_or(OutOfMemory)?;
         let stack = Self { slot: take(size)? };
         // If this fails, dropping the stack frees the slot.
-        paging::map_first_stack_page(stack.top() - PAGE_SIZE)?;
+        fresh::map_first_stack_page(stack.top() - PAGE_SIZE)?;
         Ok(stack)
     }
 
@@ -149,11 +143,6 @@ impl Free {
     }
 }
 
-/// The stack to which an address belongs, its guard page included.
-fn find(address: u64) -> Option<StackBounds> {
-    SLOTS.find(address)
-}
-
 /// Whether an address belongs to a stack, its guard page included.
 pub(crate) fn contains(address: u64) -> bool {
     find(address).is_some()
@@ -174,9 +163,9 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
         Some(bounds) if address >= bounds.bottom => {
             let page = address & !(PAGE_SIZE - 1);
             let size = growth(bounds, page);
-            let block = paging::map_stack_block(page + PAGE_SIZE - size, size);
+            let block = fresh::map_stack_block(page + PAGE_SIZE - size, size);
             // Without memory for all of them, or with a part mapped already, only the page of the fault is mapped.
-            block.or_else(|_| paging::map_stack_page(page))
+            block.or_else(|_| fresh::map_stack_page(page))
         }
         _ => Err(OutOfMemory),
     }
@@ -188,24 +177,6 @@ fn growth(bounds: StackBounds, page: u64) -> u64 {
     let used = bounds.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MAX_GROWTH);
     let room = page + PAGE_SIZE - bounds.bottom;
     (1 << used.ilog2()).min(room)
-}
-
-/// Touches the next `size` bytes of the current stack, so that using them causes no page fault.
-#[inline]
-pub(crate) fn touch(size: usize) {
-    let here = 0_u8;
-    let here = (&raw const here).addr();
-    // The kernel's own stacks are mapped completely.
-    if find(here as u64).is_none() {
-        return;
-    }
-    for offset in (0..=size).step_by(to_usize(PAGE_SIZE)) {
-        let below = with_exposed_provenance::<u8>(here - offset);
-        // SAFETY: the address is at most `size` bytes below the current frame: in this stack, where the page fault
-        // handler maps memory if there is none yet, or in its guard page, where the access is reported as a stack
-        // overflow and does not return. The value is not used.
-        let _: u8 = unsafe { below.read_volatile() };
-    }
 }
 
 /// Size of a frame record in bytes: two words.

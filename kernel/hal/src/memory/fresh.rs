@@ -1,0 +1,70 @@
+//! Mapping of fresh memory: frames are allocated and mapped under the memory lock, but filled with zero in between, so
+//! that other CPUs do not wait for that.
+
+use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
+use hermit_paging::{Access, PagingError};
+
+use super::OutOfMemory;
+use super::paging::{self, MemoryState};
+
+/// Maps fresh memory at reserved addresses, in large pages where they fit.
+pub(super) fn map(address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+    let mut done = 0;
+    while done < size {
+        match map_piece(address + done, size - done, access) {
+            Ok(piece) => done += piece,
+            Err(error) => {
+                if done > 0 {
+                    paging::unmap_and_free(core::iter::once((address, done)));
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Maps fresh memory at an address, if there is enough for `left` bytes: at most a large page, whose end no piece crosses,
+/// so that the next one may be one. Returns its size.
+fn map_piece(address: u64, left: u64, access: Access) -> Result<u64, OutOfMemory> {
+    let size = left.min(LARGE_PAGE_SIZE - address % LARGE_PAGE_SIZE);
+    let mut frames =
+        paging::with(|memory| memory.check_reserve(left).and_then(|()| memory.take_frames_up_to(size)))?;
+    frames.zero();
+    let size = frames.size;
+    paging::with(|memory| memory.map_frames(address, frames, access)).map_err(|_| OutOfMemory)?;
+    Ok(size)
+}
+
+/// Maps the first page of a new stack, and not from the reserve.
+pub(super) fn map_first_stack_page(address: u64) -> Result<(), OutOfMemory> {
+    // The page, and one for a page table.
+    map_page(address, |memory| memory.check_reserve(2 * PAGE_SIZE))
+}
+
+/// Maps a fresh page of a stack, from the reserve if need be.
+pub(super) fn map_stack_page(address: u64) -> Result<(), OutOfMemory> {
+    map_page(address, |_| Ok(()))
+}
+
+/// Maps a fresh page of a stack at a reserved address, if `check` succeeds. A page that is there already stays: another
+/// CPU may map it at the same time, or the last thread has left it.
+fn map_page(
+    address: u64,
+    check: impl FnOnce(&MemoryState) -> Result<(), OutOfMemory>,
+) -> Result<(), OutOfMemory> {
+    let mut frames = paging::with(|memory| check(memory).and_then(|()| memory.take_frames(PAGE_SIZE)))?;
+    frames.zero();
+    match paging::with(|memory| memory.map_frames(address, frames, Access::Write)) {
+        Ok(()) | Err(PagingError::AlreadyMapped) => Ok(()),
+        Err(_) => Err(OutOfMemory),
+    }
+}
+
+/// Maps fresh, physically contiguous memory at addresses of a stack where nothing is mapped.
+pub(super) fn map_stack_block(address: u64, size: u64) -> Result<(), OutOfMemory> {
+    let mut frames =
+        paging::with(|memory| memory.check_reserve(size).and_then(|()| memory.take_frames(size)))?;
+    frames.zero();
+    paging::with(|memory| memory.map_frames(address, frames, Access::Write)).map_err(|_| OutOfMemory)
+}
