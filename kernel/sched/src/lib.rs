@@ -10,7 +10,8 @@
 //! | [`thread_table`] | threads by number |
 //! | [`list`], [`queue_array`] | intrusive lists of threads, and an array of them with a bitmap |
 //! | [`policy`] | scheduling policies: FIFO, round-robin, fair |
-//! | [`cpu`] | the run queue of each CPU, and all CPUs: yielding, waking, stealing |
+//! | [`cpu`] | the run queue of a CPU: yielding, preemption, picking the next thread |
+//! | [`cpus`] | all CPUs: waking, placement, stealing |
 //! | [`sync`] | the lock trait |
 //! | [`timers`] | timers of sleeping threads |
 //! | [`futex`], [`mutex`] | wait queues by address, and a sleeping mutex on them |
@@ -48,7 +49,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cpu;
+pub mod cpus;
 pub mod futex;
+mod link;
 pub mod list;
 pub mod mutex;
 pub mod policy;

@@ -4,13 +4,13 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use crossbeam_utils::atomic::AtomicCell;
 
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, TimerLink};
+pub use crate::link::Link;
+
+use crate::link::TimerLink;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 
 /// Highest priority; the lowest is 0.
 pub const MAX_PRIORITY: u8 = 30;
-
-/// A reference to a thread, or none, that can be replaced atomically.
-pub type Link<T> = AtomicCell<Option<&'static T>>;
 
 /// A thread that can be scheduled.
 pub trait Thread: Sync + Sized + 'static {

@@ -10,7 +10,7 @@ use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::MaskedLock;
 use hermit_hal::{clock, cpus, thread};
 use hermit_interface::MAX_CPUS;
-use hermit_sched::cpu::{Cpus, Reschedule};
+use hermit_sched::cpus::{Cpus, Reschedule};
 use hermit_sched::policy::Policy;
 use hermit_sched::sync::Lock;
 use hermit_sched::thread::Thread as _;

@@ -6,7 +6,7 @@
 //!
 //! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does not
 //! track [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current thread, which
-//! other CPUs use only as a hint, and the links of timers ([`TimerLink`](crate::sync::TimerLink)), between whose
+//! other CPUs use only as a hint, and the links of timers ([`TimerLink`](crate::link::TimerLink)), between whose
 //! accesses loom may switch.
 
 extern crate std;

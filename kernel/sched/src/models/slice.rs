@@ -6,7 +6,8 @@ use loom::sync::Mutex;
 use loom::thread::spawn;
 
 use super::{ModelThread, explore, leak};
-use crate::cpu::{Cpu, Cpus, Reschedule};
+use crate::cpu::Cpu;
+use crate::cpus::{Cpus, Reschedule};
 use crate::policy::RoundRobin;
 
 type Policy = RoundRobin<ModelThread>;

@@ -7,7 +7,8 @@ use std::vec::Vec;
 use loom::sync::Mutex;
 
 use super::{ModelThread, WakeEvent, leak};
-use crate::cpu::{Cpu, Cpus, Reschedule};
+use crate::cpu::Cpu;
+use crate::cpus::{Cpus, Reschedule};
 use crate::policy::Fifo;
 
 pub(super) type Policy = Fifo<ModelThread>;

@@ -1,0 +1,40 @@
+//! References to threads, of which lists, tables and timer heaps consist.
+
+use crossbeam_utils::atomic::AtomicCell;
+
+#[cfg(loom)]
+use crate::sync::AtomicU32;
+
+/// A reference to a thread, or none, that can be replaced atomically.
+pub type Link<T> = AtomicCell<Option<&'static T>>;
+
+/// A link of a timer. An owner may insert its timer again as soon as it is no longer queued, so in the models loom
+/// may switch between two accesses.
+#[cfg(not(loom))]
+pub(crate) type TimerLink<T> = Link<T>;
+
+/// A link of a timer, between whose accesses loom may switch.
+#[cfg(loom)]
+#[derive(Debug)]
+pub(crate) struct TimerLink<T: 'static> {
+    target: Link<T>,
+    /// Accessed with each access to `target`: loom switches only at atomics of its own.
+    accesses: AtomicU32,
+}
+
+#[cfg(loom)]
+impl<T> TimerLink<T> {
+    pub(crate) fn new(target: Option<&'static T>) -> Self {
+        Self { target: Link::new(target), accesses: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn load(&self) -> Option<&'static T> {
+        self.accesses.fetch_add(1, core::sync::atomic::Ordering::AcqRel);
+        self.target.load()
+    }
+
+    pub(crate) fn store(&self, target: Option<&'static T>) {
+        self.accesses.fetch_add(1, core::sync::atomic::Ordering::AcqRel);
+        self.target.store(target);
+    }
+}
