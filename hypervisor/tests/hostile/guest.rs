@@ -7,12 +7,13 @@ use std::mem::offset_of;
 
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
-use hermit_interface::image::sample::{ProgramHeader, Sample};
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     CodeAssembler, al, ax, cr3, dword_ptr, dx, eax, ecx, qword_ptr, r12, r13, r14, r15, rax, rbx, rcx, rdi,
     rdx, rsi, rsp, word_ptr,
 };
+
+use crate::image;
 
 /// Address of the guest's page tables: a PML4 table, a page directory pointer table, and page directories with pages of
 /// 2 MiB.
@@ -28,9 +29,6 @@ pub(crate) const ZEROS: u32 = 0x2_0000;
 /// Memory for virtqueues and buffers, up to the stack.
 pub(crate) const BUFFERS: u64 = 0x3_0000;
 const STACK: u32 = 0xf_0000;
-
-/// Offset of the instructions in the image and in its file.
-const IN_IMAGE: u16 = 0x8000;
 
 /// Result of assembling instructions.
 pub(crate) type Assembled = Result<(), IcedError>;
@@ -168,29 +166,9 @@ impl GuestBuilder {
         self.code.shr(rax, 20u32)
     }
 
-    /// File of the image.
+    /// Builds the image file.
     fn link(&mut self) -> Vec<u8> {
         let code = self.code.assemble(0).expect("defined labels");
-        assert!(code.len() <= usize::from(CODE_SIZE), "{} bytes of instructions", code.len());
-        let mut sample = Sample::default();
-        sample.header.entry = IN_IMAGE.into();
-        // Segments are in ascending order, and the code comes last.
-        sample.segments.swap(1, 2);
-        let [_, data, last, ..] = &mut sample.segments;
-        *last = ProgramHeader {
-            offset: IN_IMAGE.into(),
-            vaddr: IN_IMAGE.into(),
-            filesz: CODE_SIZE.into(),
-            memsz: CODE_SIZE.into(),
-            ..*last
-        };
-        assert!(data.vaddr + data.memsz <= last.vaddr, "segments overlap");
-        sample.relocations.clear();
-        sample.dynamic.clear();
-        let mut file = sample.build();
-        file.resize(IN_IMAGE.into(), 0);
-        file.extend(code);
-        file.resize(usize::from(IN_IMAGE) + usize::from(CODE_SIZE), 0);
-        file
+        image::with_code(&code, CODE_SIZE)
     }
 }

@@ -6,6 +6,8 @@
 mod driver;
 mod guest;
 mod host;
+#[path = "../common/image.rs"]
+mod image;
 
 #[cfg(test)]
 mod accesses;

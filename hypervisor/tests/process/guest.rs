@@ -4,7 +4,6 @@ use std::mem::offset_of;
 
 use hermit_interface::boot_info::{BootInfo, Region};
 use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
-use hermit_interface::image::sample::{ProgramHeader, Sample};
 use hermit_interface::process::{CALL, OUT};
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
@@ -12,8 +11,8 @@ use iced_x86::code_asm::{
     rsi, rsp,
 };
 
-/// Address of the code in the image, and its offset in the file.
-const CODE_OFFSET: u16 = 0x8000;
+use crate::image;
+
 /// Maximum size of the code in bytes.
 const CODE_SIZE: u16 = 0xe000;
 /// Physical address of the top of the stack, below which memory is unused.
@@ -176,26 +175,6 @@ impl GuestBuilder {
     /// Builds the image file.
     fn link(&mut self) -> Vec<u8> {
         let code = self.code.assemble(0).expect("all labels are set");
-        assert!(code.len() <= usize::from(CODE_SIZE), "{} bytes of instructions", code.len());
-        let mut sample = Sample::default();
-        sample.header.entry = CODE_OFFSET.into();
-        // Segments are in ascending order; the code is the last one.
-        sample.segments.swap(1, 2);
-        let [_, data, last, ..] = &mut sample.segments;
-        *last = ProgramHeader {
-            offset: CODE_OFFSET.into(),
-            vaddr: CODE_OFFSET.into(),
-            filesz: CODE_SIZE.into(),
-            memsz: CODE_SIZE.into(),
-            ..*last
-        };
-        assert!(data.vaddr + data.memsz <= last.vaddr, "segments overlap");
-        sample.relocations.clear();
-        sample.dynamic.clear();
-        let mut file = sample.build();
-        file.resize(CODE_OFFSET.into(), 0);
-        file.extend(code);
-        file.resize(usize::from(CODE_OFFSET) + usize::from(CODE_SIZE), 0);
-        file
+        image::with_code(&code, CODE_SIZE)
     }
 }

@@ -16,6 +16,9 @@ mod guest;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
+#[path = "../common/image.rs"]
+mod image;
+#[cfg(test)]
 mod jail;
 #[cfg(test)]
 #[path = "../common/jail.rs"]
