@@ -73,6 +73,11 @@ impl Virtiofsd {
         Ok(())
     }
 
+    /// Whether it has ended, after which nothing answers the guest.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.try_wait().is_ok_and(|status| status.is_some())
+    }
+
     /// QEMU's options for the device with this tag.
     pub(crate) fn qemu_options(&self, tag: &str) -> [String; 4] {
         [

@@ -6,6 +6,8 @@
 //! - `--check` prints only the differences, and exits with code 1 if there are any. On another file system than a tmpfs,
 //!   `--check-portable` leaves out the lines that depend on it ([`DEPENDENT`]).
 //! - `--stress` uses files in many threads at once, and on Hermit fills the file system.
+//! - `--full` fills the file system of FOLDER, which should be small.
+//! - `--gone` uses FOLDER until another program removes it.
 //! - `--prepare` fills a folder for `--read-only`, which tries to change it, and exits with code 1 unless each change fails
 //!   with `EROFS`.
 
@@ -15,6 +17,7 @@ use hermit_sys as _;
 mod contents;
 mod directories;
 mod environment;
+mod gone;
 mod links;
 mod locks;
 mod matrix;
@@ -140,13 +143,16 @@ fn main() -> ExitCode {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
     let has_mode = arguments.first().is_some_and(|first| first.starts_with("--"));
     let mode = has_mode.then(|| arguments.remove(0));
-    const MODES: [&str; 5] = ["--check", "--check-portable", "--stress", "--prepare", "--read-only"];
+    const MODES: [&str; 7] =
+        ["--check", "--check-portable", "--stress", "--full", "--gone", "--prepare", "--read-only"];
     if mode.as_deref().is_some_and(|mode| !MODES.contains(&mode)) || arguments.len() > 1 {
         eprintln!("usage: file_calls [{}] [FOLDER]", MODES.join("|"));
         return ExitCode::from(2);
     }
     let folder = arguments.first().map_or_else(env::temp_dir, PathBuf::from);
     let result = match mode.as_deref() {
+        Some("--full") => stress::full_file_system_keeps_what_it_has(&folder).map(|()| true),
+        Some("--gone") => gone::run(&folder),
         Some("--prepare") => matrix::prepare_read_only(&folder).map(|()| true),
         Some("--read-only") => matrix::check_read_only(&folder),
         mode => work_in(&folder, mode),

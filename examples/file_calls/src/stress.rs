@@ -110,7 +110,7 @@ fn names_are_consistent(folder: &Path) -> io::Result<()> {
 }
 
 /// Fills the file system, several times: what was written before stays, and removing the file gives its memory back.
-fn full_file_system_keeps_what_it_has(folder: &Path) -> io::Result<()> {
+pub(crate) fn full_file_system_keeps_what_it_has(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("before"), "kept")?;
     let path = folder.join("big");
     let block = vec![7; 1 << 20];

@@ -24,6 +24,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Time limit for writing out the rest of standard error of a guest that was killed.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Time for QEMU to exit after a program that serves its devices has.
+const EXIT_TIME: Duration = Duration::from_secs(1);
+
 /// Program of util-linux that has QEMU killed when this process is, however it ends.
 const SETPRIV: &str = "setpriv";
 
@@ -39,14 +42,17 @@ pub enum End {
     Signal(u8),
     /// It did not end within the grace period after a signal and was killed.
     GraceExpired,
+    /// A program that serves its devices has ended, and it was killed.
+    NotServed,
     /// QEMU exited before the guest wrote a status: the machine was reset, or QEMU rejected its options.
     NoStatus,
 }
 
 impl Guest {
     /// Runs the guest until it exits. Its output streams are those of this process, or one stream if these are one file,
-    /// such as a terminal, which keeps the order of what the guest writes to both.
-    pub fn run(&self, input: Input) -> Result<End> {
+    /// such as a terminal, which keeps the order of what the guest writes to both. It is killed once `is_served` says that a
+    /// program which serves its devices has ended.
+    pub fn run(&self, input: Input, is_served: &mut dyn FnMut() -> bool) -> Result<End> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let guest = Self {
             has_input_device: true,
@@ -59,7 +65,7 @@ impl Guest {
         let mut child = guest.start(command, Stdio::inherit(), errors)?;
         guest.feed(&mut child, folder.path(), input);
         let relay = child.stderr.take().map(|pipe| thread::spawn(move || relay_errors(pipe)));
-        let end = guest.wait(&mut child, folder.path())?;
+        let end = guest.wait(&mut child, folder.path(), is_served)?;
         if let Some(relay) = relay {
             // A reader that has stopped reading does not delay the end of a guest that was killed, nor Ctrl-C.
             let limit = if let End::Exited(_) | End::NoStatus = end { Duration::MAX } else { RELAY_TIMEOUT };
@@ -78,7 +84,7 @@ impl Guest {
         self.feed(&mut child, folder.path(), input);
         let output = child.stdout.take().map(|pipe| thread::spawn(move || drain(pipe)));
         let errors = child.stderr.take().map(|pipe| thread::spawn(move || drain(pipe)));
-        let end = self.wait(&mut child, folder.path());
+        let end = self.wait(&mut child, folder.path(), &mut || true);
         let collect =
             |reader: Option<thread::JoinHandle<Vec<u8>>>| reader.and_then(|thread| thread.join().ok());
         let mut text = collect(output).unwrap_or_default();
@@ -126,10 +132,10 @@ impl Guest {
         }
     }
 
-    fn wait(&self, child: &mut Child, folder: &Path) -> Result<End> {
+    fn wait(&self, child: &mut Child, folder: &Path, is_served: &mut dyn FnMut() -> bool) -> Result<End> {
         let mut watch = Watch::new(self, folder);
         while child.try_wait().context("cannot wait for QEMU")?.is_none() {
-            if let Some(end) = watch.reason_to_kill() {
+            if let Some(end) = watch.reason_to_kill().or_else(|| watch.not_served(is_served())) {
                 // Killing fails if it has exited meanwhile, which is as good.
                 let _: io::Result<()> = child.kill();
                 child.wait().context("cannot wait for QEMU")?;
@@ -149,11 +155,13 @@ struct Watch<'a> {
     start: Instant,
     /// The connection by which the power button was pressed after the first signal, and when.
     request: Option<(UnixStream, Instant)>,
+    /// When a program that serves the devices was found to have ended.
+    not_served: Option<Instant>,
 }
 
 impl<'a> Watch<'a> {
     fn new(guest: &'a Guest, folder: &'a Path) -> Self {
-        Self { guest, folder, start: Instant::now(), request: None }
+        Self { guest, folder, start: Instant::now(), request: None, not_served: None }
     }
 
     /// Returns the reason to kill the guest, if there is one. After the first signal the power button is pressed instead,
@@ -171,6 +179,16 @@ impl<'a> Watch<'a> {
         }
         let late = self.guest.timeout.is_some_and(|timeout| self.start.elapsed() >= timeout);
         late.then_some(End::TimedOut)
+    }
+
+    /// Returns the end of a guest whose devices are no longer served. Those programs end with QEMU, too, which is then given
+    /// time to exit by itself.
+    fn not_served(&mut self, is_served: bool) -> Option<End> {
+        if is_served || status(self.folder).is_some() {
+            return None;
+        }
+        let since = *self.not_served.get_or_insert_with(Instant::now);
+        (since.elapsed() >= EXIT_TIME).then_some(End::NotServed)
     }
 }
 

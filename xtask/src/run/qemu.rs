@@ -34,7 +34,7 @@ struct QemuDevices {
     /// The passt to which the options refer.
     _passt: Option<Passt>,
     /// The virtiofsds, which are killed when the guest has ended.
-    _virtiofsds: Vec<Virtiofsd>,
+    virtiofsds: Vec<Virtiofsd>,
 }
 
 impl VmOptions {
@@ -72,7 +72,7 @@ impl VmOptions {
                 network::kernel_options(net)
             }
         };
-        Ok(QemuDevices { options, kernel_options, _passt: passt, _virtiofsds: virtiofsds })
+        Ok(QemuDevices { options, kernel_options, _passt: passt, virtiofsds })
     }
 
     /// Starts passt for a guest in QEMU that it can connect. QEMU's user network serves the others: it is there without
@@ -130,7 +130,7 @@ impl VmOptions {
         };
         let tree = self.tree_for_qemu()?;
         // passt lives until QEMU has inherited its socket.
-        let devices = self.qemu_devices()?;
+        let mut devices = self.qemu_devices()?;
         let mut environment = self.environment()?;
         for name in self.passed_variables(|name| env::var_os(name).is_some())? {
             let mut variable = OsString::from(format!("{name}="));
@@ -153,7 +153,8 @@ impl VmOptions {
             ..Guest::new(kernel, image, name)
         };
         signals::record().context("cannot handle signals")?;
-        Ok(match guest.run(Input::Inherit)? {
+        let mut is_served = || !devices.virtiofsds.iter_mut().any(Virtiofsd::has_ended);
+        Ok(match guest.run(Input::Inherit, &mut is_served)? {
             End::Exited(status) => status,
             End::TimedOut => {
                 eprintln!("error: {}", timeout_message(self.machine.timeout.unwrap_or_default()));
@@ -162,6 +163,12 @@ impl VmOptions {
             End::Signal(code) => code,
             End::GraceExpired => {
                 eprintln!("error: {}", grace_message(self.machine.grace()));
+                KILLED
+            }
+            End::NotServed => {
+                eprintln!(
+                    "error: the guest was killed: virtiofsd, which serves a mount, has ended, and calls would wait for it"
+                );
                 KILLED
             }
             End::NoStatus => {

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::geteuid;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 use xtask::VIRTIOFSD;
 
 use super::build_tool::{expect, xtask};
-use super::child::{ChildInput, ChildProcess};
+use super::child::{ChildInput, ChildProcess, started_by};
 use super::platform::{LIMIT, TestPlatform};
 use super::schedule::Tests;
 
@@ -27,6 +27,66 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     tests.add(format!("{platform}: notes in a folder of the host, from machine to machine"), move || {
         notes(platform)
     });
+    tests.add(format!("{platform}: a folder of the host that disappears"), move || {
+        if platform.is_uhyve() { disappears(platform) } else { is_not_served(platform) }
+    });
+    tests.add_unless(cannot_mount(), format!("{platform}: a full file system of the host"), move || {
+        full(platform)
+    });
+}
+
+/// Why no file system can be mounted here, in a namespace of its own.
+fn cannot_mount() -> Option<String> {
+    let unshare = Command::new("unshare").args(["--mount", "true"]).output();
+    let can = geteuid().is_root() && unshare.is_ok_and(|output| output.status.success());
+    (!can).then(|| "only root mounts a file system, where there are namespaces".to_owned())
+}
+
+/// The file system of the folder is full, several times.
+fn full(platform: &TestPlatform<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let path = folder.path().display().to_string();
+    let command = run(platform, "file_calls", &format!("{path}:/srv"), &["--full", "/srv"])?;
+    let script = "mount -t tmpfs -o size=4m tmpfs \"$0\" && exec \"$@\"";
+    let mut command = started_by(&command, &["unshare", "--mount", "sh", "-c", script, &path]);
+    expect(&mut command, 0, "bytes until the file system was full").map(drop)
+}
+
+/// The folder is removed while a guest uses it.
+fn disappears(platform: &TestPlatform<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let running = start_until_gone(platform, folder.path())?;
+    fs::remove_dir_all(&folder)?;
+    running.end()?.check(0, &["before and after"])
+}
+
+/// virtiofsd is killed while a guest uses the folder.
+fn is_not_served(platform: &TestPlatform<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let running = start_until_gone(platform, folder.path())?;
+    let name = Path::new(VIRTIOFSD).file_name().context("a program has a name")?;
+    let server = child_named(running.id(), &name.to_string_lossy())?;
+    kill_process(server, Signal::KILL)?;
+    running.end()?.check(137, &["virtiofsd, which serves a mount, has ended"])
+}
+
+/// Starts a guest that uses a folder until that is gone.
+fn start_until_gone(platform: &TestPlatform<'_>, folder: &Path) -> Result<ChildProcess> {
+    let mount = format!("{}:/srv", folder.display());
+    let command = run(platform, "file_calls", &mount, &["--gone", "/srv"])?;
+    let running = ChildProcess::start(command, ChildInput::Nothing, LIMIT)?;
+    running.has_printed(b"ready\n")?;
+    Ok(running)
+}
+
+/// The child of this name of a process.
+fn child_named(process: u32, name: &str) -> Result<Pid> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"))?;
+    let is_it = |child: &&str| {
+        fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == name)
+    };
+    let found = children.split_whitespace().find(is_it).with_context(|| format!("{name} does not run"))?;
+    Pid::from_raw(found.parse()?).context("a process has a number")
 }
 
 /// `xtask run` of an example with a mount, which is `HOST:GUEST[:ro]`.
