@@ -53,6 +53,10 @@ impl System for Kernel {
         Time { seconds, nanoseconds: u32::try_from(now % NANOSECONDS).unwrap_or(0) }
     }
 
+    fn monotonic() -> u64 {
+        clock::monotonic()
+    }
+
     #[inline]
     fn tick() -> u64 {
         clock::coarse()
@@ -116,6 +120,13 @@ const TEMPORARY_DIRECTORY: u32 = 0o1777;
 /// `ENOMEM` if there was no memory for it.
 pub(crate) fn vfs() -> Result<&'static Vfs<Kernel>, Errno> {
     VFS.get_or_init(|| complete(mount())).as_ref().map_err(|error| *error)
+}
+
+/// Gives back the memory of names that are kept.
+fn forget_names() {
+    if let Some(Ok(vfs)) = VFS.get() {
+        vfs.forget_names();
+    }
 }
 
 async fn mount() -> Result<Vfs<Kernel>, Errno> {

@@ -81,6 +81,11 @@ pub trait FileSystem: Debug + Send + Sync {
         true
     }
 
+    /// Whether answers may be kept. Else the caller need not look for kept ones.
+    fn has_validity(&self) -> bool {
+        false
+    }
+
     /// Finds an entry. Its name may also be `..`: see [`Self::finds_parents`].
     ///
     /// # Errors

@@ -32,6 +32,9 @@ pub trait System: Debug + Send + Sync + 'static {
     /// The current time. It is asked for without a lock.
     fn now() -> Time;
 
+    /// Nanoseconds of a clock that is never set. It is asked for without a lock.
+    fn monotonic() -> u64;
+
     /// A number that changes at least every 4 ms (Linux's coarse clock) and costs a few instructions. Changes of a file at
     /// the same number may have the same time.
     fn tick() -> u64;

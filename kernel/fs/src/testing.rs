@@ -18,6 +18,9 @@ static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);
 thread_local! {
     /// The tick, which changes only as a test says.
     pub(crate) static TICK: Cell<u64> = const { Cell::new(0) };
+
+    /// The time in nanoseconds, likewise.
+    pub(crate) static MONOTONIC: Cell<u64> = const { Cell::new(0) };
 }
 
 #[derive(Debug)]
@@ -39,6 +42,10 @@ impl System for TestSystem {
 
     fn now() -> Time {
         Time { seconds: CLOCK.fetch_add(1, Relaxed), nanoseconds: 0 }
+    }
+
+    fn monotonic() -> u64 {
+        MONOTONIC.get()
     }
 
     fn tick() -> u64 {

@@ -146,6 +146,10 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         false
     }
 
+    fn has_validity(&self) -> bool {
+        true
+    }
+
     fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
         let head = || Head::new(Opcode::Lookup, entry.parent.0, &()).with_name(entry.name);
         self.request(call, head, Extent::reply(size_of::<EntryOut>()), |payload| {

@@ -1,7 +1,8 @@
 //! A file system whose files are those of a FUSE server outside of the machine.
 //!
 //! Its requests are nearly those of [`FileSystem`]: the client translates them, keeps no names, attributes or contents, and no
-//! lock. How messages reach the server is the business of a [`Transport`], such as a virtio-fs device.
+//! lock; the virtual file system keeps names and attributes. How messages reach the server is the business of a [`Transport`],
+//! such as a virtio-fs device.
 //!
 //! | module | contents |
 //! | --- | --- |

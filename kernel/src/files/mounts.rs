@@ -8,8 +8,9 @@ use hermit_fuse_client::FuseClient;
 use hermit_interface::Errno;
 use hermit_interface::command_line::{MountOption, MountOptions};
 
-use super::{DIRECTORY, Kernel};
+use super::{DIRECTORY, Kernel, forget_names};
 use crate::devices::FuseTransport;
+use crate::threads::lifecycle::set_reclaim_files;
 use crate::{command_line, fallible, report};
 
 /// Mounts all devices that the command line names. What cannot be mounted is reported, and calls below its path fail.
@@ -39,6 +40,8 @@ async fn mount(vfs: &Vfs<Kernel>, option: &MountOption) -> Result<(), Errno> {
         create_directory(vfs, path.get(..end).unwrap_or_default()).await?;
     }
     create_directory(vfs, path).await?;
+    // Names in folders of the host are kept.
+    set_reclaim_files(forget_names);
     vfs.mount(connect(option).await?, path, option.is_read_only).await
 }
 

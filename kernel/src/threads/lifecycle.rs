@@ -15,6 +15,7 @@ use hermit_sched::thread::{MAX_PRIORITY, Thread as _};
 use super::cpu::{self, SYSTEM};
 use super::thread::{Thread, ThreadFunction, find};
 use super::{futex, schedule};
+use crate::sync::OnceLock;
 
 /// Minimum stack size in bytes.
 const MIN_STACK_SIZE: usize = 16 << 10;
@@ -212,9 +213,20 @@ pub(crate) fn find_alive(id: u32) -> Option<&'static Thread> {
     find(id).filter(|thread| thread.is_alive(id))
 }
 
-/// Frees memory that is kept for later use: stacks of ended threads, and what the hal keeps.
+/// Function that frees memory which files keep for later use, if they do.
+static RECLAIM_FILES: OnceLock<fn()> = OnceLock::new();
+
+/// Sets the function that frees memory which files keep; the first call counts. It is called without a lock.
+pub(crate) fn set_reclaim_files(reclaim: fn()) {
+    RECLAIM_FILES.get_or_init(|| reclaim);
+}
+
+/// Frees memory that is kept for later use: stacks of ended threads, names of files, and what the hal keeps.
 pub(crate) fn reclaim() {
     release_stacks(0);
+    if let Some(reclaim) = RECLAIM_FILES.get() {
+        reclaim();
+    }
     memory::reclaim();
 }
 

@@ -4,8 +4,10 @@
 //!
 //! Calls check what Linux checks for a privileged user: read-only mounts, but no permission bits.
 
+mod attr_cache;
 mod locks;
 mod mount;
+mod name_cache;
 mod names;
 mod open;
 mod open_file;
@@ -24,6 +26,7 @@ use crate::file_system::complete;
 use crate::system::Lock;
 use crate::{Attr, DescriptorTarget, FileSystem, FileType, Ino, SetAttr, StatFs, System};
 use mount::{Mount, Node};
+use name_cache::NameCache;
 use walk::LastLink;
 
 pub use locks::FileLock;
@@ -72,6 +75,7 @@ impl From<Symlinks> for LastLink {
 pub struct Vfs<S: System> {
     root: Arc<Node<S>>,
     current: Lock<S, Arc<Node<S>>>,
+    names: NameCache<S>,
     next_device: AtomicU64,
 }
 
@@ -85,7 +89,7 @@ impl<S: System> Vfs<S> {
         let mount = S::arc(Mount::new(root, 1, false, None)).ok_or(Errno::ENOMEM)?;
         let root = Node::root(&mount)?;
         let current = Mutex::new(Arc::clone(&root));
-        Ok(Self { root, current, next_device: AtomicU64::new(2) })
+        Ok(Self { root, current, names: NameCache::new(), next_device: AtomicU64::new(2) })
     }
 
     /// Mounts a file system on a directory.
@@ -133,6 +137,11 @@ impl<S: System> Vfs<S> {
             infos.push(MountInfo { type_name, path, is_read_only });
         }
         Ok(infos)
+    }
+
+    /// Gives back the memory of names that are kept, and the inodes that they keep in use.
+    pub fn forget_names(&self) {
+        self.names.clear();
     }
 
     /// The directory in which relative paths begin.
@@ -250,7 +259,7 @@ impl<S: System> Vfs<S> {
     ) -> Result<(), Errno> {
         let node = self.walk(path, symlinks.into()).await?.existing()?;
         node.mount.check_writable()?;
-        complete(|call| node.file_system().setattr(call, node.ino, changes)).await.map(drop)
+        node.set_attr(changes).await
     }
 
     /// The target of a symbolic link (`readlink`).

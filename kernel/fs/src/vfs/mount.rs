@@ -10,10 +10,11 @@ use hermit_abi::O_DIRECTORY;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
+use super::attr_cache::AttrCache;
 use super::locks::LockTable;
 use crate::file_system::{Name, OpenInode, Opened, complete};
 use crate::system::{Lock, copied};
-use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, System};
+use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, SetAttr, System};
 
 /// What `/proc/mounts` says of a mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub(super) struct Mount<S: System> {
     submount_bits: AtomicU64,
     /// Advisory locks of its open files.
     pub(super) locks: LockTable<S>,
+    /// Attributes of its inodes; `None` if the file system does not let them be kept.
+    attrs: Option<AttrCache<S>>,
 }
 
 impl<S: System> Mount<S> {
@@ -51,6 +54,7 @@ impl<S: System> Mount<S> {
         covered: Option<Arc<Node<S>>>,
     ) -> Self {
         let submounts = Mutex::new(Vec::new());
+        let attrs = file_system.has_validity().then(AttrCache::new);
         Self {
             file_system,
             device,
@@ -59,6 +63,19 @@ impl<S: System> Mount<S> {
             submounts,
             submount_bits: AtomicU64::new(0),
             locks: LockTable::new(),
+            attrs,
+        }
+    }
+
+    /// Whether names and attributes may be kept.
+    pub(super) const fn has_validity(&self) -> bool {
+        self.attrs.is_some()
+    }
+
+    /// Forgets the attributes of an inode, after a call has changed them.
+    pub(super) fn forget_attr(&self, ino: Ino) {
+        if let Some(attrs) = &self.attrs {
+            attrs.remove(ino);
         }
     }
 
@@ -131,6 +148,8 @@ impl<S: System> Mount<S> {
 pub(super) struct Node<S: System> {
     pub(super) mount: Arc<Mount<S>>,
     pub(super) ino: Ino,
+    /// Tells inodes apart that had the same number one after the other.
+    pub(super) generation: u64,
     pub(super) file_type: FileType,
     /// The directory above a directory, where the file system does not find it.
     above: Option<Arc<Self>>,
@@ -140,22 +159,32 @@ impl<S: System> Node<S> {
     /// The root directory of a mount.
     pub(super) fn root(mount: &Arc<Mount<S>>) -> Result<Arc<Self>, Errno> {
         let (mount, file_type) = (Arc::clone(mount), FileType::Directory);
-        let node = Self { mount, ino: Ino::ROOT, file_type, above: None };
+        let node = Self { mount, ino: Ino::ROOT, generation: 0, file_type, above: None };
         S::arc(node).ok_or(Errno::ENOMEM)
     }
 
     /// The inode of an entry, whose reference the node takes over.
     pub(super) fn of_entry(mount: &Arc<Mount<S>>, entry: &Entry) -> Result<Arc<Self>, Errno> {
-        let (ino, file_type) = (entry.attr.ino, entry.attr.file_type());
-        S::arc(Self { mount: Arc::clone(mount), ino, file_type, above: None }).ok_or(Errno::ENOMEM)
+        let (ino, generation, file_type) = (entry.attr.ino, entry.generation, entry.attr.file_type());
+        let node = Self { mount: Arc::clone(mount), ino, generation, file_type, above: None };
+        S::arc(node).ok_or(Errno::ENOMEM)
     }
 
     /// The inode of an entry in this directory.
-    fn of_child(self: &Arc<Self>, entry: &Entry) -> Result<Arc<Self>, Errno> {
-        let (mount, ino, file_type) = (Arc::clone(&self.mount), entry.attr.ino, entry.attr.file_type());
+    pub(super) fn of_child(self: &Arc<Self>, entry: &Entry) -> Result<Arc<Self>, Errno> {
+        let (mount, ino, generation) = (Arc::clone(&self.mount), entry.attr.ino, entry.generation);
+        let file_type = entry.attr.file_type();
         let is_kept = file_type == FileType::Directory && !self.file_system().finds_parents();
         let above = is_kept.then(|| Arc::clone(self));
-        S::arc(Self { mount, ino, file_type, above }).ok_or(Errno::ENOMEM)
+        S::arc(Self { mount, ino, generation, file_type, above }).ok_or(Errno::ENOMEM)
+    }
+
+    /// Whether `..` leads from here to this very node of a directory, or to the same root, or the file system is asked for that.
+    pub(super) fn is_directly_below(&self, directory: &Arc<Self>) -> bool {
+        let is_root = directory.ino == Ino::ROOT;
+        let is_it =
+            |above: &Arc<Self>| Arc::ptr_eq(above, directory) || (is_root && above.is_same(directory));
+        self.above.as_ref().is_none_or(is_it)
     }
 
     pub(super) fn is_directory(&self) -> bool {
@@ -177,17 +206,56 @@ impl<S: System> Node<S> {
 
     /// Attributes of the inode.
     pub(super) async fn attr(&self) -> Result<Attr, Errno> {
-        complete(|call| self.file_system().getattr(call, self.ino)).await
+        let get = || complete(|call| self.file_system().getattr(call, self.ino));
+        let Some(attrs) = &self.mount.attrs else { return get().await };
+        if let Some(attr) = attrs.find(self.ino) {
+            return Ok(attr);
+        }
+        let request = attrs.request();
+        let attr = get().await?;
+        attrs.insert(request, &attr);
+        Ok(attr)
     }
 
-    /// The inode with a name in this directory, or the root of what is mounted on it.
-    pub(super) async fn lookup(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Self>, Errno> {
-        let entry = complete(|call| self.file_system().lookup(call, self.name(name))).await?.found()?;
-        let node = self.of_child(&entry)?;
-        match self.mount.submount(node.ino) {
-            Some(mount) => Self::root(&mount),
-            None => Ok(node),
+    /// Changes attributes of the inode.
+    pub(super) async fn set_attr(&self, changes: &SetAttr) -> Result<(), Errno> {
+        let result = complete(|call| self.file_system().setattr(call, self.ino, changes)).await;
+        self.mount.forget_attr(self.ino);
+        result.map(drop)
+    }
+
+    /// Looks a name up in this directory.
+    pub(super) async fn ask(&self, name: &[u8]) -> Result<Lookup, Errno> {
+        complete(|call| self.file_system().lookup(call, self.name(name))).await
+    }
+
+    /// Looks a name up, and keeps the attributes of its inode if it has one: the node is its, and refers to it.
+    pub(super) async fn ask_and_keep(
+        self: &Arc<Self>,
+        name: &[u8],
+    ) -> Result<(Option<Arc<Self>>, u64), Errno> {
+        let request = self.mount.attrs.as_ref().map(AttrCache::request);
+        match self.ask(name).await? {
+            Lookup::Absent { validity } => Ok((None, validity)),
+            Lookup::Found(entry) => {
+                let node = self.of_child(&entry)?;
+                if let (Some(attrs), Some(request)) = (&self.mount.attrs, request) {
+                    attrs.insert(request, &entry.attr);
+                }
+                Ok((Some(node), entry.validity))
+            }
         }
+    }
+
+    /// The node, or the root of what is mounted on it.
+    pub(super) fn or_mounted(self: Arc<Self>) -> Result<Arc<Self>, Errno> {
+        self.mount.submount(self.ino).map_or(Ok(self), |mount| Self::root(&mount))
+    }
+
+    /// The inode with a name in this directory, or the root of what is mounted on it. The name is not looked for in the name
+    /// cache.
+    pub(super) async fn lookup(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Self>, Errno> {
+        self.of_child(&self.ask(name).await?.found()?)?.or_mounted()
     }
 
     /// Looks up all names of a path at once, if the file system can do that: [`FileSystem::lookup_path`].
@@ -237,6 +305,9 @@ impl<S: System> Node<S> {
 
 impl<S: System> Drop for Node<S> {
     fn drop(&mut self) {
+        if let Some(attrs) = &self.mount.attrs {
+            attrs.forget(self.ino);
+        }
         self.mount.file_system.forget(self.ino, 1);
         // In a loop: the depth of directories has no bound, that of calls does.
         let mut above = self.above.take();

@@ -4,10 +4,11 @@ use alloc::sync::Arc;
 
 use hermit_interface::Errno;
 
+use super::mount::Node;
 use super::walk::{LastLink, Walked};
 use super::{UMASK, Vfs};
 use crate::file_system::complete;
-use crate::{RenameFlags, System};
+use crate::{Entry, RenameFlags, System};
 
 /// Whether something is mounted on the last directory of a walk.
 fn is_mount_point<S: System>(walked: &Walked<'_, S>) -> bool {
@@ -25,6 +26,18 @@ impl<S: System> Vfs<S> {
         Ok(walked)
     }
 
+    /// Ends a call that has created a name, whether it has failed or not.
+    fn end_creation(
+        &self,
+        parent: &Node<S>,
+        name: &[u8],
+        created: Result<Entry, Errno>,
+    ) -> Result<(), Errno> {
+        self.forget_name(parent, name, None);
+        parent.file_system().forget(created?.attr.ino, 1);
+        Ok(())
+    }
+
     /// Creates a directory.
     ///
     /// # Errors
@@ -34,10 +47,8 @@ impl<S: System> Vfs<S> {
         let walked = self.walk_to_new(path).await?;
         let (parent, name) = (&walked.parent, walked.name());
         let permissions = permissions & 0o1777 & !UMASK;
-        let created =
-            complete(|call| parent.file_system().mkdir(call, parent.name(name), permissions)).await?;
-        parent.file_system().forget(created.attr.ino, 1);
-        Ok(())
+        let created = complete(|call| parent.file_system().mkdir(call, parent.name(name), permissions)).await;
+        self.end_creation(parent, name, created)
     }
 
     /// Creates a symbolic link at `path`.
@@ -57,9 +68,8 @@ impl<S: System> Vfs<S> {
             return Err(Errno::ENOENT);
         }
         let (parent, name) = (&walked.parent, walked.name());
-        let created = complete(|call| parent.file_system().symlink(call, parent.name(name), target)).await?;
-        parent.file_system().forget(created.attr.ino, 1);
-        Ok(())
+        let created = complete(|call| parent.file_system().symlink(call, parent.name(name), target)).await;
+        self.end_creation(parent, name, created)
     }
 
     /// Creates another name of a file (`link`). A symbolic link at `existing` gets it itself.
@@ -80,9 +90,9 @@ impl<S: System> Vfs<S> {
         if node.is_directory() {
             return Err(Errno::EPERM);
         }
-        let created = complete(|call| parent.file_system().link(call, node.ino, parent.name(name))).await?;
-        parent.file_system().forget(created.attr.ino, 1);
-        Ok(())
+        let created = complete(|call| parent.file_system().link(call, node.ino, parent.name(name))).await;
+        node.mount.forget_attr(node.ino);
+        self.end_creation(parent, name, created)
     }
 
     /// Removes a name of what is no directory (`unlink`).
@@ -103,7 +113,9 @@ impl<S: System> Vfs<S> {
             (false, false) => {}
         }
         let (parent, name) = (&walked.parent, walked.name());
-        complete(|call| parent.file_system().unlink(call, parent.name(name))).await
+        let result = complete(|call| parent.file_system().unlink(call, parent.name(name))).await;
+        self.forget_name(parent, name, walked.node.as_deref());
+        result
     }
 
     /// Removes an empty directory (`rmdir`).
@@ -129,7 +141,9 @@ impl<S: System> Vfs<S> {
             return Err(Errno::EBUSY);
         }
         let (parent, name) = (&walked.parent, walked.name());
-        complete(|call| parent.file_system().rmdir(call, parent.name(name))).await
+        let result = complete(|call| parent.file_system().rmdir(call, parent.name(name))).await;
+        self.forget_name(parent, name, walked.node.as_deref());
+        result
     }
 
     /// Renames a file or directory, and replaces what has the new name.
@@ -159,7 +173,11 @@ impl<S: System> Vfs<S> {
         }
         let file_system = from.parent.file_system();
         let (old, new) = (from.parent.name(from.name()), to.parent.name(to.name()));
-        complete(|call| file_system.rename(call, old, new, flags)).await
+        let result = complete(|call| file_system.rename(call, old, new, flags)).await;
+        for end in [&from, &to] {
+            self.forget_name(&end.parent, end.name(), end.node.as_deref());
+        }
+        result
     }
 }
 

@@ -60,33 +60,37 @@ impl<S: System> Vfs<S> {
                 None if !is_creating => return Err(Errno::ENOENT),
                 None => {}
             }
-            match create(&walked, permissions, flags).await {
+            match self.create(&walked, permissions, flags).await {
                 // Another thread was faster.
                 Err(Errno::EEXIST) if !is_exclusive => {}
                 created => return created,
             }
         }
     }
-}
 
-/// Creates a regular file where a walk has found none, and opens it.
-async fn create<S: System>(
-    walked: &Walked<'_, S>,
-    permissions: u32,
-    flags: i32,
-) -> Result<OpenedPath<S>, Errno> {
-    let (parent, name) = (&walked.parent, walked.name());
-    parent.mount.check_writable()?;
-    let permissions = permissions & 0o7777 & !UMASK;
-    let create =
-        |call: &mut Call<'_, '_>| parent.file_system().create(call, parent.name(name), permissions, flags);
-    let (entry, opened) = complete(create).await?;
-    let node = Node::of_entry(&parent.mount, &entry).inspect_err(|_| {
-        if let Opened::Inode(handle) = opened {
-            parent.file_system().release(entry.attr.ino, handle);
-        }
-    })?;
-    Ok(open_path(&node, opened, flags))
+    /// Creates a regular file where a walk has found none, and opens it.
+    async fn create(
+        &self,
+        walked: &Walked<'_, S>,
+        permissions: u32,
+        flags: i32,
+    ) -> Result<OpenedPath<S>, Errno> {
+        let (parent, name) = (&walked.parent, walked.name());
+        parent.mount.check_writable()?;
+        let permissions = permissions & 0o7777 & !UMASK;
+        let create = |call: &mut Call<'_, '_>| {
+            parent.file_system().create(call, parent.name(name), permissions, flags)
+        };
+        let created = complete(create).await;
+        self.forget_name(parent, name, None);
+        let (entry, opened) = created?;
+        let node = Node::of_entry(&parent.mount, &entry).inspect_err(|_| {
+            if let Opened::Inode(handle) = opened {
+                parent.file_system().release(entry.attr.ino, handle);
+            }
+        })?;
+        Ok(open_path(&node, opened, flags))
+    }
 }
 
 async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
@@ -104,7 +108,7 @@ async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<Ope
     }
     if node.file_type == FileType::Regular && flags & O_TRUNC != 0 {
         let changes = SetAttr { size: Some(0), ..SetAttr::default() };
-        complete(|call| node.file_system().setattr(call, node.ino, &changes)).await?;
+        node.set_attr(&changes).await?;
     }
     open_node(node, flags).await
 }

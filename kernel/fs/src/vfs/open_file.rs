@@ -14,7 +14,7 @@ use super::Metadata;
 use super::locks::{FileLock, Held};
 use super::mount::Node;
 use super::position::Position;
-use crate::file_system::{OpenInode, WriteAt, complete};
+use crate::file_system::{OpenInode, WriteAt, Written, complete};
 use crate::{DirEntry, FileType, SetAttr, StatFs, System};
 
 /// Where a position is counted from.
@@ -115,7 +115,10 @@ impl<S: System> OpenFile<S> {
     }
 
     async fn read_from(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
-        complete(|call| self.node.file_system().read(call, self.inode, offset, buffer)).await
+        let result = complete(|call| self.node.file_system().read(call, self.inode, offset, buffer)).await;
+        // The time of the last read has changed.
+        self.node.mount.forget_attr(self.inode.ino);
+        result
     }
 
     /// Writes at the position, or with `O_APPEND` at the end of the file, and moves the position behind what was written.
@@ -131,7 +134,7 @@ impl<S: System> OpenFile<S> {
         }
         let mut position = self.position.acquire().await?;
         let start = self.write_position(position.offset);
-        let written = complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await?;
+        let written = self.write_from(start, bytes).await?;
         position.offset = written.end;
         Ok(written.count)
     }
@@ -145,8 +148,13 @@ impl<S: System> OpenFile<S> {
     pub async fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
         self.check_writable()?;
         let start = self.write_position(offset);
-        let written = complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await?;
-        Ok(written.count)
+        Ok(self.write_from(start, bytes).await?.count)
+    }
+
+    async fn write_from(&self, start: WriteAt, bytes: &[u8]) -> Result<Written, Errno> {
+        let written = complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await;
+        self.node.mount.forget_attr(self.inode.ino);
+        written
     }
 
     /// [`Self::write`] if it needs no waiting, as [`Self::read_now`].
@@ -236,7 +244,7 @@ impl<S: System> OpenFile<S> {
     /// `EROFS`, `EIO`.
     pub async fn set_attributes(&self, changes: &SetAttr) -> Result<(), Errno> {
         self.node.mount.check_writable()?;
-        complete(|call| self.node.file_system().setattr(call, self.inode.ino, changes)).await.map(drop)
+        self.node.set_attr(changes).await
     }
 
     /// Makes what was written durable (`fsync`, or `fdatasync` with `data_only`).

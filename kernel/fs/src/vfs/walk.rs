@@ -8,6 +8,7 @@ use core::ops::Range;
 use hermit_interface::Errno;
 
 use super::mount::Node;
+use super::name_cache::Known;
 use super::{MAX_NAME, MAX_PATH, Vfs};
 use crate::file_system::complete;
 use crate::{Entry, FileType, System};
@@ -109,7 +110,7 @@ impl<S: System> Walk<'_, S> {
     }
 
     /// What has a name in the current directory.
-    async fn step(&self, name: &[u8]) -> Result<Arc<Node<S>>, Errno> {
+    async fn step(&self, vfs: &Vfs<S>, name: &[u8]) -> Result<Arc<Node<S>>, Errno> {
         if !self.directory.is_directory() {
             return Err(Errno::ENOTDIR);
         }
@@ -117,7 +118,7 @@ impl<S: System> Walk<'_, S> {
             b"" | b"." => Ok(Arc::clone(&self.directory)),
             b".." => self.directory.parent().await,
             _ if name.len() > MAX_NAME => Err(Errno::ENAMETOOLONG),
-            _ => self.directory.lookup(name).await,
+            _ => vfs.lookup(&self.directory, name).await,
         }
     }
 
@@ -153,6 +154,41 @@ fn length_of_directories(path: &[u8]) -> usize {
 }
 
 impl<S: System> Vfs<S> {
+    /// The inode with a name in a directory, or the root of what is mounted on it.
+    async fn lookup(&self, directory: &Arc<Node<S>>, name: &[u8]) -> Result<Arc<Node<S>>, Errno> {
+        if !directory.mount.has_validity() {
+            return directory.lookup(name).await;
+        }
+        let node = match self.names.find(directory, name) {
+            Known::Name(node) => node,
+            Known::Nothing(lookup) => {
+                let found = match directory.ask_and_keep(name).await {
+                    // The names that are kept use memory, and inodes of the server.
+                    Err(Errno::ENOMEM | Errno::ENFILE) => {
+                        self.names.clear();
+                        directory.ask_and_keep(name).await
+                    }
+                    found => found,
+                };
+                let (node, validity) = found?;
+                self.names.insert(lookup, (directory, name), node.as_ref(), validity);
+                node
+            }
+        };
+        node.ok_or(Errno::ENOENT)?.or_mounted()
+    }
+
+    /// Forgets what is kept of a name, of its directory, and of the inode that has or had it, after a call that changes them.
+    pub(super) fn forget_name(&self, directory: &Node<S>, name: &[u8], node: Option<&Node<S>>) {
+        if directory.mount.has_validity() {
+            self.names.remove(directory, name);
+            directory.mount.forget_attr(directory.ino);
+            if let Some(node) = node {
+                node.mount.forget_attr(node.ino);
+            }
+        }
+    }
+
     /// The directory in which a path begins.
     fn start_of(&self, path: &[u8]) -> Arc<Node<S>> {
         if path.first() == Some(&b'/') { Arc::clone(&self.root) } else { self.current_directory() }
@@ -199,7 +235,7 @@ impl<S: System> Vfs<S> {
         loop {
             let name = walk.next_name();
             let is_last = walk.is_last();
-            let found = walk.step(walk.path.get(name.clone()).unwrap_or_default()).await;
+            let found = walk.step(self, walk.path.get(name.clone()).unwrap_or_default()).await;
             let has_slash = walk.has_slash();
             let node = match found {
                 Ok(node) if node.file_type == FileType::Symlink && (!is_last || last.follows(has_slash)) => {

@@ -31,6 +31,10 @@ impl System for TestSystem {
         Time { seconds: 1_000_000_000, nanoseconds: 5 }
     }
 
+    fn monotonic() -> u64 {
+        0
+    }
+
     fn tick() -> u64 {
         0
     }

@@ -20,6 +20,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::fs::{CWD, Mode, OFlags};
 
+use super::kept::Kept;
 use crate::testing::{TestSystem, run, vfs};
 use crate::{OpenedPath, RamFs, RenameFlags, SetAttr, Symlinks, Vfs};
 
@@ -80,8 +81,10 @@ struct Linux(PathBuf);
 const PREFIX: &str = "a/b/c/d/e/f/g/h";
 
 impl Ours {
-    fn new() -> Self {
+    /// A ramfs, or one whose names and attributes are kept.
+    fn new(is_kept: bool) -> Self {
         let (ramfs, vfs) = vfs(1 << 20);
+        let vfs = if is_kept { Vfs::new(Kept::new(ramfs.clone(), u64::MAX)).unwrap() } else { vfs };
         let mut path = String::new();
         for name in PREFIX.split('/') {
             path = format!("{path}/{name}");
@@ -342,11 +345,11 @@ fn folder() -> tempfile::TempDir {
 proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "it needs the host's files")]
-    fn calls_behave_as_on_linux(steps in prop::collection::vec(step(), 1..60)) {
+    fn calls_behave_as_on_linux(is_kept: bool, steps in prop::collection::vec(step(), 1..60)) {
         rustix::process::umask(Mode::from_raw_mode(0o022));
         let folder = folder();
         fs::create_dir_all(folder.path().join(PREFIX)).unwrap();
-        let (ours, linux) = (Ours::new(), Linux(folder.path().join(PREFIX)));
+        let (ours, linux) = (Ours::new(is_kept), Linux(folder.path().join(PREFIX)));
         for step in &steps {
             prop_assert_eq!(ours.step(step), linux.step(step), "{:?}", step);
         }

@@ -1,5 +1,7 @@
 //! Tests of the virtual file system with a ramfs.
 
+mod cache;
+mod kept;
 mod linux;
 mod names;
 mod now;

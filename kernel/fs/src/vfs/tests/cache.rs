@@ -1,0 +1,157 @@
+//! Names and attributes that are kept: as long as the file system says, and no longer than this machine leaves them as they are.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use hermit_abi::{O_CREAT, O_WRONLY};
+use hermit_interface::Errno;
+
+use super::kept::Kept;
+use crate::testing::{MONOTONIC, TestSystem, run, vfs};
+use crate::{OpenFile, OpenedPath, RenameFlags, Symlinks, Vfs};
+
+/// A second in nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
+/// A virtual file system with a folder of a host, and the host, which changes the folder behind the machine's back.
+#[derive(Debug)]
+struct Shared {
+    host: Vfs<TestSystem>,
+    folder: Arc<Kept>,
+    guest: Vfs<TestSystem>,
+}
+
+impl Shared {
+    fn new(validity: u64) -> Self {
+        let (ramfs, host) = vfs(1 << 20);
+        let folder = Kept::new(ramfs, validity);
+        let (_, guest) = vfs(1 << 20);
+        run(guest.create_directory(b"/m", 0o755)).unwrap();
+        run(guest.mount(folder.clone(), b"/m", false)).unwrap();
+        Self { host, folder, guest }
+    }
+
+    /// Size of a file as the guest sees it.
+    fn size(&self, path: &str) -> Result<u64, Errno> {
+        run(self.guest.metadata(path.as_bytes(), Symlinks::Keep)).map(|metadata| metadata.attr.size)
+    }
+}
+
+fn open(vfs: &Vfs<TestSystem>, path: &str) -> OpenFile<TestSystem> {
+    match run(vfs.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o666)) {
+        Ok(OpenedPath::File(file)) => file,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+fn append(vfs: &Vfs<TestSystem>, path: &str) {
+    let file = open(vfs, path);
+    let size = run(file.metadata()).unwrap().attr.size;
+    assert_eq!(run(file.write_at(size, b"x")), Ok(1));
+}
+
+#[test]
+fn without_validity_changes_of_the_host_are_seen_at_once() {
+    let shared = Shared::new(0);
+    assert_eq!(shared.size("/m/x"), Err(Errno::ENOENT));
+    append(&shared.host, "/x");
+    assert_eq!(shared.size("/m/x"), Ok(1));
+    append(&shared.host, "/x");
+    assert_eq!(shared.size("/m/x"), Ok(2));
+    run(shared.host.remove_file(b"/x")).unwrap();
+    assert_eq!(shared.size("/m/x"), Err(Errno::ENOENT));
+}
+
+#[test]
+fn changes_of_the_host_are_seen_when_the_validity_ends() {
+    let shared = Shared::new(SECOND);
+    assert_eq!(shared.size("/m/x"), Err(Errno::ENOENT));
+    append(&shared.host, "/x");
+    MONOTONIC.set(SECOND - 1);
+    assert_eq!(shared.size("/m/x"), Err(Errno::ENOENT));
+    MONOTONIC.set(SECOND);
+    assert_eq!(shared.size("/m/x"), Ok(1));
+    append(&shared.host, "/x");
+    run(shared.host.rename(b"/x", b"/y", RenameFlags::empty())).unwrap();
+    MONOTONIC.set(2 * SECOND - 1);
+    assert_eq!(shared.size("/m/x"), Ok(1));
+    MONOTONIC.set(2 * SECOND);
+    assert_eq!((shared.size("/m/x"), shared.size("/m/y")), (Err(Errno::ENOENT), Ok(2)));
+}
+
+#[test]
+fn valid_names_and_attributes_are_not_asked_for_again() {
+    let shared = Shared::new(u64::MAX);
+    run(shared.host.create_directory(b"/d", 0o755)).unwrap();
+    append(&shared.host, "/d/x");
+    for lookups in [3, 0, 0] {
+        assert_eq!((shared.size("/m/d/x"), shared.size("/m/d/none")), (Ok(1), Err(Errno::ENOENT)));
+        assert_eq!(shared.folder.take_counts(), (lookups, 0));
+    }
+    // Only the host changes it, which a validity without an end does not let the guest see.
+    append(&shared.host, "/d/x");
+    run(shared.host.remove_file(b"/d/x")).unwrap();
+    assert_eq!(shared.size("/m/d/x"), Ok(1));
+    shared.guest.forget_names();
+    assert_eq!(shared.size("/m/d/x"), Err(Errno::ENOENT));
+}
+
+#[test]
+fn own_changes_are_seen_at_once() {
+    let shared = Shared::new(u64::MAX);
+    let guest = &shared.guest;
+    assert_eq!(shared.size("/m/x"), Err(Errno::ENOENT));
+    append(guest, "/m/x");
+    assert_eq!(shared.size("/m/x"), Ok(1));
+    append(guest, "/m/x");
+    run(guest.create_link(b"/m/x", b"/m/y")).unwrap();
+    let links = |path: &str| run(guest.metadata(path.as_bytes(), Symlinks::Keep)).unwrap().attr.nlink;
+    assert_eq!((shared.size("/m/y"), links("/m/x"), links("/m/y")), (Ok(2), 2, 2));
+    append(guest, "/m/x");
+    run(guest.remove_file(b"/m/x")).unwrap();
+    assert_eq!((shared.size("/m/x"), shared.size("/m/y"), links("/m/y")), (Err(Errno::ENOENT), Ok(3), 1));
+    run(guest.rename(b"/m/y", b"/m/x", RenameFlags::empty())).unwrap();
+    assert_eq!((shared.size("/m/x"), shared.size("/m/y")), (Ok(3), Err(Errno::ENOENT)));
+    assert_eq!(links("/m"), 2);
+    run(guest.create_directory(b"/m/y", 0o755)).unwrap();
+    assert_eq!(links("/m"), 3);
+    run(guest.remove_directory(b"/m/y")).unwrap();
+    assert_eq!((shared.size("/m/y"), links("/m")), (Err(Errno::ENOENT), 2));
+}
+
+#[test]
+fn parents_of_a_moved_directory_are_its_new_ones() {
+    let shared = Shared::new(u64::MAX);
+    let guest = &shared.guest;
+    for path in ["/m/a", "/m/b", "/m/a/d", "/m/a/d/e"] {
+        run(guest.create_directory(path.as_bytes(), 0o755)).unwrap();
+        shared.size(path).unwrap();
+    }
+    append(guest, "/m/a/file");
+    assert_eq!(shared.size("/m/a/d/e/../../file"), Ok(1));
+    run(guest.rename(b"/m/a/d", b"/m/b/d", RenameFlags::empty())).unwrap();
+    assert_eq!(shared.size("/m/b/d/e/../../file"), Err(Errno::ENOENT));
+    assert_eq!(run(guest.real_path(b"/m/b/d/e")).as_deref(), Ok(&b"/m/b/d/e"[..]));
+}
+
+#[test]
+fn number_of_kept_names_is_bounded_and_their_inodes_are_given_back() {
+    let shared = Shared::new(u64::MAX);
+    let inodes = || run(shared.host.usage(b"/")).unwrap().inodes;
+    let before = inodes();
+    let names: Vec<String> = (0..1000).map(|number| format!("/m/{number}")).collect();
+    for name in &names {
+        drop(open(&shared.guest, name));
+        shared.size(name).unwrap();
+    }
+    // The host removes them: inodes stay only as long as the guest refers to them.
+    for name in &names {
+        run(shared.host.remove_file(&name.as_bytes()[2..])).unwrap();
+    }
+    let kept = inodes() - before;
+    assert!((1..=128).contains(&kept), "{kept} inodes are kept");
+    shared.guest.forget_names();
+    assert_eq!(inodes(), before);
+}

@@ -1,0 +1,153 @@
+//! A ramfs whose names and attributes may be kept, as those of a server outside of the machine.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use hermit_interface::Errno;
+use hermit_io::ReadBuffer;
+
+use crate::file_system::{Call, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
+use crate::testing::TestSystem;
+use crate::{Attr, DirEntry, Entry, FileSystem, Ino, Lookup, RamFs, SetAttr, StatFs};
+
+/// A ramfs with a validity of its answers, in nanoseconds.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) ramfs: Arc<RamFs<TestSystem>>,
+    pub(super) validity: u64,
+    /// Number of lookups.
+    pub(super) lookups: AtomicU64,
+    /// Number of requests for attributes.
+    pub(super) getattrs: AtomicU64,
+}
+
+impl Kept {
+    pub(super) fn new(ramfs: Arc<RamFs<TestSystem>>, validity: u64) -> Arc<Self> {
+        Arc::new(Self { ramfs, validity, lookups: AtomicU64::new(0), getattrs: AtomicU64::new(0) })
+    }
+
+    /// Lookups and requests for attributes since the last call.
+    pub(super) fn take_counts(&self) -> (u64, u64) {
+        (self.lookups.swap(0, Relaxed), self.getattrs.swap(0, Relaxed))
+    }
+
+    fn attr(&self, attr: Attr) -> Attr {
+        Attr { validity: self.validity, ..attr }
+    }
+
+    fn entry(&self, entry: Entry) -> Entry {
+        Entry { attr: self.attr(entry.attr), validity: self.validity, ..entry }
+    }
+
+    fn reply(&self, reply: Reply<Entry>) -> Reply<Entry> {
+        reply.map_ok(|entry| self.entry(entry))
+    }
+}
+
+impl FileSystem for Kept {
+    fn finds_parents(&self) -> bool {
+        false
+    }
+
+    fn has_validity(&self) -> bool {
+        true
+    }
+
+    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
+        self.lookups.fetch_add(1, Relaxed);
+        self.ramfs.lookup(call, entry).map(|found| match found {
+            Ok(Lookup::Found(entry)) => Ok(Lookup::Found(self.entry(entry))),
+            Ok(Lookup::Absent { .. }) | Err(Errno::ENOENT) => Ok(Lookup::Absent { validity: self.validity }),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn forget(&self, ino: Ino, references: u64) {
+        self.ramfs.forget(ino, references);
+    }
+
+    fn getattr(&self, call: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr> {
+        self.getattrs.fetch_add(1, Relaxed);
+        self.ramfs.getattr(call, ino).map_ok(|attr| self.attr(attr))
+    }
+
+    fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
+        self.ramfs.setattr(call, ino, changes).map_ok(|attr| self.attr(attr))
+    }
+
+    fn readlink(&self, call: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
+        self.ramfs.readlink(call, ino, target)
+    }
+
+    fn create(
+        &self,
+        call: &mut Call<'_, '_>,
+        entry: Name<'_>,
+        permissions: u32,
+        flags: i32,
+    ) -> Reply<(Entry, Opened)> {
+        let created = self.ramfs.create(call, entry, permissions, flags);
+        created.map_ok(|(entry, opened)| (self.entry(entry), opened))
+    }
+
+    fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+        self.reply(self.ramfs.mkdir(call, entry, permissions))
+    }
+
+    fn symlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry> {
+        self.reply(self.ramfs.symlink(call, entry, target))
+    }
+
+    fn link(&self, call: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry> {
+        self.reply(self.ramfs.link(call, ino, entry))
+    }
+
+    fn unlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<()> {
+        self.ramfs.unlink(call, entry)
+    }
+
+    fn rmdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<()> {
+        self.ramfs.rmdir(call, entry)
+    }
+
+    fn rename(&self, call: &mut Call<'_, '_>, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Reply<()> {
+        self.ramfs.rename(call, from, to, flags)
+    }
+
+    fn read(
+        &self,
+        call: &mut Call<'_, '_>,
+        file: OpenInode,
+        offset: u64,
+        buffer: &mut ReadBuffer<'_>,
+    ) -> Reply<()> {
+        self.ramfs.read(call, file, offset, buffer)
+    }
+
+    fn write(
+        &self,
+        call: &mut Call<'_, '_>,
+        file: OpenInode,
+        position: WriteAt,
+        bytes: &[u8],
+    ) -> Reply<Written> {
+        self.ramfs.write(call, file, position, bytes)
+    }
+
+    fn readdir(
+        &self,
+        call: &mut Call<'_, '_>,
+        directory: OpenInode,
+        position: u64,
+        entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Reply<()> {
+        self.ramfs.readdir(call, directory, position, entries)
+    }
+
+    fn statfs(&self, call: &mut Call<'_, '_>) -> Reply<StatFs> {
+        self.ramfs.statfs(call)
+    }
+}
