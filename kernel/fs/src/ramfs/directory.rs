@@ -1,64 +1,120 @@
 //! The entries of a directory of a ramfs.
+//!
+//! They are in a tree by the hash of their names: so each call takes a time that does not depend on the number of entries,
+//! which matters because an inode's lock masks interrupts. A node of the tree is a list of few entries, or a branch by
+//! the next four bits of the hash.
+//!
+//! Readers get the entries in the order of the hashes, so they can go on from any position whatever is added and removed
+//! meanwhile.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hash::BuildHasher as _;
+use core::hash::{BuildHasher as _, Hasher as _};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
-use hermit_interface::Errno;
+use hashbrown::DefaultHashBuilder;
+use hermit_interface::{Errno, to_usize};
 
 use crate::{FileType, Ino};
+
+/// Bits of a key that a branch decodes.
+const BITS: u32 = 4;
+
+/// Children of a branch.
+const FANOUT: usize = 1 << BITS;
+
+/// Maximum length of a list that can be split.
+const MAX_LIST: usize = 12;
+
+/// Bits of keys: positions of readers, behind a key, are numbers of type `i64`.
+const KEY_BITS: u32 = 62;
+
+/// Low bits of a key, which tell names of the same hash apart.
+const SEQUENCE: u64 = 0x7f;
+
+/// The least significant bit by which a branch decides.
+const LAST_SHIFT: u32 = 10;
 
 /// An entry.
 #[derive(Debug)]
 pub(super) struct DirectoryEntry {
-    pub(super) name: Box<[u8]>,
+    /// Hash of the name, and a number that tells it from others of the same hash.
+    key: u64,
     pub(super) ino: Ino,
     pub(super) file_type: FileType,
+    pub(super) name: Box<[u8]>,
 }
 
-/// A directory. An entry keeps its position while it exists, so readers can go on from any position.
+impl DirectoryEntry {
+    /// Position of a reader behind the entry.
+    pub(super) const fn next(&self) -> u64 {
+        self.key + 1
+    }
+
+    #[inline]
+    fn is(&self, hash: u64, name: &[u8]) -> bool {
+        self.key & !SEQUENCE == hash && is_same(&self.name, name)
+    }
+}
+
+/// Whether two names are the same: they are short, so a call of `memcmp` takes longer.
+#[inline]
+fn is_same(name: &[u8], other: &[u8]) -> bool {
+    let (words, rest) = name.as_chunks::<8>();
+    let (other_words, other_rest) = other.as_chunks::<8>();
+    name.len() == other.len()
+        && words.iter().zip(other_words).all(|(a, b)| u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b))
+        && rest.iter().zip(other_rest).all(|(a, b)| a == b)
+}
+
+/// A place for a new entry, in which there is room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Vacancy(u64);
+
+/// A directory.
 #[derive(Debug)]
 pub(super) struct Directory {
     /// The directory that has an entry for this one; of the root, itself.
     pub(super) parent: Ino,
-    positions: Vec<Option<DirectoryEntry>>,
-    /// Free positions below the length; has room for all.
-    free: Vec<usize>,
-    /// Positions, by name.
-    by_name: HashTable<usize>,
+    root: Node,
+    len: u64,
     hasher: DefaultHashBuilder,
+}
+
+/// A node of the tree. Below each branch, there is an entry.
+#[derive(Debug)]
+enum Node {
+    List(Vec<DirectoryEntry>),
+    /// [`FANOUT`] children.
+    Branch(Box<[Self]>),
+}
+
+/// The child of a branch that leads to a key.
+#[inline]
+const fn child(key: u64, shift: u32) -> usize {
+    to_usize(key >> shift) % FANOUT
 }
 
 impl Directory {
     /// An empty directory.
     pub(super) fn new(parent: Ino) -> Self {
-        Self {
-            parent,
-            positions: Vec::new(),
-            free: Vec::new(),
-            by_name: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
-        }
+        Self { parent, root: Node::List(Vec::new()), len: 0, hasher: DefaultHashBuilder::default() }
     }
 
     /// Whether there is no entry.
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Number of entries.
-    pub(super) fn len(&self) -> u64 {
-        self.by_name.len() as u64
+    pub(super) const fn len(&self) -> u64 {
+        self.len
     }
 
-    fn position(&self, name: &[u8]) -> Option<usize> {
-        let has_name = |position: &usize| self.name_at(*position) == Some(name);
-        self.by_name.find(self.hasher.hash_one(name), has_name).copied()
-    }
-
-    fn name_at(&self, position: usize) -> Option<&[u8]> {
-        self.positions.get(position)?.as_ref().map(|entry| &*entry.name)
+    #[inline]
+    fn hash(&self, name: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(name);
+        (hasher.finish() >> (u64::BITS - KEY_BITS)) & !SEQUENCE
     }
 
     /// The entry with a name.
@@ -66,34 +122,43 @@ impl Directory {
     /// # Errors
     ///
     /// `ENOENT`.
+    #[inline]
     pub(super) fn find(&self, name: &[u8]) -> Result<&DirectoryEntry, Errno> {
-        let position = self.position(name).ok_or(Errno::ENOENT)?;
-        self.positions.get(position).and_then(Option::as_ref).ok_or(Errno::ENOENT)
+        let hash = self.hash(name);
+        self.root.list(hash).iter().find(|entry| entry.is(hash, name)).ok_or(Errno::ENOENT)
     }
 
-    /// Makes room for one more entry, so that [`Self::insert`] needs no memory.
+    /// Makes room for an entry with a name that does not exist, so that [`Self::insert`] needs no memory.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
-    pub(super) fn reserve(&mut self) -> Result<(), Errno> {
-        self.positions.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        let missing = self.positions.len() + 1 - self.free.len();
-        self.free.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
-        let (positions, hasher) = (&self.positions, &self.hasher);
-        self.by_name.try_reserve(1, |at| hash_at(positions, hasher, *at)).map_err(|_| Errno::ENOMEM)
+    /// `EEXIST` if it exists, `ENOMEM`; `ENOSPC` if there are 128 names of the same hash.
+    pub(super) fn prepare(&mut self, name: &[u8]) -> Result<Vacancy, Errno> {
+        let hash = self.hash(name);
+        let entries = self.root.list(hash);
+        if entries.iter().any(|entry| entry.is(hash, name)) {
+            return Err(Errno::EEXIST);
+        }
+        let is_free = |key: &u64| entries.iter().all(|entry| entry.key != *key);
+        let key = (hash..=hash | SEQUENCE).find(is_free).ok_or(Errno::ENOSPC)?;
+        self.root.reserve(key)?;
+        Ok(Vacancy(key))
     }
 
-    /// Adds an entry, for which there is room, and whose name does not exist.
-    pub(super) fn insert(&mut self, entry: DirectoryEntry) {
-        let hash = self.hasher.hash_one(&*entry.name);
-        let position = self.free.pop().unwrap_or(self.positions.len());
-        match self.positions.get_mut(position) {
-            Some(place) => *place = Some(entry),
-            None => self.positions.push(Some(entry)),
-        }
-        let (positions, hasher) = (&self.positions, &self.hasher);
-        self.by_name.insert_unique(hash, position, |at| hash_at(positions, hasher, *at));
+    /// Adds an entry in a place that was [prepared](Self::prepare) for its name, since when nothing was added or removed.
+    ///
+    /// # Errors
+    ///
+    /// That of [`Node::list_mut`].
+    pub(super) fn insert(
+        &mut self,
+        Vacancy(key): Vacancy,
+        name: Box<[u8]>,
+        (ino, file_type): (Ino, FileType),
+    ) -> Result<(), Errno> {
+        self.root.list_mut(key)?.push(DirectoryEntry { key, ino, file_type, name });
+        self.len += 1;
+        Ok(())
     }
 
     /// Removes the entry with a name.
@@ -102,13 +167,10 @@ impl Directory {
     ///
     /// `ENOENT`.
     pub(super) fn remove(&mut self, name: &[u8]) -> Result<DirectoryEntry, Errno> {
-        let position = self.position(name).ok_or(Errno::ENOENT)?;
-        let entry = self.positions.get_mut(position).and_then(Option::take).ok_or(Errno::ENOENT)?;
-        if let Ok(found) = self.by_name.find_entry(self.hasher.hash_one(name), |other| *other == position) {
-            found.remove();
-        }
-        self.free.push(position);
-        Ok(entry)
+        let hash = self.hash(name);
+        let removed = self.root.remove(hash, name, Node::TOP).ok_or(Errno::ENOENT)?;
+        self.len -= 1;
+        Ok(removed)
     }
 
     /// Replaces the inode of an entry; returns the one before.
@@ -122,22 +184,155 @@ impl Directory {
         ino: Ino,
         file_type: FileType,
     ) -> Result<(Ino, FileType), Errno> {
-        let position = self.position(name).ok_or(Errno::ENOENT)?;
-        let entry = self.positions.get_mut(position).and_then(Option::as_mut).ok_or(Errno::ENOENT)?;
+        let hash = self.hash(name);
+        let mut entries = self.root.list_mut(hash)?.iter_mut();
+        let entry = entries.find(|entry| entry.is(hash, name)).ok_or(Errno::ENOENT)?;
         let before = (entry.ino, entry.file_type);
         (entry.ino, entry.file_type) = (ino, file_type);
         Ok(before)
     }
 
-    /// The first entry at a position or behind it, and its position.
-    pub(super) fn entry_from(&self, position: usize) -> Option<(usize, &DirectoryEntry)> {
-        let mut entries = self.positions.iter().enumerate().skip(position);
-        entries.find_map(|(position, entry)| Some((position, entry.as_ref()?)))
+    /// The first entry at a position of a reader or behind it.
+    pub(super) fn entry_from(&self, position: u64) -> Option<&DirectoryEntry> {
+        if position >> KEY_BITS != 0 {
+            return None;
+        }
+        self.root.entry_from(position, Node::TOP)
     }
 }
 
-/// Hash of the name at a position.
-fn hash_at(positions: &[Option<DirectoryEntry>], hasher: &DefaultHashBuilder, position: usize) -> u64 {
-    let entry = positions.get(position).and_then(Option::as_ref);
-    entry.map_or(0, |entry| hasher.hash_one(&*entry.name))
+impl Node {
+    /// The bits by which the uppermost branch decides.
+    const TOP: u32 = KEY_BITS - BITS;
+
+    const fn empty() -> Self {
+        Self::List(Vec::new())
+    }
+
+    const fn is_empty(&self) -> bool {
+        matches!(self, Self::List(entries) if entries.is_empty())
+    }
+
+    /// The list in which a key belongs.
+    #[inline]
+    fn list(&self, key: u64) -> &[DirectoryEntry] {
+        let (mut node, mut shift) = (self, Self::TOP);
+        loop {
+            match node {
+                Self::List(entries) => return entries,
+                Self::Branch(children) => match children.get(child(key, shift)) {
+                    Some(next) => (node, shift) = (next, shift - BITS),
+                    None => return &[],
+                },
+            }
+        }
+    }
+
+    /// The list in which a key belongs.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if a branch does not have all children, which does not happen.
+    #[inline]
+    fn list_mut(&mut self, key: u64) -> Result<&mut Vec<DirectoryEntry>, Errno> {
+        let (mut node, mut shift) = (self, Self::TOP);
+        loop {
+            match node {
+                Self::List(entries) => return Ok(entries),
+                Self::Branch(children) => {
+                    node = children.get_mut(child(key, shift)).ok_or(Errno::EIO)?;
+                    shift -= BITS;
+                }
+            }
+        }
+    }
+
+    /// Makes room for an entry in the list of a key. A list that is long is split.
+    fn reserve(&mut self, key: u64) -> Result<(), Errno> {
+        let (mut node, mut shift) = (self, Self::TOP);
+        loop {
+            if node.reserve_here(shift)? {
+                return Ok(());
+            }
+            let Self::Branch(children) = node else { return Err(Errno::EIO) };
+            node = children.get_mut(child(key, shift)).ok_or(Errno::EIO)?;
+            shift -= BITS;
+        }
+    }
+
+    /// Makes room for an entry in this node, if it is a list, or splits it; returns whether it has made room.
+    fn reserve_here(&mut self, shift: u32) -> Result<bool, Errno> {
+        let Self::List(entries) = self else { return Ok(false) };
+        let is_short = entries.len() < MAX_LIST || shift < LAST_SHIFT;
+        if is_short {
+            entries.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        } else {
+            *self = Self::Branch(split(entries, shift)?);
+        }
+        Ok(is_short)
+    }
+
+    /// Removes an entry.
+    fn remove(&mut self, hash: u64, name: &[u8], shift: u32) -> Option<DirectoryEntry> {
+        match self {
+            Self::List(entries) => {
+                let position = entries.iter().position(|entry| entry.is(hash, name))?;
+                Some(entries.swap_remove(position))
+            }
+            Self::Branch(children) => {
+                let child = children.get_mut(child(hash, shift))?;
+                let removed = child.remove(hash, name, shift - BITS);
+                if child.is_empty() {
+                    *child = Self::empty();
+                }
+                if children.iter().all(Self::is_empty) {
+                    *self = Self::empty();
+                }
+                removed
+            }
+        }
+    }
+
+    /// The entry with the lowest key from a key on.
+    fn entry_from(&self, key: u64, shift: u32) -> Option<&DirectoryEntry> {
+        match self {
+            Self::List(entries) => {
+                entries.iter().filter(|entry| entry.key >= key).min_by_key(|entry| entry.key)
+            }
+            Self::Branch(children) => {
+                let (first, shift) = (child(key, shift), shift - BITS);
+                let found = children.get(first)?.entry_from(key, shift);
+                let rest = || children.iter().skip(first + 1).find(|child| !child.is_empty());
+                found.or_else(|| rest()?.entry_from(0, shift))
+            }
+        }
+    }
 }
+
+/// A branch with the entries of a list, which is empty afterwards.
+///
+/// # Errors
+///
+/// `ENOMEM`; then the list is as it was.
+fn split(entries: &mut Vec<DirectoryEntry>, shift: u32) -> Result<Box<[Node]>, Errno> {
+    let mut lists: Vec<Vec<DirectoryEntry>> = Vec::new();
+    let mut children: Vec<Node> = Vec::new();
+    lists.try_reserve_exact(FANOUT).map_err(|_| Errno::ENOMEM)?;
+    children.try_reserve_exact(FANOUT).map_err(|_| Errno::ENOMEM)?;
+    for number in 0..FANOUT {
+        let count = entries.iter().filter(|entry| child(entry.key, shift) == number).count();
+        let mut list = Vec::new();
+        list.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
+        lists.push(list);
+    }
+    for entry in entries.drain(..) {
+        if let Some(list) = lists.get_mut(child(entry.key, shift)) {
+            list.push(entry);
+        }
+    }
+    children.extend(lists.into_iter().map(Node::List));
+    Ok(children.into_boxed_slice())
+}
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ mod directory;
 mod inode;
 mod names;
 mod pages;
+mod rename;
 mod table;
 mod tree;
 mod usage;

@@ -4,13 +4,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-use hermit_interface::{Errno, to_usize};
+use hermit_interface::Errno;
 
 use super::RamFs;
-use super::directory::{Directory, DirectoryEntry};
+use super::directory::{Directory, DirectoryEntry, Vacancy};
 use super::inode::{Body, File, Inode};
 use super::usage::NAME_SIZE;
-use crate::file_system::{Name, RenameFlags};
+use crate::file_system::Name;
 use crate::system::copied;
 use crate::{DirEntry, Entry, FileType, Ino, System, Time};
 
@@ -95,9 +95,7 @@ impl<S: System> RamFs<S> {
         let attr = self.with(ino, |inode| Ok(inode.attr(ino)))?;
         let added = {
             let _names = self.names.lock();
-            let prepared = self.prepare_entry(entry);
-            prepared
-                .and_then(|()| self.insert_entry(entry.parent, DirectoryEntry { name, ino, file_type }, now))
+            self.insert_new(entry, name, (ino, file_type), now)
         };
         if let Err(error) = added {
             self.update(ino, |inode| (inode.nlink, inode.references) = (0, 0));
@@ -106,29 +104,38 @@ impl<S: System> RamFs<S> {
         Ok(Entry { attr, generation, validity: 0 })
     }
 
-    /// Checks that an entry can be added, and makes room for it. Names are locked.
-    fn prepare_entry(&self, entry: Name<'_>) -> Result<(), Errno> {
+    /// Adds an entry for a new inode. Names are locked.
+    pub(super) fn insert_new(
+        &self,
+        entry: Name<'_>,
+        name: Box<[u8]>,
+        target: (Ino, FileType),
+        now: Time,
+    ) -> Result<(), Errno> {
         self.with(entry.parent, |parent| {
-            let directory = parent.existing_directory()?;
-            if directory.find(entry.name).is_ok() {
-                return Err(Errno::EEXIST);
-            }
-            directory.reserve()
+            let vacancy = parent.existing_directory()?.prepare(entry.name)?;
+            insert(parent, vacancy, name, target, now)
         })
+    }
+
+    /// Checks that an entry can be added, and makes room for it. Names are locked.
+    pub(super) fn prepare_entry(&self, entry: Name<'_>) -> Result<Vacancy, Errno> {
+        self.with(entry.parent, |parent| parent.existing_directory()?.prepare(entry.name))
     }
 
     /// Adds an entry for which there is room. Names are locked.
-    fn insert_entry(&self, parent: Ino, entry: DirectoryEntry, now: Time) -> Result<(), Errno> {
-        self.with(parent, |inode| {
-            inode.nlink += u32::from(entry.file_type == FileType::Directory);
-            inode.directory()?.insert(entry);
-            inode.times.modified(now);
-            Ok(())
-        })
+    pub(super) fn insert_entry(
+        &self,
+        parent: Ino,
+        (vacancy, name): (Vacancy, Box<[u8]>),
+        target: (Ino, FileType),
+        now: Time,
+    ) -> Result<(), Errno> {
+        self.with(parent, |parent| insert(parent, vacancy, name, target, now))
     }
 
     /// Removes an entry. Names are locked.
-    fn remove_entry(&self, entry: Name<'_>, now: Time) -> Result<DirectoryEntry, Errno> {
+    pub(super) fn remove_entry(&self, entry: Name<'_>, now: Time) -> Result<DirectoryEntry, Errno> {
         self.with(entry.parent, |inode| {
             let removed = inode.directory()?.remove(entry.name)?;
             inode.nlink -= u32::from(removed.file_type == FileType::Directory);
@@ -146,7 +153,7 @@ impl<S: System> RamFs<S> {
         let now = S::now();
         let name = boxed_name(entry)?;
         let _names = self.names.lock();
-        self.prepare_entry(entry)?;
+        let vacancy = self.prepare_entry(entry)?;
         let file_type = self.with(ino, |inode| {
             match (inode.file_type(), inode.nlink) {
                 (FileType::Directory, _) => return Err(Errno::EPERM),
@@ -158,7 +165,7 @@ impl<S: System> RamFs<S> {
             inode.times.ctime = now;
             Ok(inode.file_type())
         })?;
-        self.insert_entry(entry.parent, DirectoryEntry { name, ino, file_type }, now)?;
+        self.insert_entry(entry.parent, (vacancy, name), (ino, file_type), now)?;
         self.refer(ino)
     }
 
@@ -194,7 +201,7 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    fn check_empty(&self, directory: Ino) -> Result<(), Errno> {
+    pub(super) fn check_empty(&self, directory: Ino) -> Result<(), Errno> {
         self.with(
             directory,
             |inode| {
@@ -205,7 +212,7 @@ impl<S: System> RamFs<S> {
 
     /// Removes a name of an inode, whose entry is removed: the only one of a directory. The inode has a reference more, which
     /// the caller [drops](Self::drop_reference) when names are not locked any more: freeing a large file takes long.
-    fn remove_name(&self, ino: Ino, now: Time) -> Ino {
+    pub(super) fn remove_name(&self, ino: Ino, now: Time) -> Ino {
         self.update(ino, |inode| {
             inode.nlink = if inode.directory().is_ok() { 0 } else { inode.nlink - 1 };
             if inode.nlink > 0 {
@@ -217,138 +224,8 @@ impl<S: System> RamFs<S> {
         ino
     }
 
-    fn drop_reference(&self, ino: Ino) {
+    pub(super) fn drop_reference(&self, ino: Ino) {
         self.update(ino, |inode| inode.references -= 1);
-    }
-
-    pub(super) fn rename_entry(&self, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<(), Errno> {
-        let now = S::now();
-        let name = boxed_name(to)?;
-        let names = self.names.lock();
-        let replaced = self.rename_locked(from, (to, name), flags, now);
-        drop(names);
-        replaced?.into_iter().for_each(|ino| self.drop_reference(ino));
-        Ok(())
-    }
-
-    /// Renames an entry; returns the inode that has lost its name, as [`Self::remove_name`]. Names are locked.
-    fn rename_locked(
-        &self,
-        from: Name<'_>,
-        (to, name): (Name<'_>, Box<[u8]>),
-        flags: RenameFlags,
-        now: Time,
-    ) -> Result<Option<Ino>, Errno> {
-        let (ino, file_type) = self.entry(from)?;
-        self.with(to.parent, |inode| inode.existing_directory().map(drop))?;
-        // A directory must not become a part of itself.
-        if file_type == FileType::Directory && self.is_within(to.parent, ino)? {
-            return Err(Errno::EINVAL);
-        }
-        let existing = match self.entry(to) {
-            Err(Errno::ENOENT) => None,
-            existing => Some(existing?),
-        };
-        if flags.contains(RenameFlags::EXCHANGE) {
-            return self.exchange(from, to, now).map(|()| None);
-        }
-        if let Some((other, FileType::Directory)) = existing
-            && other != ino
-            && self.is_within(from.parent, other)?
-        {
-            return Err(Errno::ENOTEMPTY);
-        }
-        match existing {
-            Some(_) if flags.contains(RenameFlags::NO_REPLACE) => Err(Errno::EEXIST),
-            Some((other, _)) if other == ino => Ok(None),
-            Some(existing) => self.replace((from, file_type), to, existing, now).map(Some),
-            None => self.move_entry(from, (to, name), now).map(|()| None),
-        }
-    }
-
-    /// Whether a directory is `ancestor` or below it. Names are locked.
-    fn is_within(&self, directory: Ino, ancestor: Ino) -> Result<bool, Errno> {
-        let mut current = directory;
-        while current != ancestor {
-            let parent = self.with(current, |inode| Ok(inode.directory()?.parent))?;
-            if parent == current {
-                return Ok(false);
-            }
-            current = parent;
-        }
-        Ok(true)
-    }
-
-    /// Moves an entry to a name that does not exist.
-    fn move_entry(&self, from: Name<'_>, (to, name): (Name<'_>, Box<[u8]>), now: Time) -> Result<(), Errno> {
-        self.prepare_entry(to)?;
-        let (ino, file_type) = self.entry(from)?;
-        // Added first, so that there is always one of the two names.
-        self.insert_entry(to.parent, DirectoryEntry { name, ino, file_type }, now)?;
-        self.set_parent(ino, to.parent, now);
-        self.remove_entry(from, now).map(drop)
-    }
-
-    /// Moves an entry to a name that exists; returns the inode that had it, as [`Self::remove_name`].
-    fn replace(
-        &self,
-        (from, file_type): (Name<'_>, FileType),
-        to: Name<'_>,
-        (existing, existing_type): (Ino, FileType),
-        now: Time,
-    ) -> Result<Ino, Errno> {
-        match (file_type, existing_type) {
-            (FileType::Directory, FileType::Directory) => self.check_empty(existing)?,
-            (FileType::Directory, _) => return Err(Errno::ENOTDIR),
-            (_, FileType::Directory) => return Err(Errno::EISDIR),
-            _ => {}
-        }
-        let moved = self.remove_entry(from, now)?;
-        self.set_parent(moved.ino, to.parent, now);
-        // If both are directories, the new parent loses one and gets one.
-        self.with(to.parent, |inode| {
-            inode.times.modified(now);
-            inode.directory()?.replace(to.name, moved.ino, moved.file_type)
-        })?;
-        Ok(self.remove_name(existing, now))
-    }
-
-    /// Exchanges the inodes of two entries.
-    fn exchange(&self, from: Name<'_>, to: Name<'_>, now: Time) -> Result<(), Errno> {
-        let (first, second) = (self.entry(from)?, self.entry(to)?);
-        if second.1 == FileType::Directory && self.is_within(from.parent, second.0)? {
-            return Err(Errno::EINVAL);
-        }
-        self.put(from, first, second, now)?;
-        self.put(to, second, first, now)
-    }
-
-    /// Stores another inode in an entry.
-    fn put(
-        &self,
-        entry: Name<'_>,
-        before: (Ino, FileType),
-        after: (Ino, FileType),
-        now: Time,
-    ) -> Result<(), Errno> {
-        self.with(entry.parent, |inode| {
-            inode.nlink += u32::from(after.1 == FileType::Directory);
-            inode.nlink -= u32::from(before.1 == FileType::Directory);
-            inode.times.modified(now);
-            inode.directory()?.replace(entry.name, after.0, after.1)
-        })?;
-        self.set_parent(after.0, entry.parent, now);
-        Ok(())
-    }
-
-    /// Records that an inode has moved.
-    fn set_parent(&self, ino: Ino, parent: Ino, now: Time) {
-        self.update(ino, |inode| {
-            inode.times.ctime = now;
-            if let Ok(directory) = inode.directory() {
-                directory.parent = parent;
-            }
-        });
     }
 
     /// Passes the entries of a directory on, each under the lock of the directory.
@@ -358,11 +235,10 @@ impl<S: System> RamFs<S> {
         position: u64,
         entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<(), Errno> {
-        let mut position = to_usize(position);
+        let mut position = position;
         loop {
             let next = self.with(ino, |inode| {
-                let found = inode.directory()?.entry_from(position);
-                Ok(found.and_then(|(position, entry)| pass_on(position + 1, entry, entries)))
+                Ok(inode.directory()?.entry_from(position).and_then(|entry| pass_on(entry, entries)))
             })?;
             match next {
                 Some(next) => position = next,
@@ -372,18 +248,28 @@ impl<S: System> RamFs<S> {
     }
 }
 
+/// Adds an entry to a directory.
+fn insert<P>(
+    parent: &mut Inode<P>,
+    vacancy: Vacancy,
+    name: Box<[u8]>,
+    target: (Ino, FileType),
+    now: Time,
+) -> Result<(), Errno> {
+    parent.directory()?.insert(vacancy, name, target)?;
+    parent.nlink += u32::from(target.1 == FileType::Directory);
+    parent.times.modified(now);
+    Ok(())
+}
+
 /// A copy of the name of an entry.
-fn boxed_name(entry: Name<'_>) -> Result<Box<[u8]>, Errno> {
+pub(super) fn boxed_name(entry: Name<'_>) -> Result<Box<[u8]>, Errno> {
     copied(entry.name).map(Vec::into_boxed_slice)
 }
 
 /// Passes an entry on; returns the position behind it, unless it was the last that is wanted.
-fn pass_on(
-    next: usize,
-    entry: &DirectoryEntry,
-    entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
-) -> Option<usize> {
-    let &DirectoryEntry { ref name, ino, file_type } = entry;
-    let entry = DirEntry { number: ino.0, file_type, name, next: next as u64 };
+fn pass_on(entry: &DirectoryEntry, entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>) -> Option<u64> {
+    let (next, file_type) = (entry.next(), entry.file_type);
+    let entry = DirEntry { number: entry.ino.0, file_type, name: &entry.name, next };
     entries(entry).is_continue().then_some(next)
 }

@@ -1,0 +1,142 @@
+//! Renames of the entries of a ramfs.
+
+use alloc::boxed::Box;
+
+use hermit_interface::Errno;
+
+use super::RamFs;
+use super::names::boxed_name;
+use crate::file_system::{Name, RenameFlags};
+use crate::{FileType, Ino, System, Time};
+
+impl<S: System> RamFs<S> {
+    pub(super) fn rename_entry(&self, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<(), Errno> {
+        let now = S::now();
+        let name = boxed_name(to)?;
+        let names = self.names.lock();
+        let replaced = self.rename_locked(from, (to, name), flags, now);
+        drop(names);
+        replaced?.into_iter().for_each(|ino| self.drop_reference(ino));
+        Ok(())
+    }
+
+    /// Renames an entry; returns the inode that has lost its name, as [`Self::remove_name`]. Names are locked.
+    fn rename_locked(
+        &self,
+        from: Name<'_>,
+        (to, name): (Name<'_>, Box<[u8]>),
+        flags: RenameFlags,
+        now: Time,
+    ) -> Result<Option<Ino>, Errno> {
+        let (ino, file_type) = self.entry(from)?;
+        self.with(to.parent, |inode| inode.existing_directory().map(drop))?;
+        // A directory must not become a part of itself.
+        if file_type == FileType::Directory && self.is_within(to.parent, ino)? {
+            return Err(Errno::EINVAL);
+        }
+        let existing = match self.entry(to) {
+            Err(Errno::ENOENT) => None,
+            existing => Some(existing?),
+        };
+        if flags.contains(RenameFlags::EXCHANGE) {
+            return self.exchange(from, to, now).map(|()| None);
+        }
+        if let Some((other, FileType::Directory)) = existing
+            && other != ino
+            && self.is_within(from.parent, other)?
+        {
+            return Err(Errno::ENOTEMPTY);
+        }
+        match existing {
+            Some(_) if flags.contains(RenameFlags::NO_REPLACE) => Err(Errno::EEXIST),
+            Some((other, _)) if other == ino => Ok(None),
+            Some(existing) => self.replace((from, file_type), to, existing, now).map(Some),
+            None => self.move_entry(from, (to, name), now).map(|()| None),
+        }
+    }
+
+    /// Whether a directory is `ancestor` or below it. Names are locked.
+    fn is_within(&self, directory: Ino, ancestor: Ino) -> Result<bool, Errno> {
+        let mut current = directory;
+        while current != ancestor {
+            let parent = self.with(current, |inode| Ok(inode.directory()?.parent))?;
+            if parent == current {
+                return Ok(false);
+            }
+            current = parent;
+        }
+        Ok(true)
+    }
+
+    /// Moves an entry to a name that does not exist.
+    fn move_entry(&self, from: Name<'_>, (to, name): (Name<'_>, Box<[u8]>), now: Time) -> Result<(), Errno> {
+        let vacancy = self.prepare_entry(to)?;
+        let (ino, file_type) = self.entry(from)?;
+        // Added first, so that there is always one of the two names.
+        self.insert_entry(to.parent, (vacancy, name), (ino, file_type), now)?;
+        self.set_parent(ino, to.parent, now);
+        self.remove_entry(from, now).map(drop)
+    }
+
+    /// Moves an entry to a name that exists; returns the inode that had it, as [`Self::remove_name`].
+    fn replace(
+        &self,
+        (from, file_type): (Name<'_>, FileType),
+        to: Name<'_>,
+        (existing, existing_type): (Ino, FileType),
+        now: Time,
+    ) -> Result<Ino, Errno> {
+        match (file_type, existing_type) {
+            (FileType::Directory, FileType::Directory) => self.check_empty(existing)?,
+            (FileType::Directory, _) => return Err(Errno::ENOTDIR),
+            (_, FileType::Directory) => return Err(Errno::EISDIR),
+            _ => {}
+        }
+        let moved = self.remove_entry(from, now)?;
+        self.set_parent(moved.ino, to.parent, now);
+        // If both are directories, the new parent loses one and gets one.
+        self.with(to.parent, |inode| {
+            inode.times.modified(now);
+            inode.directory()?.replace(to.name, moved.ino, moved.file_type)
+        })?;
+        Ok(self.remove_name(existing, now))
+    }
+
+    /// Exchanges the inodes of two entries.
+    fn exchange(&self, from: Name<'_>, to: Name<'_>, now: Time) -> Result<(), Errno> {
+        let (first, second) = (self.entry(from)?, self.entry(to)?);
+        if second.1 == FileType::Directory && self.is_within(from.parent, second.0)? {
+            return Err(Errno::EINVAL);
+        }
+        self.put(from, first, second, now)?;
+        self.put(to, second, first, now)
+    }
+
+    /// Stores another inode in an entry.
+    fn put(
+        &self,
+        entry: Name<'_>,
+        before: (Ino, FileType),
+        after: (Ino, FileType),
+        now: Time,
+    ) -> Result<(), Errno> {
+        self.with(entry.parent, |inode| {
+            inode.nlink += u32::from(after.1 == FileType::Directory);
+            inode.nlink -= u32::from(before.1 == FileType::Directory);
+            inode.times.modified(now);
+            inode.directory()?.replace(entry.name, after.0, after.1)
+        })?;
+        self.set_parent(after.0, entry.parent, now);
+        Ok(())
+    }
+
+    /// Records that an inode has moved.
+    fn set_parent(&self, ino: Ino, parent: Ino, now: Time) {
+        self.update(ino, |inode| {
+            inode.times.ctime = now;
+            if let Ok(directory) = inode.directory() {
+                directory.parent = parent;
+            }
+        });
+    }
+}
