@@ -48,6 +48,10 @@ impl Kept {
 }
 
 impl FileSystem for Kept {
+    fn type_name(&self) -> &'static str {
+        "kept"
+    }
+
     fn finds_parents(&self) -> bool {
         false
     }
