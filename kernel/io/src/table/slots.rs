@@ -30,8 +30,8 @@ const fn word_count(chunk: usize) -> usize {
 /// A slot; empty if its descriptor is not open.
 type Slot<R, T> = Mutex<R, Option<T>>;
 
-/// Slots that are allocated together.
-type Chunk<R, T> = Box<[Slot<R, T>]>;
+/// Slots that are allocated together: an array of one, since a box of it can be allocated without panicking.
+type Chunk<R, T> = [Box<[Slot<R, T>]>; 1];
 
 /// A slot for each descriptor.
 #[derive(Debug)]
@@ -61,7 +61,8 @@ impl<R: RawMutex, T> Slots<R, T> {
     #[cold]
     fn get_other(&self, descriptor: usize) -> Option<&Slot<R, T>> {
         let (chunk, word) = word_position(descriptor / WORD);
-        self.others.get(chunk.checked_sub(1)?)?.get()?.get(word * WORD + descriptor % WORD)
+        let [slots] = self.others.get(chunk.checked_sub(1)?)?.get()?;
+        slots.get(word * WORD + descriptor % WORD)
     }
 
     /// Allocates the chunk with the slot of a descriptor, up to 1 MiB, if it is missing.
@@ -79,8 +80,12 @@ impl<R: RawMutex, T> Slots<R, T> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
         slots.resize_with(count, || Mutex::const_new(R::INIT, None));
+        let mut chunk = Vec::new();
+        chunk.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;
+        chunk.push(slots.into_boxed_slice());
+        let chunk: Box<Chunk<R, T>> = chunk.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)?;
         // If another thread was faster, its slots stay, and these are dropped.
-        let _: Result<(), _> = place.set(Box::new(slots.into_boxed_slice()));
+        let _: Result<(), _> = place.set(chunk);
         Ok(())
     }
 }
