@@ -1,7 +1,7 @@
 //! Runs unmodified crates from crates.io, and prints a digest of each result.
 //!
 //! The digests are the same on every machine and in every run: `cargo xtask test` compares those of a guest with
-//! `expected.txt`, and a unit test those of the host.
+//! `expected.txt`, and a unit test, with `--long`, those of the host.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -13,6 +13,8 @@ mod messages;
 mod parallel;
 mod text;
 mod trees;
+#[cfg(target_os = "hermit")]
+mod unsupported;
 
 use std::env;
 use std::error::Error;
@@ -50,6 +52,10 @@ const CRATES: [(&str, CrateTest); 15] = [
 fn main() -> ExitCode {
     let names: Vec<String> = env::args_os().skip(1).map(|name| name.display().to_string()).collect();
     let [wanted] = names.as_slice() else { return usage() };
+    #[cfg(target_os = "hermit")]
+    if wanted == "unsupported" {
+        return report_unsupported();
+    }
     let chosen: Vec<_> = CRATES.iter().filter(|(name, _)| wanted == "all" || wanted == name).collect();
     if chosen.is_empty() {
         return usage();
@@ -65,6 +71,19 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::from(u8::from(failed))
+}
+
+/// Checks that what the target does not support fails as documented.
+#[cfg(target_os = "hermit")]
+fn report_unsupported() -> ExitCode {
+    match unsupported::check() {
+        Ok(()) => println!("unsupported: errors as documented"),
+        Err(message) => {
+            eprintln!("failed: {message}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// Prints the names of all crates to standard error.

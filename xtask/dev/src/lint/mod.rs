@@ -33,6 +33,9 @@ struct Selection {
 /// The default members of the workspace.
 const DEFAULT_MEMBERS: Selection = Selection { target: None, packages: &[], features: None };
 
+/// What is no default member, since compiling its dependencies takes long.
+const THIRD_PARTY: Selection = Selection { target: None, packages: &["third_party"], features: None };
+
 /// What clippy checks beside the default members. Kernel and loader are checked separately: in one command cargo would unify their
 /// features.
 const OTHERS: [Selection; 4] = [
@@ -73,7 +76,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     check(setup::ensure)
 }
 
-/// Runs all checks but those of the default members, which are compiled [with clippy](compile_with_clippy) meanwhile.
+/// Runs all checks but those of packages that are compiled [with clippy](compile_with_clippy) meanwhile: the default members,
+/// and with `--long` `third_party`.
 pub(crate) fn check_beside_default_members(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     check_others(set_up)
@@ -83,6 +87,7 @@ pub(crate) fn check_beside_default_members(set_up: impl FnOnce() -> Result<()>) 
 pub(crate) fn check(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     clippy(&DEFAULT_MEMBERS)?;
+    clippy(&THIRD_PARTY)?;
     check_others(set_up)
 }
 

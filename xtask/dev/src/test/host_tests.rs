@@ -22,6 +22,10 @@ const PROPERTY_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
 /// Minimum bound of preemptions in loom's models with `--long`: see `kernel/sched/src/models`.
 const LONG_MODELS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
+/// The package that is compiled and tested only with `--long`: what its test compares with the digests that guests must print
+/// changes only with the crates that it uses.
+const LONG_PACKAGE: &str = "third_party";
+
 /// A test executable that cargo built from a library, a binary, or a file in the folder `tests`.
 #[derive(Debug)]
 struct TestProgram {
@@ -59,20 +63,31 @@ impl Compiler {
         }
         Ok(cargo)
     }
+
+    /// Returns a command that compiles tests.
+    fn build_tests(self) -> Result<Command> {
+        let mut cargo = self.cargo()?;
+        cargo.args(match self {
+            Self::Rustc => ["test", "--quiet", "--no-run"],
+            Self::Clippy => ["build", "--quiet", "--all-targets"],
+        });
+        Ok(cargo)
+    }
 }
 
 impl HostTests {
     /// Compiles the tests of some packages, or of all. With clippy also everything else of the packages, so that it is checked.
     pub(super) fn build(packages: Option<&BTreeSet<String>>, compiler: Compiler, long: bool) -> Result<Self> {
-        let mut command = compiler.cargo()?;
-        command.args(match compiler {
-            Compiler::Rustc => ["test", "--quiet", "--no-run"],
-            Compiler::Clippy => ["build", "--quiet", "--all-targets"],
-        });
+        let mut command = compiler.build_tests()?;
         if let Some(packages) = packages {
             command.args(host_packages(packages)?.iter().flat_map(|package| ["--package", package]));
         }
-        let artifacts = cargo::artifacts(&mut command).context("cannot build the tests")?;
+        let mut artifacts = cargo::artifacts(&mut command).context("cannot build the tests")?;
+        if long && packages.is_none() {
+            let mut command = compiler.build_tests()?;
+            command.args(["--package", LONG_PACKAGE]);
+            artifacts.extend(cargo::artifacts(&mut command).context("cannot build the long tests")?);
+        }
         let programs = artifacts.into_iter().filter(|artifact| artifact.is_test).filter_map(|artifact| {
             let folder = artifact.folder;
             let package = folder.strip_prefix(workspace::root()).unwrap_or(&folder).display().to_string();

@@ -23,5 +23,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) ->
             guest.expect(0, &[&digest]).map(drop)
         });
     }
+    tests.add(format!("{platform}: third_party, what is not supported"), move || {
+        platform.guest("third_party", &["unsupported"]).expect(0, &["errors as documented"]).map(drop)
+    });
     Ok(())
 }
