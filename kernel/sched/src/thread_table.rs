@@ -149,12 +149,15 @@ impl<T, const INDEX_BITS: u32> ThreadTable<T, INDEX_BITS> {
     }
 
     /// Adds a chunk of `size` entries, which [`Self::enter`] misses: what `chunk` returns, which is called unless another
-    /// thread has added it meanwhile.
-    pub fn add_chunk(&self, size: usize, chunk: impl FnOnce() -> &'static [Link<T>]) {
+    /// thread has added it meanwhile. `None` if `chunk` returns that.
+    ///
+    /// A second caller spins while `chunk` runs, unless the user of the table has a lock around the calls.
+    pub fn add_chunk(&self, size: usize, chunk: impl FnOnce() -> Option<&'static [Link<T>]>) -> Option<()> {
         let missing = self.chunks.iter().enumerate().find(|(_, chunk)| !chunk.is_completed());
         if let Some((_, missing)) = missing.filter(|&(index, _)| chunk_size(index) == size) {
-            missing.call_once(chunk);
+            missing.try_call_once(|| chunk().ok_or(())).ok()?;
         }
+        Some(())
     }
 
     fn entry(&self, index: usize) -> Option<&'static Link<T>> {
@@ -187,7 +190,8 @@ mod tests {
             match table.enter(cursor, thread, old) {
                 Ok(number) => return Some(number),
                 Err(EnterError::MissingChunk(size)) => {
-                    table.add_chunk(size, || Box::leak((0..size).map(|_| Link::new(None)).collect()));
+                    let chunk = || Some(&*Box::leak((0..size).map(|_| Link::new(None)).collect()));
+                    table.add_chunk(size, chunk)?;
                 }
                 Err(EnterError::Again) => {}
                 Err(EnterError::Full) => return None,
@@ -243,14 +247,16 @@ mod tests {
         let table = ThreadTable::<usize, 18>::new();
         let add = |size: usize| {
             let mut is_added = false;
-            table.add_chunk(size, || {
+            let added = table.add_chunk(size, || {
                 is_added = true;
-                Box::leak((0..size).map(|_| Link::new(None)).collect())
+                Some(&*Box::leak((0..size).map(|_| Link::new(None)).collect()))
             });
-            is_added
+            added.is_some() && is_added
         };
         // The first two have the same size.
         assert_eq!([32, 32, 32, 128, 64, 64].map(add), [true, true, false, false, true, false]);
+        assert_eq!(table.add_chunk(128, || None), None, "there is no memory");
+        assert!(add(128));
     }
 
     #[test]

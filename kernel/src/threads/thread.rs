@@ -3,7 +3,6 @@
 //! Threads are never freed: a thread that has ended is used again for the next one, with its stack if that has the
 //! right size.
 
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use core::task::Waker;
@@ -199,13 +198,10 @@ fn enter(thread: &'static Thread, old: u32) -> Result<u32, OutOfMemory> {
     }
 }
 
-/// Adds a chunk to the table, which is allocated without its lock.
+/// Adds a chunk to the table. The lock keeps a thread that adds one from being preempted while another one spins for it.
 fn add_chunk(size: usize) -> Result<(), OutOfMemory> {
-    let mut entries = Vec::new();
-    entries.try_reserve_exact(size).map_err(|_| OutOfMemory)?;
-    entries.resize_with(size, || Link::new(None));
-    TABLE.add_chunk(size, || entries.leak());
-    Ok(())
+    let _cursor = CURSOR.lock();
+    TABLE.add_chunk(size, || memory::leak_slice(size, || Link::new(None))).ok_or(OutOfMemory)
 }
 
 /// The thread that has, or had last, number `id`.

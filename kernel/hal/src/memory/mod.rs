@@ -33,7 +33,7 @@ pub use thread_locals::ThreadLocals;
 
 pub use crate::fallible::OutOfMemory;
 pub use hermit_paging::Access;
-pub use permanent::leak;
+pub use permanent::{leak, leak_slice};
 
 use crate::arch::{copy, stacks};
 use crate::ops;

@@ -24,6 +24,22 @@ pub fn leak<T>(value: T) -> Option<&'static T> {
     Some(unsafe { block.as_ref() })
 }
 
+/// Makes `count` values that are never freed; `None` if there is no memory. Their alignment is at most a page.
+pub fn leak_slice<T>(count: usize, mut make: impl FnMut() -> T) -> Option<&'static [T]> {
+    let layout = Layout::array::<T>(count).ok()?;
+    let start = allocate(layout.size() as u64, layout.align() as u64)?;
+    let first = NonNull::new(with_exposed_provenance_mut::<T>(to_usize(start)))?;
+    for index in 0..count {
+        // SAFETY: `allocate` has returned memory for `count` values, and the index is less than `count`.
+        let place = unsafe { first.add(index) };
+        // SAFETY: this memory is mapped, aligned for the type, and has no other user.
+        unsafe { place.write(make()) };
+    }
+    // SAFETY: the loop has written all `count` values. They are never moved, changed or freed, and from here on only
+    // shared references to them exist.
+    Some(unsafe { NonNull::slice_from_raw_parts(first, count).as_ref() })
+}
+
 /// Allocates memory that is never freed; returns its address.
 fn allocate(size: u64, align: u64) -> Option<u64> {
     let mut blocks = BLOCKS.lock();
