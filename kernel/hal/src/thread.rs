@@ -71,19 +71,21 @@ impl Thread {
     pub fn prepare<M: ThreadMain>(&'static self, stack_size: usize) -> Result<(), OutOfMemory> {
         let mut resources = self.resources.lock();
         assert!(self.context.is_empty(), "the thread has been prepared already");
-        let old = resources.take().filter(|(stack, _)| Stack::fits(stack.size(), stack_size));
-        let (stack, locals) = match old {
-            Some((stack, mut locals)) => {
+        let (stack, locals) = match &mut *resources {
+            Some((stack, locals)) if stack.fits(stack_size) => {
                 locals.reset();
                 (stack, locals)
             }
-            None => (Stack::new(stack_size)?, ThreadLocals::new()?),
+            other => {
+                *other = None;
+                let (stack, locals) = other.insert((Stack::new(stack_size)?, ThreadLocals::new()?));
+                (stack, locals)
+            }
         };
         // SAFETY: `Stack::new` maps the first page below the top, which is aligned to a page, and the stack is
         // owned by this thread. The context is empty (asserted), so no CPU runs on the stack; the lock excludes a
         // second `prepare`.
         unsafe { self.context.prepare(stack.top(), locals.pointer(), run::<M>) };
-        *resources = Some((stack, locals));
         Ok(())
     }
 

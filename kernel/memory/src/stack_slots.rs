@@ -54,6 +54,12 @@ pub fn size_for(bytes: u64) -> Option<usize> {
     (exponent <= MAX_SHIFT).then_some((exponent - MIN_SHIFT) as usize)
 }
 
+/// Whether `size` is [`size_for`] a stack of `bytes` bytes.
+#[must_use]
+pub const fn is_size_for(size: usize, bytes: u64) -> bool {
+    bytes <= stack_size(size) && (size == 0 || bytes > stack_size(size - 1))
+}
+
 /// Size in bytes of a stack in a slot, by the index of the slot size.
 #[must_use]
 pub const fn stack_size(size: usize) -> u64 {

@@ -130,12 +130,37 @@ impl<L> FutexTable<L> {
     where
         L: Lock<Bucket<T>>,
     {
-        let first = self.bucket(address).with(|bucket| {
+        self.dequeue_first(address, |_| ()).map(|(thread, ())| wake(thread)).is_some()
+    }
+
+    /// [`Self::wake_one`], but returns whether there may be another waiter.
+    #[inline]
+    pub fn wake_next<T: Thread>(&self, address: u64, wake: impl FnOnce(&'static T)) -> bool
+    where
+        L: Lock<Bucket<T>>,
+    {
+        let first = self.dequeue_first(address, |bucket| bucket.waiters.first().is_some());
+        first.is_some_and(|(thread, has_others)| {
+            wake(thread);
+            has_others
+        })
+    }
+
+    /// Removes the first waiter for `address`, if there is one, and then calls `inspect` under the lock.
+    #[inline]
+    fn dequeue_first<T: Thread, R>(
+        &self,
+        address: u64,
+        inspect: impl FnOnce(&Bucket<T>) -> R,
+    ) -> Option<(&'static T, R)>
+    where
+        L: Lock<Bucket<T>>,
+    {
+        self.bucket(address).with(|bucket| {
             let thread = bucket.waiters_for(address).next()?;
             bucket.dequeue(thread);
-            Some(thread)
-        });
-        first.map(wake).is_some()
+            Some((thread, inspect(bucket)))
+        })
     }
 
     /// Removes the next waiters of a wake-up, first come, first served, and then calls `wake` with each, as
@@ -236,6 +261,16 @@ mod tests {
         assert_eq!(wake(&table, 8, usize::MAX), [4]);
         assert!(!table.wake_one(8, |_: &TestThread| unreachable!("no thread waits")));
         assert!(all[2].entity.is_waiting() && !all[0].entity.is_waiting());
+    }
+
+    #[test]
+    fn wake_next_tells_when_no_waiter_is_left() {
+        let (table, all) = (table(), threads(2));
+        all.iter().for_each(|thread| assert!(table.wait(8, thread, || true)));
+        assert!(table.wake_next(8, |thread: &TestThread| assert_eq!(thread.number, 0)));
+        assert!(!table.wake_next(8, |thread: &TestThread| assert_eq!(thread.number, 1)));
+        assert!(!table.wake_next(8, |_: &TestThread| unreachable!("no thread waits")));
+        assert!(all.iter().all(|thread| !thread.entity.is_waiting()));
     }
 
     #[test]

@@ -74,7 +74,9 @@ pub(crate) fn wake_all(futex: &AtomicU32) {
     wake_many(address(futex), usize::MAX);
 }
 
-/// Wakes the first thread that waits for a futex. Returns whether there was one.
+/// Wakes the first thread that waits for a futex. Returns whether there may be another one.
+#[inline(never)]
 pub(crate) fn wake_next(futex: &AtomicU32) -> bool {
-    wake_one(address(futex))
+    let masked = Masked::new();
+    TABLE.wake_next(address(futex), |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread)))
 }

@@ -1,7 +1,7 @@
 //! Creating, ending and joining threads.
 
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use hermit_hal::interrupts::{self, Masked};
 use hermit_hal::memory::{self, OutOfMemory};
@@ -30,15 +30,28 @@ const CPU_START_TIMEOUT: u64 = 1_000_000_000;
 const CPU_START_POLL_INTERVAL: u64 = 1_000_000;
 
 /// Threads that have ended, to be used again.
-static ENDED: SpinLock<Ended> =
-    SpinLock::new(Ended { with_stack: List::new(), with_stack_count: 0, without_stack: List::new() });
+static ENDED: SpinLock<Ended> = SpinLock::new(Ended { with_stack: List::new(), without_stack: List::new() });
+
+/// Number of threads in [`Ended::with_stack`]. Changed only under the lock of [`ENDED`].
+static KEPT_STACKS: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
 struct Ended {
     with_stack: List<Thread, Ready>,
-    /// Length of `with_stack`.
-    with_stack_count: usize,
     without_stack: List<Thread, Ready>,
+}
+
+impl Ended {
+    fn push_with_stack(&mut self, thread: &'static Thread) {
+        self.with_stack.push(thread);
+        KEPT_STACKS.store(KEPT_STACKS.load(Relaxed) + 1, Relaxed);
+    }
+
+    fn pop_with_stack(&mut self) -> Option<&'static Thread> {
+        let thread = self.with_stack.pop()?;
+        KEPT_STACKS.store(KEPT_STACKS.load(Relaxed) - 1, Relaxed);
+        Some(thread)
+    }
 }
 
 /// Properties of a new thread.
@@ -58,7 +71,7 @@ pub(crate) fn start(masked: &Masked, main_thread: &SpawnArgs) -> Result<(), OutO
     cpu::adopt(masked)?;
     let main = prepare(main_thread)?;
     memory::set_reclaim(reclaim);
-    make_ready(masked, main);
+    make_ready(masked, main, main_thread.cpu);
     Ok(())
 }
 
@@ -102,7 +115,7 @@ pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
     let thread = thread.map_err(|OutOfMemory| Errno::EAGAIN)?;
     let id = thread.id();
     let masked = Masked::new();
-    make_ready(&masked, thread);
+    make_ready(&masked, thread, args.cpu);
     Ok(id)
 }
 
@@ -119,7 +132,9 @@ fn wait_for_cpu(cpu: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-fn make_ready(masked: &Masked, thread: &'static Thread) {
+/// Makes a prepared thread ready, on the current CPU or pinned to `cpu`.
+fn make_ready(masked: &Masked, thread: &'static Thread, cpu: Option<u32>) {
+    thread.entity().assign_cpu(cpu.unwrap_or(masked.cpu()), cpu.is_some());
     cpu::request_reschedule(masked, SYSTEM.make_ready(thread));
 }
 
@@ -140,22 +155,14 @@ fn prepare(args: &SpawnArgs) -> Result<&'static Thread, OutOfMemory> {
         ENDED.lock().without_stack.push(thread);
         return Err(error);
     }
-    thread.begin();
-    *thread.function.lock() = Some(args.function);
-    let entity = thread.entity();
-    entity.set_priority(args.priority);
-    let here = Masked::new().cpu();
-    entity.assign_cpu(args.cpu.unwrap_or(here), args.cpu.is_some());
+    thread.begin(args.function);
+    thread.entity().set_priority(args.priority);
     Ok(thread)
 }
 
 fn take_ended() -> Option<&'static Thread> {
     let mut ended = ENDED.lock();
-    let with_stack = ended.with_stack.pop();
-    if with_stack.is_some() {
-        ended.with_stack_count -= 1;
-    }
-    with_stack.or_else(|| ended.without_stack.pop())
+    ended.pop_with_stack().or_else(|| ended.without_stack.pop())
 }
 
 /// What all threads execute: the thread's own function.
@@ -165,8 +172,7 @@ impl ThreadMain for Main {
     fn run(masked: Masked) -> (Masked, &'static thread::Thread) {
         let thread = cpu::here(&masked).sched.current();
         drop(masked);
-        let function = thread.function.lock().take();
-        if let Some((function, argument)) = function {
+        if let Some((function, argument)) = thread.function() {
             function(argument);
         }
         end(thread)
@@ -175,31 +181,26 @@ impl ThreadMain for Main {
 
 /// Ends the current thread, `thread`, except for the switch to the next one, which is returned.
 fn end(thread: &'static Thread) -> (Masked, &'static thread::Thread) {
-    release_stacks(MAX_KEPT_STACKS);
+    if KEPT_STACKS.load(Relaxed) > MAX_KEPT_STACKS {
+        release_stacks(MAX_KEPT_STACKS);
+    }
     thread.end();
     // Ends, as no thread begins to wait now. For the usual one waiter this is shorter than `futex::wake_all`.
     while futex::wake_next(thread.end_futex()) {}
     let masked = Masked::new();
     {
         // From here on `prepare` may take the thread; it waits until this CPU has switched away.
-        let mut ended = ENDED.lock();
-        ended.with_stack.push(thread);
-        ended.with_stack_count += 1;
+        ENDED.lock().push_with_stack(thread);
     }
     let next = cpu::here(&masked).next();
     (masked, &next.context)
 }
 
 /// Frees stacks of ended threads until at most `max_kept` threads keep theirs.
+#[cold]
 fn release_stacks(max_kept: usize) {
-    loop {
-        let mut ended = ENDED.lock();
-        if ended.with_stack_count <= max_kept {
-            return;
-        }
-        let Some(thread) = ended.with_stack.pop() else { return };
-        ended.with_stack_count -= 1;
-        drop(ended);
+    while KEPT_STACKS.load(Relaxed) > max_kept {
+        let Some(thread) = ENDED.lock().pop_with_stack() else { return };
         while thread.is_running() {
             core::hint::spin_loop();
         }

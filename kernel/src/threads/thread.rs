@@ -4,9 +4,10 @@
 //! right size.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use core::task::Waker;
 
+use crossbeam_utils::atomic::AtomicCell;
 use hermit_hal::memory::{self, OutOfMemory};
 use hermit_hal::sync::SpinLock;
 use hermit_hal::thread::Thread as Context;
@@ -52,8 +53,9 @@ pub(crate) struct Thread {
     /// CPU whose timer wakes the thread.
     pub(super) timer_cpu: AtomicU32,
     pub(super) deferred_block: DeferredBlock,
-    /// What the thread runs, until it begins.
-    pub(super) function: SpinLock<Option<ThreadFunction>>,
+    /// What the thread runs, and its argument. Set before the thread is made ready, and read by the thread alone.
+    function: AtomicCell<Option<extern "C" fn(usize)>>,
+    argument: AtomicUsize,
     /// Waker of the thread; an idle thread, which never sleeps, has none.
     waker: Once<Waker>,
 }
@@ -82,7 +84,8 @@ impl Thread {
             name: SpinLock::new(Name::NONE),
             timer_cpu: AtomicU32::new(0),
             deferred_block: DeferredBlock::default(),
-            function: SpinLock::new(None),
+            function: AtomicCell::new(None),
+            argument: AtomicUsize::new(0),
             waker: Once::new(),
         }
     }
@@ -130,7 +133,7 @@ impl Thread {
     }
 
     /// Starts a new life of the thread, under the number that [`Self::reserve_id`] has chosen.
-    pub(super) fn begin(&self) {
+    pub(super) fn begin(&self, (function, argument): ThreadFunction) {
         let id = self.next_id.load(Relaxed);
         self.next_id.store(Table::next_number(id).unwrap_or(0), Relaxed);
         self.entity.reset();
@@ -138,8 +141,15 @@ impl Thread {
         *self.name.lock() = Name::NONE;
         self.deferred_block.block.store(false, Relaxed);
         self.deferred_block.woken.store(false, Relaxed);
+        self.function.store(Some(function));
+        self.argument.store(argument, Relaxed);
         self.id.store(id, Relaxed);
         self.alive_id.store(id, Release);
+    }
+
+    /// What the thread, the current one, is to run; `None` for an idle thread.
+    pub(super) fn function(&self) -> Option<ThreadFunction> {
+        Some((self.function.load()?, self.argument.load(Relaxed)))
     }
 
     /// Marks the thread as ended.

@@ -63,10 +63,9 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Whether a stack of `size` bytes is what [`Self::new`] allocates for `wanted` bytes.
-    pub(crate) fn fits(size: usize, wanted: usize) -> bool {
-        stack_slots::size_for(wanted as u64)
-            .is_some_and(|number| stack_slots::stack_size(number) == size as u64)
+    /// Whether the stack is as large as [`Self::new`] makes it for `wanted` bytes.
+    pub(crate) const fn fits(&self, wanted: usize) -> bool {
+        stack_slots::is_size_for(self.slot.size, wanted as u64)
     }
 
     /// Size of the stack in bytes.

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 use std::vec::Vec;
 
-use super::{PAGE_SIZE, SIZES, SlotTable, StackSlot, size_for, slot_size, stack_size};
+use super::{PAGE_SIZE, SIZES, SlotTable, StackSlot, is_size_for, size_for, slot_size, stack_size};
 
 pub(super) const START: u64 = 150 << 39;
 
@@ -30,6 +30,12 @@ fn size_for_rounds_up() {
     assert_eq!(size_for(stack_size(0) + 1), Some(1));
     assert_eq!(size_for(u64::MAX), None);
     assert_eq!(size_for(stack_size(SIZES - 1) + 1), None);
+    let bounds = |size| [stack_size(size), stack_size(size) + 1];
+    let expected = |size| [Some(size), (size + 1 < SIZES).then_some(size + 1)];
+    for size in 0..SIZES {
+        assert_eq!(bounds(size).map(size_for), expected(size));
+        assert_eq!(bounds(size).map(|bytes| is_size_for(size, bytes)), [true, false]);
+    }
 }
 
 /// The kernel's region on a machine with 4 GiB of memory.
@@ -87,6 +93,7 @@ proptest! {
     #[test]
     fn slot_fits_the_stack_with_bounded_waste(bytes in 1..1_u64 << 34) {
         let size = size_for(bytes).unwrap();
+        prop_assert!((0..SIZES).all(|other| is_size_for(other, bytes) == (other == size)));
         prop_assert!(stack_size(size) >= bytes && stack_size(size) <= 2 * bytes.max(4 * PAGE_SIZE) + PAGE_SIZE);
     }
 }
