@@ -14,7 +14,8 @@ mod toolchain;
 mod user_cache;
 
 use std::env;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use component::Component;
@@ -61,7 +62,23 @@ fn build() -> Result<(), String> {
         exports: vec!["hermit_net_start".to_owned()],
         features: Vec::new(),
     };
-    provide_all(&provider, &[kernel, net])
+    provide_all(&provider, &[kernel, net])?;
+    leave_out_tables(provider.out())
+}
+
+/// Name of the linker script of programs whose panics abort.
+const ABORT_SCRIPT: &str = "hermit-abort.ld";
+
+/// Has the linker leave out std's tables for unwinding, if panics of the program abort. Other functions than std's have none then.
+fn leave_out_tables(out: &Path) -> Result<(), String> {
+    if variable("CARGO_CFG_PANIC")? != "abort" {
+        return Ok(());
+    }
+    let script = "SECTIONS { /DISCARD/ : { *(.eh_frame) *(.gcc_except_table .gcc_except_table.*) } } INSERT AFTER .text;\n";
+    let path = out.join(ABORT_SCRIPT);
+    fs::write(&path, script).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("cargo::rustc-link-lib=static:-bundle,+verbatim={ABORT_SCRIPT}");
+    Ok(())
 }
 
 /// Provides the objects of the components, side by side, and has the program linked with them.
@@ -82,7 +99,7 @@ fn provide_all(provider: &Provider, components: &[Component]) -> Result<(), Stri
 
 /// Global symbols of the kernel: those of `hermit-abi`, and the entry point.
 fn kernel_exports(symbols: &PathBuf) -> Result<Vec<String>, String> {
-    let text = std::fs::read_to_string(symbols).map_err(|error| format!("{}: {error}", symbols.display()))?;
+    let text = fs::read_to_string(symbols).map_err(|error| format!("{}: {error}", symbols.display()))?;
     let names = text.split('"').filter(|part| part.starts_with("sys_")).map(String::from);
     Ok(names.chain(["_start".to_owned()]).collect())
 }

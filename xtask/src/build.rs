@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::setup::{self, soft_float};
 use crate::target::FloatAbi;
 use crate::toolchain::Toolchain;
-use crate::{cargo, process, workspace};
+use crate::{cargo, panics, process, workspace};
 
 /// Copies a program without its symbols and debug information.
 pub fn strip(program: &Path, copy: &Path) -> Result<()> {
@@ -38,6 +38,9 @@ pub struct BuildOptions {
 /// the target directory of this workspace, whichever crate it belongs to; std for it is built first if it is not installed.
 pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
     let mut command = guest_cargo(options)?;
+    if options.float == FloatAbi::Hard {
+        panics::configure(&mut command, folder);
+    }
     let programs = programs(command.current_dir(folder)).with_context(|| {
         let advice = advice(folder, options.float).map(|advice| format!(": {advice}")).unwrap_or_default();
         format!("cannot build {}{advice}", folder.display())

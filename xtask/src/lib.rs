@@ -8,6 +8,7 @@ pub mod exit;
 pub mod image;
 mod libtest;
 pub mod network;
+mod panics;
 pub mod passt;
 pub mod process;
 pub mod program;

@@ -8,6 +8,7 @@ use std::time::UNIX_EPOCH;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
+use super::abort;
 use super::files;
 use super::patches;
 use super::progress::Task;
@@ -20,7 +21,14 @@ use crate::toolchain::{Toolchain, file_names};
 use crate::{cargo, process};
 
 /// Version of the build process: a higher one makes libraries of an older set-up out of date.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// What a panic does in code that uses the libraries. A program that aborts can use libraries that unwind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Panic {
+    Abort,
+    Unwind,
+}
 
 /// Libraries of a complete bare-metal target, as the beginnings of their files' names.
 const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtins-"];
@@ -100,7 +108,12 @@ pub(crate) fn install_std(
         FloatAbi::Soft => Some(soft_float::specify(toolchain)?),
     };
     let features = "panic-unwind,compiler-builtins-mem";
-    let built = compile(toolchain, sources, &manifest, (target, features), task)?;
+    let panic = match float {
+        FloatAbi::Hard => Panic::Unwind,
+        FloatAbi::Soft => Panic::Abort,
+    };
+    let built = compile(toolchain, sources, &manifest, (target, features, panic), task)?;
+    let built = abort::prepare(toolchain, &sources.build_dir().join(target).join("weak"), built)?;
     install(&folder, &built, specification, key, &record.stamp(std_part(float)))
 }
 
@@ -176,7 +189,8 @@ fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
 fn build_bare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<()> {
     let sources = Sources::prepare(toolchain, record, task)?;
     let manifest = sources.library().join("alloc/Cargo.toml");
-    let built = compile(toolchain, &sources, &manifest, (BARE_TARGET, "compiler-builtins-mem"), task)?;
+    let built =
+        compile(toolchain, &sources, &manifest, (BARE_TARGET, "compiler-builtins-mem", Panic::Abort), task)?;
     record.add(Addition::Folder(BARE_TARGET))?;
     install(&toolchain.target(BARE_TARGET), &built, None, bare_key(toolchain), &record.stamp("bare"))
 }
@@ -199,7 +213,7 @@ fn compile(
     toolchain: &Toolchain,
     sources: &Sources,
     manifest: &Path,
-    (target, features): (&str, &str),
+    (target, features, panic): (&str, &str, Panic),
     task: Task<'_>,
 ) -> Result<Vec<PathBuf>> {
     let commit = toolchain.commit().unwrap_or_else(|| toolchain.release());
@@ -213,6 +227,10 @@ fn compile(
     let mut command = library_cargo(toolchain, &remap);
     command.args(["build", "--locked", "--release", "--target", target, "--features", features]);
     command.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(sources.build_dir());
+    if panic == Panic::Unwind {
+        // Not among the flags of all crates: the library's manifest has another one for `panic_abort`.
+        command.args(["-Zprofile-rustflags", "--config", "profile.release.rustflags=['-Cpanic=unwind']"]);
+    }
     command.current_dir(sources.library());
     let artifacts = cargo::artifacts_with_progress(&mut command, task).with_context(|| {
         format!(

@@ -5,6 +5,7 @@
 //! last, with a digest of its inputs and the sizes of its files; a part that does not match its stamp is made again. Each addition
 //! to the toolchain is recorded before it is made, so that `--remove` finds all of them.
 
+mod abort;
 mod debian;
 mod files;
 mod library;

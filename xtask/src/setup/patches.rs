@@ -3,9 +3,12 @@
 //! A patch replaces a text that occurs exactly once in a file. If the text is missing, the sources are of another version than
 //! the patch was written for, and the patch must be revised.
 
+mod environment;
 mod files;
 mod paths;
 mod properties;
+mod tests_in_machines;
+mod unwinding;
 
 use std::fs;
 use std::path::Path;
@@ -14,6 +17,8 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::sources::hex;
+
+pub(crate) use tests_in_machines::TEST_LIST;
 
 /// A replacement in a file.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +34,6 @@ struct Patch {
 const THREADS: &str = "std/src/sys/thread/mod.rs";
 const HERMIT_THREADS: &str = "std/src/sys/thread/hermit.rs";
 const HERMIT_HEAP: &str = "std/src/sys/alloc/hermit.rs";
-const HERMIT_ENVIRONMENT: &str = "std/src/sys/env/hermit.rs";
 const HERMIT_SYSTEM: &str = "std/src/sys/pal/hermit/mod.rs";
 const HERMIT_ERRORS: &str = "std/src/sys/io/error/hermit.rs";
 const HERMIT_SOCKETS: &str = "std/src/sys/net/connection/socket/hermit.rs";
@@ -37,14 +41,9 @@ const DESCRIPTORS: &str = "std/src/os/fd/owned.rs";
 const HERMIT_FILES: &str = "std/src/sys/fs/hermit.rs";
 const PANIC_SETTINGS: &str = "std/src/panic.rs";
 const BACKTRACE: &str = "std/src/sys/backtrace.rs";
-const TEST: &str = "test/src/lib.rs";
 
-/// The first line of the list of tests that a test executable prints ([`crate::libtest`]). It is part of the executable, which is how the
-/// runner recognises one.
-pub(crate) const TEST_LIST: &str = "__HERMIT_TEST_LIST 1";
-
-/// The patches but those of files and paths.
-const PATCHES: [Patch; 18] = [
+/// The patches that are not in modules of their own.
+const PATCHES: [Patch; 14] = [
     // The names of threads reach the kernel, whose messages about faults show them.
     Patch {
         file: THREADS,
@@ -75,22 +74,6 @@ const PATCHES: [Patch; 18] = [
 #[inline]
 pub fn yield_now() {
 ",
-    },
-    // A map takes random numbers. Without a source of them std panics, and the panic's report reads a variable.
-    Patch {
-        file: HERMIT_ENVIRONMENT,
-        old: "    let mut guard = ENV.lock().unwrap();
-    let map = guard.insert(HashMap::new());
-",
-        new: "    let map = HashMap::new();
-    let mut guard = ENV.lock().unwrap();
-    let map = guard.insert(map);
-",
-    },
-    Patch {
-        file: HERMIT_ENVIRONMENT,
-        old: "    ENV.lock().unwrap().as_ref().unwrap().get(k).cloned()\n",
-        new: "    ENV.lock().unwrap().as_ref()?.get(k).cloned()\n",
     },
     Patch {
         file: HERMIT_SYSTEM,
@@ -299,41 +282,6 @@ pub fn __rust_end_short_backtrace",
         new: "#[cfg_attr(any(feature = \"backtrace\", target_os = \"hermit\"), inline(never))]
 pub fn __rust_end_short_backtrace",
     },
-    // A panic cannot be caught, so the runner on the host boots a machine for each test, in the way in which libtest starts
-    // processes where panics abort: with the name of the test in a variable. Without a name the tests are listed.
-    Patch {
-        file: TEST,
-        old: "pub fn test_main_static(tests: &[&TestDescAndFn]) {
-",
-        new: "pub fn test_main_static(tests: &[&TestDescAndFn]) {
-    match env::var(SECONDARY_TEST_INVOKER_VAR) {
-        Ok(name) if name.is_empty() => return list_for_runner(tests),
-        Ok(_) => return test_main_static_abort(tests),
-        Err(_) => {}
-    }
-",
-    },
-    Patch {
-        file: TEST,
-        old: "/// Clones static values for putting into a dynamic vector, which test_main()
-",
-        new: "/// Lists all tests for the runner: a line with name, mode, `ignore` or nothing, and the reason, between tabs.
-fn list_for_runner(tests: &[&TestDescAndFn]) {
-    println!(\"__HERMIT_TEST_LIST 1\");
-    for TestDescAndFn { desc, .. } in tests {
-        let ignore = if desc.ignore { \"ignore\" } else { \"\" };
-        let mode = match desc.should_panic {
-            ShouldPanic::No => \"\",
-            _ => \"should panic\",
-        };
-        let reason = desc.ignore_message.unwrap_or_default().replace(['\\n', '\\t'], \" \");
-        println!(\"{}\\t{mode}\\t{ignore}\\t{reason}\", desc.name);
-    }
-}
-
-/// Clones static values for putting into a dynamic vector, which test_main()
-",
-    },
 ];
 
 /// Applies all patches to a fresh copy of rust's `library` folder.
@@ -352,7 +300,9 @@ pub(crate) fn digest() -> String {
 
 /// All patches, in the order in which they are applied.
 fn all() -> impl Iterator<Item = &'static Patch> {
-    PATCHES.iter().chain(files::PATCHES).chain(paths::PATCHES).chain(properties::PATCHES)
+    let files = [files::PATCHES, paths::PATCHES, properties::PATCHES];
+    let others = [environment::PATCHES, tests_in_machines::PATCHES, unwinding::PATCHES];
+    PATCHES.iter().chain(files.into_iter().chain(others).flatten())
 }
 
 fn digest_of<'patch, P: IntoIterator<Item = &'patch Patch>>(patches: P) -> String {

@@ -33,6 +33,9 @@ const PROGRAM: &str = r#"
 use hermit_sys as _;
 
 fn main() {
+    if std::env::args().any(|argument| argument == "panic") {
+        println!("caught: {}", std::panic::catch_unwind(|| std::panic::resume_unwind(Box::new(1))).is_err());
+    }
     println!("from {} {:?}", std::env::consts::OS, std::env::args().skip(1).collect::<Vec<_>>());
     std::process::exit(7)
 }
@@ -107,23 +110,17 @@ pub(super) fn expect(command: &mut Command, code: i32, text: &str) -> Result<Out
 /// `cargo build`, `cargo xtask run PATH`, and `cargo run` and `cargo test` with the runner, in a crate outside the workspace.
 fn outside_crate(platform: &str, folder: &Path) -> Result<()> {
     make_crate(folder)?;
-    let runner = format!("{} runner", xtask_program()?.display());
-    let in_own_target = |mut command: Command| {
-        command.env_remove("CARGO_TARGET_DIR");
-        command
-    };
-    let cargo = |words: &[&str]| {
-        let mut cargo = in_own_target(process::cargo());
-        cargo.current_dir(folder).stdin(Stdio::null());
-        cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUNNER", &runner).env(OPTIONS, machine(platform, 180));
-        cargo.args(words).args(["--target", GUEST_TARGET]);
-        cargo
-    };
+    let runner = xtask_program()?;
+    let cargo = |words: &[&str]| cargo_with_runner(runner, platform, folder, words);
     process::run(&mut cargo(&["build", "--quiet"]))?;
     let name = folder.display().to_string();
     let run = ["run", &name, "--platform", platform, "--timeout", "180", "--", "a b"];
     expect(&mut in_own_target(xtask(&run)?), 7, "from hermit [\"a b\"]")?;
     expect(cargo(&["run", "--quiet"]).args(["--", "x"]), 7, "from hermit [\"x\"]")?;
+    expect(cargo(&["run", "--quiet"]).args(["--", "panic"]), 7, "caught: true")?;
+    // The release profile aborts.
+    let release = ["run", &name, "--release", "--platform", platform, "--timeout", "180", "--", "panic"];
+    expect(&mut in_own_target(xtask(&release)?), 134, "")?;
     let host = || {
         let mut cargo = in_own_target(process::cargo());
         cargo.current_dir(folder).stdin(Stdio::null()).arg("test");
@@ -132,21 +129,43 @@ fn outside_crate(platform: &str, folder: &Path) -> Result<()> {
     cargo_test::test(|| cargo(&["test"]), host, |seconds| machine(platform, seconds))
 }
 
+/// Cargo's command for the target in a crate outside the workspace, configured as set-up tells users.
+fn cargo_with_runner(runner: &Path, platform: &str, folder: &Path, words: &[&str]) -> Command {
+    let mut cargo = in_own_target(process::cargo());
+    cargo.current_dir(folder).stdin(Stdio::null()).env(OPTIONS, machine(platform, 180));
+    cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUNNER", format!("{} runner", runner.display()));
+    cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUSTFLAGS", "-Cpanic=unwind");
+    cargo.args(words).args(["--target", GUEST_TARGET]);
+    cargo
+}
+
+/// A command that builds into the crate's own target folder.
+fn in_own_target(mut command: Command) -> Command {
+    command.env_remove("CARGO_TARGET_DIR");
+    command
+}
+
 /// Creates a crate with the dependency, unless another ring has created it.
 pub(super) fn make_crate(folder: &Path) -> Result<()> {
+    let dependency = format!(
+        "\n[target.'cfg(target_os = \"hermit\")'.dependencies]\nhermit-sys = {{ path = {:?} }}\n\n\
+         [profile.release]\npanic = \"abort\"\n",
+        workspace::root().join("hermit-sys").display().to_string()
+    );
+    new_crate(folder, "guest", &dependency, &[PROGRAM, cargo_test::TESTS].concat())
+}
+
+/// Creates a crate with these lines at the end of its manifest, unless another ring has created it.
+fn new_crate(folder: &Path, name: &str, lines: &str, program: &str) -> Result<()> {
     let _guard = CRATE.lock().unwrap_or_else(PoisonError::into_inner);
     let manifest = folder.join("Cargo.toml");
     if manifest.exists() {
         return Ok(());
     }
-    process::run(process::cargo().args(["new", "--quiet", "--vcs", "none", "--name", "guest"]).arg(folder))?;
-    let mut text = fs::read_to_string(&manifest)?;
-    text.push_str(&format!(
-        "\n[target.'cfg(target_os = \"hermit\")'.dependencies]\nhermit-sys = {{ path = {:?} }}\n",
-        workspace::root().join("hermit-sys").display().to_string()
-    ));
-    fs::write(&manifest, text)?;
-    fs::write(folder.join("src/main.rs"), [PROGRAM, cargo_test::TESTS].concat())?;
+    process::run(process::cargo().args(["new", "--quiet", "--vcs", "none", "--name", name]).arg(folder))?;
+    let text = fs::read_to_string(&manifest)?;
+    fs::write(&manifest, text + lines)?;
+    fs::write(folder.join("src/main.rs"), program)?;
     Ok(())
 }
 

@@ -17,6 +17,13 @@ mod tests {
     }
 
     #[test]
+    fn catches_a_panic() {
+        let caught = std::panic::catch_unwind(|| check(6));
+        assert_eq!(*caught.unwrap_err().downcast::<String>().unwrap(), "6 is too large");
+        assert!(std::thread::spawn(|| check(9)).join().is_err());
+    }
+
+    #[test]
     fn captured() {
         println!("on standard output");
         eprintln!("on standard error");
@@ -95,7 +102,7 @@ pub(super) fn test(
     expect(
         guest().args(["--", "--skip", "s::", "-q"]),
         0,
-        "ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9",
+        "ok. 0 passed; 0 failed; 0 ignored; 0 measured; 10",
     )?;
     expect(guest().args(["--", "--list"]), 0, "tests::captured: test\n")?;
     let mut hanging = guest();

@@ -115,10 +115,10 @@ fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
 
 /// Without RDRAND, random numbers come from the entropy device; without that, std reports that there are none.
 fn no_randomness(qemu: &Qemu<'_>) -> Result<()> {
-    let guest = on_pc(qemu, &qemu.image("hello_world"), &[]);
+    let guest = on_pc(qemu, &qemu.image("faults"), &["entropy"]);
     let guest = guest.with_options(&["-cpu", "max,-rdrand,-rdseed"]);
-    expect(&guest, b"", 134, &["failed to generate random data", "add `-cpu max`"])?;
-    expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["Hello, world!"]).map(drop)
+    expect(&guest, b"", 101, &["failed to generate random data", "add `-cpu max`"])?;
+    expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["random number:"]).map(drop)
 }
 
 /// Input and output use the virtio console, reports of the kernel the serial port.

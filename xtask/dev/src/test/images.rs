@@ -18,7 +18,7 @@ const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
 /// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
-const HARD_FLOAT_ONLY: [&str; 10] = [
+const HARD_FLOAT_ONLY: [&str; 11] = [
     "abi_calls",
     "file_calls",
     "http_client",
@@ -27,6 +27,7 @@ const HARD_FLOAT_ONLY: [&str; 10] = [
     "poll_server",
     "third_party",
     "udp_echo",
+    "unwinding",
     "vectors",
     "web",
 ];

@@ -15,6 +15,7 @@ mod termination;
 mod third_party;
 mod threads;
 mod tree;
+mod unwinding;
 mod vectors;
 
 use anyhow::Result;
@@ -43,6 +44,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     clock::test(tests, platform);
     files::test(tests, platform);
     tree::test(tests, platform);
+    unwinding::test(tests, platform);
     third_party::test(tests, platform)?;
     network::test(tests, platform, long);
     Ok(())

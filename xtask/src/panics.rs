@@ -1,0 +1,115 @@
+//! What panics of a program do: they unwind, unless its profile says `panic = "abort"`.
+//!
+//! The target's own default is to abort, and cargo passes no flag for unwinding. So the configuration of this workspace, and the one
+//! that set-up prints for users, have the flag. Cargo puts it behind that of the profile, so it would take precedence.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::target::GUEST_TARGET;
+use crate::workspace;
+
+/// The flags of rustc for programs, in the syntax of cargo's configuration.
+pub(crate) const FLAGS: &str = "rustflags = [\"-Cpanic=unwind\"]";
+
+/// Adds the flag of the profile to a build of the crate in `folder`.
+pub(crate) fn configure(cargo: &mut Command, folder: &Path) {
+    // Cargo will report a folder that does not exist.
+    let folder = &folder.canonicalize().unwrap_or_default();
+    let root = workspace::root().canonicalize().unwrap_or_default();
+    let strategy = match may_abort(folder, &root) && profile_aborts(cargo, folder) {
+        true => "abort",
+        // The configuration of this workspace has the flag.
+        false if folder.starts_with(root) => return,
+        false => "unwind",
+    };
+    cargo.arg("--config").arg(format!("target.{GUEST_TARGET}.rustflags=['-Cpanic={strategy}']"));
+}
+
+/// Whether a profile of the crate may abort: a file or a variable that cargo reads says so. It is quicker than asking cargo.
+fn may_abort(folder: &Path, root: &Path) -> bool {
+    let says = |file: PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains("abort"));
+    // The workspace's own profile that aborts is not one of programs.
+    let manifests = folder.ancestors().filter(|folder| *folder != root);
+    let manifests = manifests.map(|folder| folder.join("Cargo.toml"));
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let folders = folder.ancestors().map(|folder| folder.join(".cargo")).chain(home);
+    let configurations = folders.flat_map(|folder| ["config.toml", "config"].map(|file| folder.join(file)));
+    let is_profile = |name: &str| name.starts_with("CARGO_PROFILE_") && name.ends_with("_PANIC");
+    env::vars_os().any(|(name, value)| name.to_str().is_some_and(is_profile) && value == "abort")
+        || manifests.chain(configurations).any(says)
+}
+
+/// Asks cargo whether the profile of a build aborts. `false` if cargo reports an error, as the build will.
+fn profile_aborts(build: &Command, folder: &Path) -> bool {
+    let mut cargo = Command::new(build.get_program());
+    cargo.args(build.get_args()).args(["--unit-graph", "-Zunstable-options"]).current_dir(folder);
+    let output = cargo.env("RUSTC_BOOTSTRAP", "1").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    output.is_ok_and(|output| graph_aborts(&output.stdout))
+}
+
+/// As [`profile_aborts`], for cargo's graph of a build.
+fn graph_aborts(graph: &[u8]) -> bool {
+    let Ok(graph) = serde_json::from_slice::<Value>(graph) else { return false };
+    let mut roots = graph["roots"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+    roots.any(|root| {
+        let unit = usize::try_from(root).ok().map(|root| &graph["units"][root]);
+        unit.is_some_and(|unit| unit["profile"]["panic"] == "abort")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{configure, graph_aborts};
+    use std::fs;
+    use std::path::Path;
+    use std::process::Command;
+
+    use crate::{process, workspace};
+
+    fn arguments(folder: &Path, options: &[&str]) -> Vec<String> {
+        let mut cargo = process::cargo();
+        cargo.arg("build").args(options);
+        configure(&mut cargo, folder);
+        let arguments = cargo.get_args().skip(1 + options.len());
+        arguments.map(|argument| argument.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn profile_of_a_crate_outside_the_workspace_decides() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut new = Command::new(process::cargo().get_program());
+        process::run(new.args(["init", "--quiet", "--name", "program"]).arg(folder.path())).unwrap();
+        let flag = |strategy: &str| {
+            ["--config".to_owned(), format!("target.x86_64-unknown-hermit.rustflags=['-Cpanic={strategy}']")]
+        };
+        assert_eq!(arguments(folder.path(), &[]), flag("unwind"));
+        let manifest = folder.path().join("Cargo.toml");
+        let text = fs::read_to_string(&manifest).unwrap() + "[profile.release]\npanic = \"abort\"\n";
+        fs::write(&manifest, text).unwrap();
+        assert_eq!(arguments(folder.path(), &[]), flag("unwind"));
+        assert_eq!(arguments(folder.path(), &["--release"]), flag("abort"));
+    }
+
+    #[test]
+    fn crate_of_the_workspace_has_the_flag_of_its_configuration() {
+        assert!(arguments(&workspace::root().join("examples/hello_world"), &["--release"]).is_empty());
+        let configuration = fs::read_to_string(workspace::root().join(".cargo/config.toml")).unwrap();
+        assert!(configuration.contains(super::FLAGS), "{configuration}");
+    }
+
+    #[test]
+    fn graph_without_an_aborting_root_does_not_abort() {
+        let unit = |panic| format!("{{\"profile\":{{\"panic\":\"{panic}\"}}}}");
+        let graph = |root| format!("{{\"units\":[{},{}],\"roots\":[{root}]}}", unit("abort"), unit("unwind"));
+        assert!(graph_aborts(graph(0).as_bytes()));
+        assert!(!graph_aborts(graph(1).as_bytes()));
+        assert!(!graph_aborts(graph(2).as_bytes()));
+        assert!(!graph_aborts(b"error"));
+    }
+}

@@ -1,0 +1,176 @@
+//! The patches that let panics unwind: the unwinder `unwinding`, which std uses for another target.
+//!
+//! A program with `panic = "abort"` links `panic_abort` instead of `panic_unwind`. Std's code refers to the personality routine and
+//! to `_Unwind_Resume` in either case; so both are in the panic runtimes, and what aborts contains no unwinder.
+
+use super::Patch;
+
+const PANIC_UNWIND: &str = "panic_unwind/src/lib.rs";
+const PANIC_ABORT: &str = "panic_abort/src/lib.rs";
+
+pub(super) const PATCHES: &[Patch] = &[
+    Patch {
+        file: "unwind/Cargo.toml",
+        old: "[target.'cfg(target_os = \"xous\")'.dependencies]",
+        new: "[target.'cfg(any(target_os = \"xous\", target_os = \"hermit\"))'.dependencies]",
+    },
+    Patch {
+        file: "unwind/src/lib.rs",
+        old: "    target_os = \"xous\" => {
+        mod unwinding;",
+        new: "    any(target_os = \"xous\", target_os = \"hermit\") => {
+        mod unwinding;",
+    },
+    Patch {
+        file: PANIC_UNWIND,
+        old: "#![feature(core_intrinsics)]\n",
+        new: "#![feature(core_intrinsics)]\n#![cfg_attr(target_os = \"hermit\", feature(lang_items))]\n",
+    },
+    Patch {
+        file: PANIC_UNWIND,
+        old: "cfg_select! {\n    all(target_os = \"emscripten\"",
+        new: "// The personality routine, which std has for other targets: only what unwinds contains it.
+#[cfg(target_os = \"hermit\")]
+#[path = \"../../std/src/sys/personality\"]
+mod personality {
+    mod dwarf;
+    mod gcc;
+}
+
+#[cfg(target_os = \"hermit\")]
+mod ffi {
+    pub(crate) use core::ffi::c_int;
+}
+
+cfg_select! {\n    all(target_os = \"emscripten\"",
+    },
+    Patch {
+        file: "panic_unwind/src/hermit.rs",
+        old: "//! Unwinding for *hermit* target.
+//!
+//! Right now we don't support this, so this is just stubs.
+
+use alloc::boxed::Box;
+use core::any::Any;
+
+unsafe extern \"Rust\" {
+    // This is defined in std::rt
+    #[rustc_std_internal_symbol]
+    safe fn __rust_abort() -> !;
+}
+
+pub(crate) unsafe fn cleanup(_ptr: *mut u8) -> Box<dyn Any + Send> {
+    __rust_abort()
+}
+
+pub(crate) unsafe fn panic(_data: Box<dyn Any + Send>) -> u32 {
+    __rust_abort()
+}
+",
+        new: "//! Unwinding for *hermit* target: as elsewhere, with the image's own tables.
+
+use alloc::boxed::Box;
+use core::any::Any;
+
+use unwind::{EhFrameFinder, FrameInfo, FrameInfoKind};
+
+#[path = \"gcc.rs\"]
+mod gcc;
+
+pub(crate) use gcc::cleanup;
+// For `gcc`, whose parent this module is.
+use super::{__rust_drop_panic, __rust_foreign_exception};
+
+pub(crate) unsafe fn panic(data: Box<dyn Any + Send>) -> u32 {
+    // Fails if it was set before, by the first panic.
+    let _ = unwind::set_custom_eh_frame_finder(&Image);
+    unsafe { gcc::panic(data) }
+}
+
+/// The image, which the linker gave a header of its unwind tables.
+struct Image;
+
+/// `e_phoff` and `e_phnum` of an ELF header, and `p_type`, `p_vaddr` and size of a program header.
+const HEADERS: usize = 0x20;
+const COUNT: usize = 0x38;
+const ADDRESS: usize = 0x10;
+const SIZE: usize = 0x38;
+
+/// `p_type` of the header of the unwind tables.
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+
+// SAFETY: the header is that of the tables of the image, which contains all code.
+unsafe impl EhFrameFinder for Image {
+    fn find(&self, _: usize) -> Option<FrameInfo> {
+        unsafe extern \"C\" {
+            // Defined by the linker.
+            #[link_name = \"__ehdr_start\"]
+            static ELF_HEADER: u8;
+        }
+        let image = &raw const ELF_HEADER;
+        // SAFETY: the linker puts the ELF header and the program headers into the first segment, which is loaded as a whole.
+        let (headers, count) = unsafe {
+            let headers = image.add(HEADERS).cast::<u64>().read() as usize;
+            (image.add(headers), image.add(COUNT).cast::<u16>().read())
+        };
+        let mut headers = (0..usize::from(count)).map(|index| headers.wrapping_add(index * SIZE));
+        // SAFETY: as above. The image begins at the virtual address 0, to which it is relocated.
+        let header = headers.find(|header| unsafe { header.cast::<u32>().read() } == PT_GNU_EH_FRAME)?;
+        let address = unsafe { header.add(ADDRESS).cast::<u64>().read() } as usize;
+        let kind = FrameInfoKind::EhFrameHdr(image.wrapping_add(address) as usize);
+        Some(FrameInfo { text_base: None, kind })
+    }
+}
+",
+    },
+    // The runtime tells libtest what a panic does.
+    Patch {
+        file: PANIC_UNWIND,
+        old: "// Entry point for raising an exception, just delegates",
+        new: "/// Whether panics of this program can be caught.
+#[cfg(target_os = \"hermit\")]
+#[rustc_std_internal_symbol]
+pub fn __rust_panic_unwinds() -> bool {
+    true
+}
+
+// Entry point for raising an exception, just delegates",
+    },
+    Patch {
+        file: PANIC_ABORT,
+        old: "#![feature(rustc_attrs)]\n",
+        new: "#![feature(rustc_attrs)]\n#![cfg_attr(target_os = \"hermit\", feature(linkage))]\n",
+    },
+    Patch {
+        file: PANIC_ABORT,
+        old: "use core::any::Any;
+",
+        new: "/// Whether panics of this program can be caught.
+#[cfg(target_os = \"hermit\")]
+#[rustc_std_internal_symbol]
+pub fn __rust_panic_unwinds() -> bool {
+    false
+}
+
+use core::any::Any;
+",
+    },
+    Patch {
+        file: PANIC_ABORT,
+        old: "pub mod personalities {
+",
+        new: "pub mod personalities {
+    // Std's code refers to these, but it is never unwound. The unwinder, which is linked to std, also defines the second, as a weak
+    // symbol; with link-time optimisation as a strong one.
+    #[cfg(target_os = \"hermit\")]
+    #[unsafe(no_mangle)]
+    extern \"C\" fn rust_eh_personality() {}
+
+    #[cfg(target_os = \"hermit\")]
+    #[linkage = \"weak\"]
+    #[unsafe(no_mangle)]
+    extern \"C\" fn _Unwind_Resume() {}
+
+",
+    },
+];
