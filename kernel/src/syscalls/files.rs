@@ -10,10 +10,9 @@ use hermit_fs::{MAX_PATH, Metadata, RenameFlags, SetAttr, SetTime, Symlinks, Tim
 use hermit_interface::Errno;
 use hermit_io::Stat;
 
-use super::descriptors::file;
 use super::export;
 use super::user::{UserBuffer, UserOut, UserSlice, UserText};
-use crate::descriptors;
+use crate::descriptors::{self, Handle};
 use crate::files::{self, vfs};
 use crate::threads::wait::complete;
 
@@ -94,10 +93,9 @@ fn object_to_statx(found: Stat) -> statx {
 /// What `statx` returns.
 fn extended_stat(fd: i32, path: &[u8], flags: i32) -> Result<statx, Errno> {
     if path.is_empty() && flags & AT_EMPTY_PATH != 0 && fd != AT_FDCWD {
-        let object = descriptors::get(fd)?;
-        return match file(&*object) {
-            Some(file) => complete(file.metadata()).map(|found| to_statx(&found)),
-            None => object.stat().map(object_to_statx),
+        return match descriptors::handle(fd)? {
+            Handle::File(file) => file.metadata().map(|found| to_statx(&found)),
+            Handle::Object(object) => object.stat().map(object_to_statx),
         };
     }
     let path = match path {
