@@ -10,7 +10,8 @@ mod pax;
 
 use core::fmt;
 
-pub use entry::{Content, Entry, MAX_NAME, MAX_PATH, Timestamp, TreePath};
+pub use entry::{Content, Entry, MAX_NAME, MAX_PATH, TreePath};
+pub use header::Timestamp;
 use header::{BLOCK_SIZE, Header};
 use pax::Extensions;
 
@@ -96,7 +97,7 @@ impl<'a> Entries<'a> {
                 self.offset = None;
                 return Ok(None);
             };
-            let data = self.data(offset + BLOCK_SIZE, header.data_size(&extensions)?)?;
+            let data = self.data(offset + BLOCK_SIZE, extensions.data_size(header)?)?;
             // No overflow: `data` ends within the archive.
             offset += BLOCK_SIZE + data.len().next_multiple_of(BLOCK_SIZE);
             if extensions.extend(header, data)? {

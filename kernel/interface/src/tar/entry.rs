@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::TarReason;
-use super::header::Header;
+use super::header::{Header, Timestamp};
 use super::pax::Extensions;
 
 /// Maximum length of a name in bytes (`NAME_MAX`).
@@ -38,15 +38,6 @@ pub enum Content<'a> {
     HardLink(TreePath<'a>),
     /// A device or a FIFO.
     Special,
-}
-
-/// A time, since 1970.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timestamp {
-    /// Seconds, negative before 1970.
-    pub seconds: i64,
-    /// Nanoseconds of the second, below 10^9.
-    pub nanoseconds: u32,
 }
 
 /// Path of an entry from the root of the tree, in two parts that a slash separates.
@@ -111,7 +102,6 @@ pub(super) fn read<'a>(
         b'S' => return Err(TarReason::Sparse),
         other => return Err(TarReason::Type(other)),
     };
-    let header_time = || header.mtime().map(|seconds| Timestamp { seconds, nanoseconds: 0 });
-    let modified = extensions.modified.map_or_else(header_time, Ok)?;
+    let modified = extensions.modified.map_or_else(|| header.mtime(), Ok)?;
     Ok(Entry { path, permissions: header.permissions()?, modified, content })
 }

@@ -3,7 +3,6 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::TarReason;
-use super::pax::Extensions;
 
 /// Size of a block in bytes; headers and data begin at a multiple of it.
 pub(super) const BLOCK_SIZE: usize = 512;
@@ -32,6 +31,15 @@ const USTAR: [u8; 6] = *b"ustar\0";
 /// Bit of the first byte of a number in base 256.
 const BASE_256: u8 = 0x80;
 
+/// A time, since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timestamp {
+    /// Seconds, negative before 1970.
+    pub seconds: i64,
+    /// Nanoseconds of the second, below 10^9.
+    pub nanoseconds: u32,
+}
+
 impl Header {
     /// The header at the start of `bytes`; `None` if they are too few.
     pub(super) fn at_start(bytes: &[u8]) -> Option<&Self> {
@@ -54,16 +62,8 @@ impl Header {
         expected == sum(i64::from) || expected == sum(|byte| i64::from(byte.cast_signed()))
     }
 
-    /// Size of the data that follow the header, in bytes: only files and extensions have data.
-    pub(super) fn data_size(&self, extensions: &Extensions<'_>) -> Result<u64, TarReason> {
-        match self.type_flag {
-            b'1'..=b'6' => Ok(0),
-            b'x' | b'g' | b'L' | b'K' => self.size(),
-            _ => extensions.size.map_or_else(|| self.size(), Ok),
-        }
-    }
-
-    fn size(&self) -> Result<u64, TarReason> {
+    /// Size that the header states, in bytes.
+    pub(super) fn size(&self) -> Result<u64, TarReason> {
         u64::try_from(number(&self.size)?).map_err(|_| TarReason::Number)
     }
 
@@ -72,9 +72,9 @@ impl Header {
         u32::try_from(number(&self.mode)? & 0o7777).map_err(|_| TarReason::Number)
     }
 
-    /// Time of the last change, in seconds since 1970.
-    pub(super) fn mtime(&self) -> Result<i64, TarReason> {
-        number(&self.mtime)
+    /// Time of the last change.
+    pub(super) fn mtime(&self) -> Result<Timestamp, TarReason> {
+        Ok(Timestamp { seconds: number(&self.mtime)?, nanoseconds: 0 })
     }
 
     /// The path, in two parts.

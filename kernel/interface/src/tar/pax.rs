@@ -1,8 +1,7 @@
 //! Headers that extend the next entry: pax headers, and long names of GNU tar.
 
 use super::TarReason;
-use super::entry::Timestamp;
-use super::header::{Header, text};
+use super::header::{Header, Timestamp, text};
 
 /// What extending headers say about the next entry.
 #[derive(Debug, Default)]
@@ -25,6 +24,15 @@ impl<'a> Extensions<'a> {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Size of the data that follow a header, in bytes: only files and extensions have data.
+    pub(super) fn data_size(&self, header: &Header) -> Result<u64, TarReason> {
+        match header.type_flag {
+            b'1'..=b'6' => Ok(0),
+            b'x' | b'g' | b'L' | b'K' => header.size(),
+            _ => self.size.map_or_else(|| header.size(), Ok),
+        }
     }
 
     /// Adds the records of a pax header.
