@@ -47,6 +47,7 @@ mod entry;
 mod page_table;
 mod shootdown;
 mod table;
+mod walk;
 
 pub use page_table::PageTable;
 pub use shootdown::{FlushScope, Shootdown};

@@ -3,9 +3,8 @@
 use hermit_interface::address::PAGE_SIZE;
 
 use crate::entry::Entry;
-use crate::table::{
-    EntryPart, PagingStructure, TOP, TranslatedRange, canonical, entry_size, translated_bits,
-};
+use crate::table::{PagingStructure, TOP, TranslatedRange, entry_size, translated_bits};
+use crate::walk::{self, EmptyTables, MapRequest};
 use crate::{Access, MappedPage, PageAttributes, PagingError, TableMemory, Translation};
 
 /// End of the physical addresses: MAXPHYADDR is at most 52.
@@ -76,19 +75,13 @@ impl PageTable {
             tables.write(found.entry_address, Entry::of_page(physical, 0, attributes).0);
             return Ok(());
         }
-        let mut job = MapRequest {
-            start: span.start,
-            physical,
-            attributes,
-            max_page_level: self.max_page_level,
-            done: span.start,
-        };
-        let result = job.map(tables, self.top(), span);
+        let mut request = MapRequest::new(span.start, physical, attributes, self.max_page_level);
+        let result = request.map(tables, self.top(), span);
         if result.is_err() {
-            clear(
+            walk::clear(
                 tables,
                 self.top(),
-                TranslatedRange { end: job.done, ..span },
+                TranslatedRange { end: request.done, ..span },
                 EmptyTables::Freed,
                 &mut |_| {},
             );
@@ -142,7 +135,7 @@ impl PageTable {
     ) -> Result<(), PagingError> {
         self.split_boundaries(tables, address, size)?;
         let span = TranslatedRange::new(address, size)?;
-        clear(tables, self.top(), span, empty, found);
+        walk::clear(tables, self.top(), span, empty, found);
         Ok(())
     }
 
@@ -164,7 +157,7 @@ impl PageTable {
         }
         self.split_boundaries(tables, address, size)?;
         let span = TranslatedRange::new(address, size)?;
-        set_access(tables, self.top(), span, access);
+        walk::set_access(tables, self.top(), span, access);
         Ok(())
     }
 
@@ -186,7 +179,7 @@ impl PageTable {
         read: &impl Fn(u64) -> u64,
         found: &mut impl FnMut(MappedPage, PageAttributes),
     ) {
-        for_each_page(read, self.top(), TranslatedRange { start: 0, end: LOWER_HALF_END }, found);
+        walk::for_each_page(read, self.top(), TranslatedRange { start: 0, end: LOWER_HALF_END }, found);
     }
 
     const fn top(&self) -> PagingStructure {
@@ -212,7 +205,7 @@ impl PageTable {
     ///
     /// An error that says why the range is invalid.
     pub fn is_mapped(&self, tables: &impl TableMemory, address: u64, size: u64) -> Result<bool, PagingError> {
-        Ok(is_mapped(tables, self.top(), TranslatedRange::new(address, size)?))
+        Ok(walk::is_mapped(tables, self.top(), TranslatedRange::new(address, size)?))
     }
 
     /// Splits the large pages that are only partly in the `size` bytes at `address`. Then [`Self::unmap`] and
@@ -255,146 +248,6 @@ struct Found {
     entry_address: u64,
     entry: Entry,
     level: u32,
-}
-
-/// A mapping in progress.
-#[derive(Debug)]
-struct MapRequest {
-    start: u64,
-    physical: u64,
-    attributes: PageAttributes,
-    /// As in [`PageTable`].
-    max_page_level: u32,
-    /// End of what has been mapped so far.
-    done: u64,
-}
-
-impl MapRequest {
-    /// Maps the part of the range that a table covers.
-    fn map(
-        &mut self,
-        tables: &mut impl TableMemory,
-        table: PagingStructure,
-        span: TranslatedRange,
-    ) -> Result<(), PagingError> {
-        for part in table.parts(span) {
-            let entry = Entry(tables.read(part.entry_address));
-            if let Some(below) = table.below(entry) {
-                self.map(tables, below, part.span)?;
-            } else if !entry.is_empty() {
-                return Err(PagingError::AlreadyMapped);
-            } else if let Some(page) = self.page(table.level, part) {
-                tables.write(part.entry_address, page.0);
-            } else {
-                self.map_in_new_table(tables, table.level - 1, part)?;
-            }
-            self.done = part.span.end;
-        }
-        Ok(())
-    }
-
-    /// The entry that maps all that the table entry covers to one page, if size and alignment allow that.
-    fn page(&self, level: u32, part: EntryPart) -> Option<Entry> {
-        let physical = self.physical + (part.span.start - self.start);
-        let is_page =
-            part.is_whole && level <= self.max_page_level && physical.is_multiple_of(entry_size(level));
-        is_page.then(|| Entry::of_page(physical, level, self.attributes))
-    }
-
-    /// Maps a part whose table is missing: allocates the table.
-    fn map_in_new_table(
-        &mut self,
-        tables: &mut impl TableMemory,
-        level: u32,
-        part: EntryPart,
-    ) -> Result<(), PagingError> {
-        let address = tables.allocate().ok_or(PagingError::OutOfMemory)?;
-        tables.write(part.entry_address, Entry::of_table(address).0);
-        let table = PagingStructure { address, level };
-        let result = self.map(tables, table, part.span);
-        // A table that is not empty is freed when `clear` undoes the mapping.
-        if result.is_err() && table.is_empty(tables) {
-            tables.write(part.entry_address, Entry::EMPTY.0);
-            tables.free(address);
-        }
-        result
-    }
-}
-
-/// What happens to tables that become empty and that a range covers only partly. Others are freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EmptyTables {
-    Freed,
-    Kept,
-}
-
-/// Clears the entries of a range that splits no page, and frees tables.
-fn clear(
-    tables: &mut impl TableMemory,
-    table: PagingStructure,
-    span: TranslatedRange,
-    empty: EmptyTables,
-    found: &mut impl FnMut(MappedPage),
-) {
-    for part in table.parts(span) {
-        let entry = Entry(tables.read(part.entry_address));
-        if let Some(below) = table.below(entry) {
-            clear(tables, below, part.span, empty, found);
-            if part.is_whole || empty == EmptyTables::Freed && below.is_empty(tables) {
-                tables.write(part.entry_address, Entry::EMPTY.0);
-                tables.free(below.address);
-            }
-        } else if !entry.is_empty() {
-            tables.write(part.entry_address, Entry::EMPTY.0);
-            found(MappedPage {
-                address: canonical(part.span.start),
-                physical: entry.physical(),
-                size: entry_size(table.level),
-            });
-        }
-    }
-}
-
-/// Calls `found` with each page of a range.
-fn for_each_page(
-    read: &impl Fn(u64) -> u64,
-    table: PagingStructure,
-    span: TranslatedRange,
-    found: &mut impl FnMut(MappedPage, PageAttributes),
-) {
-    for part in table.parts(span) {
-        let entry = Entry(read(part.entry_address));
-        match table.below(entry) {
-            Some(below) => for_each_page(read, below, part.span, found),
-            None if entry.is_empty() => {}
-            None => {
-                let (physical, size) = (entry.physical(), entry_size(table.level));
-                found(MappedPage { address: part.span.start, physical, size }, entry.attributes());
-            }
-        }
-    }
-}
-
-/// Whether all of a range is mapped.
-fn is_mapped(tables: &impl TableMemory, table: PagingStructure, span: TranslatedRange) -> bool {
-    table.parts(span).all(|part| {
-        let entry = Entry(tables.read(part.entry_address));
-        match table.below(entry) {
-            Some(below) => is_mapped(tables, below, part.span),
-            None => !entry.is_empty(),
-        }
-    })
-}
-
-/// Sets the access of a range that is mapped and splits no page.
-fn set_access(tables: &mut impl TableMemory, table: PagingStructure, span: TranslatedRange, access: Access) {
-    for part in table.parts(span) {
-        let entry = Entry(tables.read(part.entry_address));
-        match table.below(entry) {
-            Some(below) => set_access(tables, below, part.span, access),
-            None => tables.write(part.entry_address, entry.with_access(access).0),
-        }
-    }
 }
 
 fn check_physical(physical: u64, size: u64) -> Result<(), PagingError> {
