@@ -8,8 +8,9 @@
 //! | --- | --- |
 //! | [`stack`], [`services`] | the two tables of functions between kernel and stack |
 //! | [`cookies`] | by which the stack names whom to wake |
-//! | [`leader`] | who looks after what the device has received |
-//! | [`poller`] | the thread that drives the stack when nobody else does |
+//! | [`rx_interrupt`] | the device's interrupt for received frames |
+//! | [`leader`] | the thread that waits for the stack and polls it when the interrupt comes |
+//! | [`poller`] | the thread that drives the stack when no other thread does |
 //! | [`socket`] | a socket behind a descriptor |
 //! | [`lookup`] | addresses of names |
 //! | [`waiting`] | what a thread does until the stack has what it wants |
@@ -20,6 +21,7 @@ mod cookies;
 mod leader;
 pub(crate) mod lookup;
 mod poller;
+mod rx_interrupt;
 mod services;
 pub(crate) mod socket;
 mod stack;
@@ -88,7 +90,7 @@ fn start() -> Result<Network, Errno> {
 /// Does something with the stack, which then sends what comes of it.
 fn act<R>(network: &Network, action: impl FnOnce(&mut Stack) -> R) -> R {
     let (result, next) = network.with(|stack| (action(stack), settle(stack)));
-    poller::be_there(next);
+    poller::poll_by(next);
     result
 }
 

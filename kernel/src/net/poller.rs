@@ -1,4 +1,4 @@
-//! The thread that drives the stack when nobody else does.
+//! The poll thread: drives the stack when no other thread does.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -9,7 +9,7 @@ use hermit_hal::clock;
 use hermit_interface::Errno;
 use hermit_io::WaitQueue as _;
 
-use super::{NETWORK, leader, poll};
+use super::{NETWORK, poll, rx_interrupt};
 use crate::sync::WaitQueue;
 use crate::threads::lifecycle::{self, SpawnArgs};
 use crate::threads::schedule;
@@ -18,23 +18,24 @@ use crate::threads::wait::block_until;
 /// The stack of the thread: frames are handled on it.
 const STACK_SIZE: usize = 256 << 10;
 
-/// After so many rounds without an end others have their turn: what comes faster than it is used is dropped by the device, and a
-/// flood does not keep programs from running.
-const MOST_ROUNDS: u32 = 16;
+/// Number of polls in a row after which the thread pauses: the device drops frames that come faster than they are handled,
+/// and a flood does not keep programs from running.
+const MAX_ROUNDS: u32 = 16;
 
-/// How long they have it, in nanoseconds.
+/// Length of the pause in nanoseconds.
 const PAUSE: u64 = 1_000_000;
 
-/// The thread, when it waits.
+/// The thread while it waits.
 static WAITER: WaitQueue = WaitQueue::new();
 
-/// The moment at which the thread will be there by itself; while it does not know, whoever knows one calls it.
+/// When the thread polls the stack next if no other thread calls it, in nanoseconds of the monotonic clock; `u64::MAX` while
+/// it polls and if no timer of the stack runs.
 static WAKES: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Whether it has been called since it looked last.
+/// Whether the thread has been called since its last poll.
 static CALLED: AtomicBool = AtomicBool::new(false);
 
-/// Starts it.
+/// Starts the thread.
 pub(super) fn start() -> Result<(), Errno> {
     // What arrives does not wait for a program that computes.
     let priority = HIGH_PRIO.into();
@@ -43,15 +44,15 @@ pub(super) fn start() -> Result<(), Errno> {
     lifecycle::spawn(&args).map(drop).map_err(|_| Errno::ENOMEM)
 }
 
-/// Has the thread drive the stack.
+/// Wakes the thread, which polls the stack.
 pub(super) fn call() {
     CALLED.store(true, Release);
     WAITER.wake();
 }
 
-/// Has the thread drive the stack at a moment at the latest.
-pub(super) fn be_there(moment: u64) {
-    if moment < WAKES.load(Acquire) {
+/// Has the thread poll the stack by `deadline`, in nanoseconds of the monotonic clock.
+pub(super) fn poll_by(deadline: u64) {
+    if deadline < WAKES.load(Acquire) {
         call();
     }
 }
@@ -63,9 +64,9 @@ extern "C" fn run(_: usize) {
         WAKES.store(u64::MAX, Release);
         let next = network.with(poll);
         WAKES.store(next, Release);
-        if next <= clock::monotonic() || leader::arm() {
+        if next <= clock::monotonic() || rx_interrupt::enable() {
             rounds += 1;
-            if rounds == MOST_ROUNDS {
+            if rounds == MAX_ROUNDS {
                 rounds = 0;
                 schedule::sleep_until(clock::monotonic() + PAUSE);
             }
@@ -77,7 +78,7 @@ extern "C" fn run(_: usize) {
             WAITER.add(context);
             if CALLED.swap(false, AcqRel) { Poll::Ready(()) } else { Poll::Pending }
         });
-        // Until everything has been taken, the device need not interrupt.
-        leader::disarm();
+        // The device need not interrupt until all that it has received is taken.
+        rx_interrupt::disable();
     }
 }
