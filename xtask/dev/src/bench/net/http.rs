@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use super::client::{self, RunResult};
 use super::figures::Figures;
-use super::measure::{self, RunResult};
 use super::server::RunningServer;
 use super::system::System;
 use super::topic::Table;
@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Measures the rate of requests with wrk.
 pub(super) fn measure(server: &RunningServer, system: System, figures: &mut Figures) -> Result<()> {
     let url = format!("http://{}/", server.socket_address());
-    let RunResult { text, result } = measure::run(Command::new("wrk").args(OPTIONS).arg(&url), TIMEOUT)?;
+    let RunResult { text, result } = client::run(Command::new("wrk").args(OPTIONS).arg(&url), TIMEOUT)?;
     result?;
     ensure!(!text.contains("Non-2xx"), "the server returned errors:\n{text}");
     let rate = rate(&text).with_context(|| format!("cannot parse wrk's output:\n{text}"))?;

@@ -7,6 +7,7 @@
 //! [`main`] makes the `NetBenchPlan` outside of the namespace, where programs can be built and packages installed; [`inside`] executes it.
 
 mod aims;
+mod client;
 mod figures;
 mod http;
 mod link;

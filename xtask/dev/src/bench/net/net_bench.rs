@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::client::{self, RunResult};
 use super::figures::Figures;
-use super::measure::{self, RunResult};
 use super::server::RunningServer;
 use super::system::System;
 use super::topic::{Table, Topic};
@@ -36,7 +36,7 @@ pub(super) fn measure(
 ) -> Result<()> {
     let address = server.socket_address().to_string();
     let arguments = ["client", &address, "--seconds", "1", "--rounds", ROUNDS, "--count", CONNECTIONS, word];
-    let RunResult { text, result } = measure::run(Command::new(client).args(arguments), TIMEOUT)?;
+    let RunResult { text, result } = client::run(Command::new(client).args(arguments), TIMEOUT)?;
     // Figures that were printed before a failure are kept.
     for line in text.lines() {
         for (table, name, figure) in rows(line).with_context(|| format!("cannot parse {line}"))? {
