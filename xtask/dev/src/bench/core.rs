@@ -3,21 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::iter;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 
-use super::operations::{CORE, Count, Operation};
+use super::operations::{CORE, Count, MEMORY, Operation, TIMEOUT};
 use super::{COUNT_INSTRUCTIONS, example, linux};
 use xtask::qemu::{End, Guest, Input};
 use xtask::{program, setup};
-
-/// Time limit of a guest.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Memory of both guests.
-pub(super) const MEMORY: &str = "512M";
 
 /// Name of the calibration figure: ticks of the time-stamp counter in an instruction.
 const TICKS_PER_INSTRUCTION: &str = "ticks of an instruction";

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 
 use super::COUNT_INSTRUCTIONS;
-use super::core::{MEMORY, TIMEOUT};
 use super::cpio::{self, EntryType};
 use super::debian_kernel::{self, LinuxKernel};
+use super::operations::{MEMORY, TIMEOUT};
 use xtask::qemu::{End, Guest, Input};
 use xtask::{build, cargo, process, workspace};
 

@@ -10,8 +10,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use super::core::{MEMORY, TIMEOUT, parse};
-use super::operations::Operation;
+use super::core::parse;
+use super::operations::{MEMORY, Operation, TIMEOUT};
 use super::{example, linux};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{process, setup};

@@ -1,5 +1,13 @@
 //! The operations of `examples/core_bench` that the suites `core` and `fs` measure. Suites, tables and pictures take them from here.
 
+use std::time::Duration;
+
+/// Time limit of a guest that measures operations.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Memory of such a guest, whatever its kernel.
+pub(super) const MEMORY: &str = "512M";
+
 /// An operation.
 #[derive(Debug)]
 pub(crate) struct Operation {
