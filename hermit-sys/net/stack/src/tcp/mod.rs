@@ -7,6 +7,7 @@ pub(crate) mod connection;
 pub(crate) mod deferred;
 pub(crate) mod egress;
 pub(crate) mod ingress;
+pub(crate) mod lifecycle;
 pub(crate) mod listener;
 pub(crate) mod patience;
 pub(crate) mod side;

@@ -13,6 +13,7 @@ mod martians;
 mod names;
 mod routers;
 mod stream;
+mod syn_queue;
 mod time_wait;
 mod together;
 mod udp;

@@ -1,0 +1,237 @@
+//! SYNs that find a full queue: bursts, which are served, and floods, which keep no peer out.
+
+use crate::testing::wire::{Faults, Port};
+use crate::testing::{MILLISECOND, SECOND, System, World, configuration, header, mac, v4};
+use crate::{Configuration, Errno};
+use core::net::{IpAddr, SocketAddr};
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber};
+use std::vec::Vec;
+
+/// Number of requests that a host keeps for later.
+fn deferred(world: &World) -> usize {
+    world.nodes[1].core.tcp.deferred.count()
+}
+
+#[test]
+fn burst_above_the_backlog_is_served_without_a_repeated_syn() {
+    const CLIENTS: usize = 1000;
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 128);
+    let clients: Vec<_> = (0..CLIENTS).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    world.run(SECOND / 10);
+    let start = world.now;
+    assert!(deferred(&world) >= CLIENTS - 129 - 128, "{}", deferred(&world));
+    // smoltcp repeats a SYN, or the last segment of a handshake, after a second.
+    let mut accepted = 0;
+    let all = world.run_until(SECOND / 2, |world| {
+        while world.nodes[1].accept(listener, 1).is_ok() {
+            accepted += 1;
+        }
+        world.nodes[1].poll(world.now);
+        accepted == CLIENTS && clients.iter().all(|&id| world.readiness(0, id).write)
+    });
+    assert!(all, "{accepted} after {} us", (world.now - start) / 1000);
+    assert_eq!(deferred(&world), 0);
+    assert_eq!(world.nodes[1].accept(listener, 1), Err(Errno::EAGAIN));
+}
+
+/// Two hosts, a round trip apart; the second has memory for at most 251 half-open connections.
+fn distant_hosts(round_trip: u64) -> World {
+    let host = |node, buffers| (Configuration { buffers, ..configuration(node) }, Port::plain(node));
+    let faults = Faults { delay: round_trip / 2, ..Faults::default() };
+    World::with([host(0, 64 << 20), host(1, 16 << 20)], faults)
+}
+
+#[test]
+fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
+    const CLIENTS: usize = 1000;
+    let mut world = distant_hosts(SECOND * 3 / 10);
+    let listener = world.listen(1, 80, 128);
+    let mut waiting: Vec<_> = (0..CLIENTS).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    let mut most = 0;
+    let all = world.run_until(20 * SECOND, |world| {
+        while let Ok((server, _)) = world.nodes[1].accept(listener, 1) {
+            world.nodes[1].close(server).unwrap();
+        }
+        most = most.max(world.nodes[1].core.tcp.half_open.len());
+        // The end that the server sends; a connection that was discarded would be reset.
+        waiting.retain(|&client| {
+            let is_over = world.readiness(0, client).read;
+            if is_over {
+                assert_eq!(world.receive(0, client), Ok(std::vec![]));
+                world.nodes[0].close(client).unwrap();
+            }
+            !is_over
+        });
+        waiting.is_empty()
+    });
+    assert!(all, "{} are left", waiting.len());
+    // There was no room for all of them.
+    assert!((200..300).contains(&most), "{most}");
+}
+
+#[test]
+fn pause_of_the_guest_does_not_make_peers_late() {
+    let mut world = distant_hosts(2 * MILLISECOND);
+    let listener = world.listen(1, 80, 1024);
+    let client = world.start(0, SocketAddr::new(v4(1), 80));
+    let half_open = |world: &World| world.nodes[1].core.tcp.half_open.len();
+    assert!(world.run_until(SECOND, |world| half_open(world) == 1));
+    let max = world.nodes[1].core.budget.limit() / 4 / world.nodes[1].core.budget.least();
+    let mut ports = 1..;
+    let mut ask = |world: &mut World, count| {
+        let asked = ports.by_ref().take(count);
+        asked.for_each(|port| ask_for_nothing(world, [10, 0, 0, 100].into(), port, 80));
+    };
+    ask(&mut world, max - 1);
+    // Beside the client, there is no room for another SYN; the acknowledgement of the client comes behind it.
+    world.now += MILLISECOND;
+    world.wire.borrow_mut().now = world.now;
+    world.nodes[1].poll(world.now);
+    assert_eq!(half_open(&world), max);
+    ask(&mut world, 1);
+    world.now += MILLISECOND;
+    world.wire.borrow_mut().now = world.now;
+    world.nodes[0].poll(world.now);
+    world.now += 3 * SECOND;
+    world.wire.borrow_mut().now = world.now;
+    world.nodes[1].poll(world.now);
+    assert!(world.nodes[1].accept(listener, 1).is_ok());
+    assert!(world.readiness(0, client).write);
+}
+
+#[test]
+fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
+    // 251 half-open connections that are kept for 1 s do not leave room for as many SYNs.
+    const PER_SECOND: u64 = 600;
+    let mut world = distant_hosts(MILLISECOND);
+    let listener = world.listen(1, 80, 1024);
+    let flood = |world: &mut World, seconds: u64| {
+        for number in 0..seconds * PER_SECOND {
+            let port = u16::try_from(1 + number % 60_000).unwrap();
+            ask_for_nothing(world, [10, 0, 0, 100].into(), port, 80);
+            world.run(SECOND / PER_SECOND);
+        }
+    };
+    flood(&mut world, 12);
+    let client = world.start(0, SocketAddr::new(v4(1), 80));
+    flood(&mut world, 8);
+    assert!(world.readiness(0, client).write);
+    assert!(world.nodes[1].accept(listener, 1).is_ok());
+    assert!(world.nodes[1].core.tcp.half_open.len() < 300);
+}
+
+#[test]
+fn deferred_syns_of_a_closed_listener_are_reset() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 0);
+    let clients: Vec<_> = (0..300).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    world.run(SECOND / 2);
+    let count = deferred(&world);
+    assert!(count >= 300 - 129, "{count}");
+    world.nodes[1].close(listener).unwrap();
+    assert_eq!(deferred(&world), 0);
+    let failed = |world: &mut World| clients.iter().filter(|&&id| world.readiness(0, id).error).count();
+    assert!(world.run_until(SECOND / 4, |world| failed(world) >= count));
+}
+
+#[test]
+fn deferred_syn_expires_after_10_s() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 0);
+    world.start(0, SocketAddr::new(v4(1), 80));
+    world.run(SECOND);
+    ask_for_nothing(&mut world, [10, 0, 0, 100].into(), 1, 80);
+    world.run(SECOND);
+    assert_eq!(deferred(&world), 1);
+    world.run(10 * SECOND);
+    assert_eq!(deferred(&world), 0);
+    world.nodes[1].close(listener).unwrap();
+}
+
+#[test]
+fn full_listener_does_not_hold_up_the_deferred_syns_of_another() {
+    let mut world = World::new(2);
+    let (full, other) = (world.listen(1, 80, 0), world.listen(1, 81, 0));
+    for port in [80, 80, 81, 81] {
+        world.start(0, SocketAddr::new(v4(1), port));
+        world.run(SECOND / 100);
+    }
+    assert_eq!(deferred(&world), 2);
+    for _ in 0..2 {
+        assert!(world.run_until(SECOND / 5, |world| world.nodes[1].accept(other, 1).is_ok()));
+    }
+    assert_eq!(deferred(&world), 1);
+    world.nodes[1].close(full).unwrap();
+}
+
+/// A neighbor that does not exist asks the second host for a connection.
+fn ask_for_nothing(world: &mut World, source: IpAddr, from: u16, to: u16) {
+    let repr = TcpRepr {
+        src_port: from,
+        dst_port: to,
+        control: TcpControl::Syn,
+        seq_number: TcpSeqNumber(7),
+        ack_number: None,
+        window_len: 1000,
+        window_scale: None,
+        max_seg_size: None,
+        sack_permitted: false,
+        sack_ranges: [None; 3],
+        timestamp: None,
+        payload: &[],
+    };
+    world.inject(0, mac(1), header(source, v4(1), IpProtocol::Tcp, repr.buffer_len()), |bytes| {
+        let (from, to) = (source.into(), v4(1).into());
+        repr.emit(&mut TcpPacket::new_unchecked(bytes), &from, &to, &ChecksumCapabilities::default());
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "20,000 segments take minutes")]
+fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
+    let mut world = World::new(2);
+    let listener = world.listen(1, 80, 128);
+    let mut host = System::new(3);
+    for number in 0..20_000_u32 {
+        let random = crate::Host::random(&mut host);
+        let [a, b, ..] = random.to_be_bytes();
+        let port = u16::from(b) * 200 + u16::try_from(number % 200).unwrap() + 1;
+        ask_for_nothing(&mut world, [10, 0, 0, 100 + a % 100].into(), port, 80);
+        if number % 100 == 0 {
+            world.run(1_000_000);
+        }
+    }
+    world.run(SECOND / 10);
+    let node = &world.nodes[1];
+    assert!(node.core.tcp.half_open.len() <= 1024, "{}", node.core.tcp.half_open.len());
+    assert!(node.core.budget.used() <= configuration(1).buffers);
+    assert!(deferred(&world) <= 8192);
+    world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+    world.run(100 * SECOND);
+    assert!(world.nodes[1].core.tcp.half_open.is_empty());
+    assert_eq!(world.nodes[1].core.tcp.connections.len(), 1);
+}
+
+#[test]
+fn a_listener_that_many_ask_for_nothing_keeps_nobody_from_the_others() {
+    let small = |node| (Configuration { buffers: 16 << 20, ..configuration(node) }, Port::plain(node));
+    let mut world = World::with([small(0), small(1)], Faults::default());
+    let asked = world.listen(1, 80, 1024);
+    let other = world.listen(1, 81, 8);
+    for port in 1..=300 {
+        ask_for_nothing(&mut world, [10, 0, 0, 100].into(), port, 80);
+    }
+    world.run(SECOND);
+    let start = world.now;
+    world.connect(0, SocketAddr::new(v4(1), 81), (1, other));
+    world.connect(0, SocketAddr::new(v4(1), 80), (1, asked));
+    assert!(world.now < start + 3 * SECOND, "{}", world.now - start);
+    // Most are gone to make room, and the others when their time comes.
+    world.run(100 * SECOND);
+    assert!(world.nodes[1].core.tcp.half_open.is_empty());
+    world.nodes[1].close(asked).unwrap();
+    world.nodes[1].close(other).unwrap();
+    assert_eq!(world.nodes[1].core.tcp.connections.len(), 2);
+}
