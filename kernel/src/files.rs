@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 use hermit_clock::NANOSECONDS;
 use hermit_fs::{
-    DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PAGE_SIZE, ProcFs, RamFs, System,
-    Time, Vfs, Whence,
+    DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PAGE_SIZE, ProcFs, RamFs, Symlinks,
+    System, Time, Vfs, Whence,
 };
 use hermit_hal::sync::RawSpinLock;
 use hermit_hal::{clock, memory, tree};
@@ -167,9 +167,29 @@ async fn mount_on(vfs: &Vfs<Kernel>, file_system: Arc<dyn FileSystem>, path: &[u
 pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     // First: without a free descriptor nothing is created or truncated.
     let descriptor = descriptors::reserve()?;
-    let handle = match complete(vfs()?.open(path, flags, mode))? {
-        OpenedPath::File(file) => Handle::File(fallible::arc(file).ok_or(Errno::ENOMEM)?),
-        OpenedPath::Object(object) => Handle::Object(object),
+    let vfs = vfs()?;
+    let handle = match vfs.open_now(path, flags, mode) {
+        Some(opened) => file_handle(opened?)?,
+        None => match complete(vfs.open(path, flags, mode))? {
+            OpenedPath::File(file) => file_handle(file)?,
+            OpenedPath::Object(object) => Handle::Object(object),
+        },
     };
     descriptor.open_handle(handle)
+}
+
+fn file_handle(file: File) -> Result<Handle, Errno> {
+    Ok(Handle::File(fallible::arc(file).ok_or(Errno::ENOMEM)?))
+}
+
+/// Metadata of what a path leads to.
+pub(crate) fn metadata(path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errno> {
+    let vfs = vfs()?;
+    vfs.metadata_now(path).map_or_else(|| complete(vfs.metadata(path, symlinks)), Ok)
+}
+
+/// Removes a name of what is no directory.
+pub(crate) fn remove_file(path: &[u8]) -> Result<(), Errno> {
+    let vfs = vfs()?;
+    vfs.remove_file_now(path).map_or_else(|| complete(vfs.remove_file(path)), Ok)
 }

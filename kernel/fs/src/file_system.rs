@@ -15,7 +15,7 @@ use core::task::{Context, Poll};
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
 
-use crate::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs};
+use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs};
 
 /// Reply to a request. A pending one has registered the waker of its [`Call`].
 pub type Reply<T> = Poll<Result<T, Errno>>;
@@ -94,11 +94,40 @@ pub trait FileSystem: Debug + Send + Sync {
     fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup>;
 
     /// Looks up the names of a path, separated by slashes, each in the directory that the one before it has led to. Returns
-    /// the entry of the last name. It does not wait.
+    /// what the last name leads to, with a reference to it. It does not wait, and a regular file or directory that it finds is
+    /// open with it: the file system's number of the opening is 0.
     ///
     /// `None` if the names are to be looked up one by one: if one is absent, `.`, `..` or a symbolic link, or leads to an
     /// inode whose number modulo 64 is a bit of `stops`, on which something may be mounted.
-    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Entry> {
+    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<FoundInode> {
+        let _ = (start, path, stops);
+        None
+    }
+
+    /// Attributes of what [`Self::lookup_path`] finds, without a reference to it.
+    fn getattr_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Attr> {
+        let _ = (start, path, stops);
+        None
+    }
+
+    /// [`Self::create`] with a path, as [`Self::lookup_path`]. `None` also if its last name exists or is too long.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`].
+    fn create_path(
+        &self,
+        start: Ino,
+        path: &[u8],
+        stops: u64,
+        permissions: u32,
+    ) -> Option<Result<FoundInode, Errno>> {
+        let _ = (start, path, stops, permissions);
+        None
+    }
+
+    /// [`Self::unlink`] with a path, as [`Self::lookup_path`]. `None` also if its last name does not exist or leads to a directory.
+    fn unlink_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<()> {
         let _ = (start, path, stops);
         None
     }

@@ -33,6 +33,6 @@ pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Re
 pub use procfs::{DescriptorTarget, Facts, Mapping, MappingKind, ProcFs};
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
-pub use types::{Attr, DirEntry, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
+pub use types::{Attr, DirEntry, Entry, FileType, FoundInode, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
 pub use unavailable::Unavailable;
 pub use vfs::{FileLock, MAX_PATH, Metadata, MountInfo, OpenFile, OpenedPath, Symlinks, Vfs, Whence};

@@ -184,6 +184,17 @@ pub struct Entry {
     pub validity: u64,
 }
 
+/// An inode that a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundInode {
+    /// Number by which requests name the inode.
+    pub ino: Ino,
+    /// Tells inodes apart that had the same number one after the other.
+    pub generation: u64,
+    /// Type of the file.
+    pub file_type: FileType,
+}
+
 /// What a lookup finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {

@@ -104,7 +104,7 @@ fn extended_stat(fd: i32, path: &[u8], flags: i32) -> Result<statx, Errno> {
         path => path,
     };
     let symlinks = if flags & AT_SYMLINK_NOFOLLOW == 0 { Symlinks::Follow } else { Symlinks::Keep };
-    complete(vfs()?.metadata(path, symlinks)).map(|found| to_statx(&found))
+    files::metadata(path, symlinks).map(|found| to_statx(&found))
 }
 
 /// The change that a call asks for by one of its two times.
@@ -143,7 +143,7 @@ fn store_path(path: &[u8], buffer: UserBuffer<'_>) -> Result<isize, Errno> {
 }
 
 fn stat_path(path: UserText<'_>, symlinks: Symlinks, out: UserOut<'_, stat>) -> Result<i32, Errno> {
-    let found = complete(vfs()?.metadata(path.get(MAX_PATH)?, symlinks))?;
+    let found = files::metadata(path.get(MAX_PATH)?, symlinks)?;
     out.write(to_stat(&found)?).map(|()| 0)
 }
 
@@ -186,7 +186,7 @@ export! {
 
     fn sys_unlink as unlink(name: *const c_char) -> i32
     where path: UserText::new(name) {
-        complete(vfs()?.remove_file(path.get(MAX_PATH)?)).map(|()| 0)
+        files::remove_file(path.get(MAX_PATH)?).map(|()| 0)
     }
 
     fn sys_rename as rename(old: *const c_char, new: *const c_char) -> i32

@@ -173,6 +173,18 @@ impl Directory {
         Ok(removed)
     }
 
+    /// [`Self::remove`] for what is no directory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`, `EISDIR`.
+    pub(super) fn remove_file(&mut self, name: &[u8]) -> Result<DirectoryEntry, Errno> {
+        if self.find(name)?.file_type == FileType::Directory {
+            return Err(Errno::EISDIR);
+        }
+        self.remove(name)
+    }
+
     /// Replaces the inode of an entry; returns the one before.
     ///
     /// # Errors

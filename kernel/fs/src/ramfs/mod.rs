@@ -13,6 +13,7 @@ mod directory;
 mod inode;
 mod names;
 mod pages;
+mod paths;
 mod rename;
 mod table;
 mod tree;
@@ -28,7 +29,7 @@ use lock_api::{Mutex, MutexGuard};
 
 use crate::file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 use crate::system::{BLOCK_SIZE, Lock};
-use crate::{Attr, DirEntry, Entry, Ino, Lookup, PAGE_SIZE, SetAttr, StatFs, System};
+use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, PAGE_SIZE, SetAttr, StatFs, System};
 use directory::Directory;
 use inode::{Body, Inode, PAGE_BYTES};
 use table::{Slot, Table};
@@ -109,8 +110,26 @@ impl<S: System> FileSystem for RamFs<S> {
         Poll::Ready(self.find(entry).map(Lookup::Found))
     }
 
-    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Entry> {
+    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<FoundInode> {
         self.find_path(start, path, stops)
+    }
+
+    fn getattr_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Attr> {
+        self.attr_of_path(start, path, stops)
+    }
+
+    fn create_path(
+        &self,
+        start: Ino,
+        path: &[u8],
+        stops: u64,
+        permissions: u32,
+    ) -> Option<Result<FoundInode, Errno>> {
+        self.add_file_at(start, path, stops, permissions)
+    }
+
+    fn unlink_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<()> {
+        self.remove_file_at(start, path, stops)
     }
 
     fn forget(&self, ino: Ino, references: u64) {

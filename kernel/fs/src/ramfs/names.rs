@@ -12,13 +12,18 @@ use super::inode::{Body, File, Inode};
 use super::usage::NAME_SIZE;
 use crate::file_system::Name;
 use crate::system::copied;
-use crate::{DirEntry, Entry, FileType, Ino, System, Time};
+use crate::{DirEntry, Entry, FileType, FoundInode, Ino, System, Time};
 
 /// Maximum number of names of an inode.
 const MAX_LINKS: u32 = u32::MAX - 1;
 
-/// Maximum number of names that are looked up without a pause, in which interrupts are masked.
-const MAX_NAMES: usize = 32;
+/// A new inode, and what its entry has.
+#[derive(Debug)]
+pub(super) struct NewInode {
+    pub(super) found: FoundInode,
+    name: Box<[u8]>,
+    now: Time,
+}
 
 impl<S: System> RamFs<S> {
     pub(super) fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {
@@ -27,30 +32,6 @@ impl<S: System> RamFs<S> {
         }
         // The directory stays locked: otherwise the inode could be freed before it is referred to.
         self.with(entry.parent, |inode| self.refer(inode.directory()?.find(entry.name)?.ino))
-    }
-
-    /// Finds the entry of a path. Each directory stays locked until what is found in it is locked, as in [`Self::find`].
-    pub(super) fn find_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Entry> {
-        let mut ino = start;
-        let mut slot = self.inodes.lock(start).ok()?;
-        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        for (number, name) in names.enumerate() {
-            if number == MAX_NAMES || matches!(name, b"." | b"..") {
-                return None;
-            }
-            ino = slot.inode.as_mut()?.directory().ok()?.find(name).ok()?.ino;
-            if stops >> (ino.0 % 64) & 1 != 0 {
-                return None;
-            }
-            slot = self.inodes.lock(ino).ok()?;
-        }
-        let generation = slot.generation;
-        let inode = slot.inode.as_mut()?;
-        if inode.file_type() == FileType::Symlink {
-            return None;
-        }
-        inode.references += 1;
-        Some(Entry { attr: inode.attr(ino), generation, validity: 0 })
     }
 
     /// The parent of a directory, of the root itself.
@@ -84,37 +65,43 @@ impl<S: System> RamFs<S> {
 
     /// Creates an inode with a name.
     pub(super) fn add(&self, entry: Name<'_>, body: Body<S::Page>, permissions: u32) -> Result<Entry, Errno> {
+        let new = self.new_inode(entry.name, body, permissions)?;
+        let FoundInode { ino, generation, .. } = new.found;
+        let names = self.names.lock();
+        let added = self.insert_new(entry, new);
+        drop(names);
+        added.inspect_err(|_| self.discard(ino))?;
+        self.with(ino, |inode| Ok(Entry { attr: inode.attr(ino), generation, validity: 0 }))
+    }
+
+    /// Creates an inode, and a copy of its name. Names are not locked: this may allocate memory.
+    pub(super) fn new_inode(
+        &self,
+        name: &[u8],
+        body: Body<S::Page>,
+        permissions: u32,
+    ) -> Result<NewInode, Errno> {
         let now = S::now();
+        let name = boxed_name(name)?;
         let inode = Inode::new(body, permissions, now);
         let file_type = inode.file_type();
-        // Allocated before names are locked.
-        let name = boxed_name(entry)?;
         let size = NAME_SIZE + inode.body.charged();
         self.usage.charge(size)?;
         let (ino, generation) = self.inodes.insert(inode).inspect_err(|_| self.usage.release(size))?;
-        let attr = self.with(ino, |inode| Ok(inode.attr(ino)))?;
-        let added = {
-            let _names = self.names.lock();
-            self.insert_new(entry, name, (ino, file_type), now)
-        };
-        if let Err(error) = added {
-            self.update(ino, |inode| (inode.nlink, inode.references) = (0, 0));
-            return Err(error);
-        }
-        Ok(Entry { attr, generation, validity: 0 })
+        Ok(NewInode { found: FoundInode { ino, generation, file_type }, name, now })
+    }
+
+    /// Frees an inode that was [created](Self::new_inode), for which no entry was added.
+    pub(super) fn discard(&self, new: Ino) {
+        self.update(new, |inode| (inode.nlink, inode.references) = (0, 0));
     }
 
     /// Adds an entry for a new inode. Names are locked.
-    pub(super) fn insert_new(
-        &self,
-        entry: Name<'_>,
-        name: Box<[u8]>,
-        target: (Ino, FileType),
-        now: Time,
-    ) -> Result<(), Errno> {
+    pub(super) fn insert_new(&self, entry: Name<'_>, new: NewInode) -> Result<(), Errno> {
+        let NewInode { found, name, now } = new;
         self.with(entry.parent, |parent| {
             let vacancy = parent.existing_directory()?.prepare(entry.name)?;
-            insert(parent, vacancy, name, target, now)
+            insert(parent, vacancy, name, (found.ino, found.file_type), now)
         })
     }
 
@@ -151,7 +138,7 @@ impl<S: System> RamFs<S> {
 
     fn add_charged_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry, Errno> {
         let now = S::now();
-        let name = boxed_name(entry)?;
+        let name = boxed_name(entry.name)?;
         let _names = self.names.lock();
         let vacancy = self.prepare_entry(entry)?;
         let file_type = self.with(ino, |inode| {
@@ -180,14 +167,20 @@ impl<S: System> RamFs<S> {
     pub(super) fn remove_file(&self, entry: Name<'_>) -> Result<(), Errno> {
         let now = S::now();
         let names = self.names.lock();
-        if self.entry(entry)?.1 == FileType::Directory {
-            return Err(Errno::EISDIR);
-        }
-        let removed = self.remove_entry(entry, now)?;
-        let nameless = self.remove_name(removed.ino, now);
+        let nameless = self.remove_file_locked(entry, now)?;
         drop(names);
         self.drop_reference(nameless);
         Ok(())
+    }
+
+    /// Removes an entry that is no directory; returns its inode as [`Self::remove_name`]. Names are locked.
+    pub(super) fn remove_file_locked(&self, entry: Name<'_>, now: Time) -> Result<Ino, Errno> {
+        let removed = self.with(entry.parent, |inode| {
+            let removed = inode.directory()?.remove_file(entry.name)?;
+            inode.times.modified(now);
+            Ok(removed)
+        })?;
+        Ok(self.remove_name(removed.ino, now))
     }
 
     pub(super) fn remove_directory(&self, entry: Name<'_>) -> Result<(), Errno> {
@@ -262,9 +255,9 @@ fn insert<P>(
     Ok(())
 }
 
-/// A copy of the name of an entry.
-pub(super) fn boxed_name(entry: Name<'_>) -> Result<Box<[u8]>, Errno> {
-    copied(entry.name).map(Vec::into_boxed_slice)
+/// A copy of a name.
+pub(super) fn boxed_name(name: &[u8]) -> Result<Box<[u8]>, Errno> {
+    copied(name).map(Vec::into_boxed_slice)
 }
 
 /// Passes an entry on; returns the position behind it, unless it was the last that is wanted.

@@ -12,7 +12,7 @@ use crate::{FileType, Ino, System, Time};
 impl<S: System> RamFs<S> {
     pub(super) fn rename_entry(&self, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<(), Errno> {
         let now = S::now();
-        let name = boxed_name(to)?;
+        let name = boxed_name(to.name)?;
         let names = self.names.lock();
         let replaced = self.rename_locked(from, (to, name), flags, now);
         drop(names);

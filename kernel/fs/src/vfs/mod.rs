@@ -11,6 +11,7 @@ mod name_cache;
 mod names;
 mod open;
 mod open_file;
+mod paths;
 mod position;
 mod walk;
 
@@ -238,10 +239,6 @@ impl<S: System> Vfs<S> {
     ///
     /// Those of a walk, `EIO`.
     pub async fn metadata(&self, path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errno> {
-        if let Some((start, entry)) = self.find_now(path) {
-            start.file_system().forget(entry.attr.ino, 1);
-            return Ok(Metadata { attr: entry.attr, device: start.mount.device });
-        }
         let node = self.walk(path, symlinks.into()).await?.existing()?;
         Ok(Metadata { attr: node.attr().await?, device: node.mount.device })
     }

@@ -14,7 +14,7 @@ use super::attr_cache::AttrCache;
 use super::locks::LockTable;
 use crate::file_system::{Name, OpenInode, Opened, complete};
 use crate::system::{Lock, copied};
-use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, SetAttr, System};
+use crate::{Attr, DirEntry, Entry, FileSystem, FileType, FoundInode, Ino, Lookup, SetAttr, System};
 
 /// What `/proc/mounts` says of a mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,11 +163,17 @@ impl<S: System> Node<S> {
         S::arc(node).ok_or(Errno::ENOMEM)
     }
 
+    /// An inode that a path leads to, whose reference the node takes over.
+    pub(super) fn of_found(mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
+        let FoundInode { ino, generation, file_type } = found;
+        let node = Self { mount: Arc::clone(mount), ino, generation, file_type, above: None };
+        S::arc(node).ok_or(Errno::ENOMEM)
+    }
+
     /// The inode of an entry, whose reference the node takes over.
     pub(super) fn of_entry(mount: &Arc<Mount<S>>, entry: &Entry) -> Result<Arc<Self>, Errno> {
         let (ino, generation, file_type) = (entry.attr.ino, entry.generation, entry.attr.file_type());
-        let node = Self { mount: Arc::clone(mount), ino, generation, file_type, above: None };
-        S::arc(node).ok_or(Errno::ENOMEM)
+        Self::of_found(mount, FoundInode { ino, generation, file_type })
     }
 
     /// The inode of an entry in this directory.
@@ -259,7 +265,7 @@ impl<S: System> Node<S> {
     }
 
     /// Looks up all names of a path at once, if the file system can do that: [`FileSystem::lookup_path`].
-    pub(super) fn lookup_path(&self, path: &[u8]) -> Option<Entry> {
+    pub(super) fn lookup_path(&self, path: &[u8]) -> Option<FoundInode> {
         self.file_system().lookup_path(self.ino, path, self.mount.submount_bits())
     }
 

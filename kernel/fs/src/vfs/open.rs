@@ -22,7 +22,7 @@ pub enum OpenedPath<S: System> {
     Object(Arc<dyn Object>),
 }
 
-const fn is_for_writing(flags: i32) -> bool {
+pub(super) const fn is_for_writing(flags: i32) -> bool {
     flags & ACCESS_MODE != 0
 }
 
@@ -45,10 +45,6 @@ impl<S: System> Vfs<S> {
             (false, true) => LastLink::FollowBeforeSlash,
             (false, false) => LastLink::Follow,
         };
-        if !is_exclusive && let Some((start, entry)) = self.find_now(path) {
-            let node = Node::of_entry(&start.mount, &entry)?;
-            return open_existing(&node, flags).await;
-        }
         loop {
             let walked = self.walk(path, last).await?;
             if is_creating && walked.has_slash && walked.has_proper_name() {

@@ -11,7 +11,7 @@ use super::mount::Node;
 use super::name_cache::Known;
 use super::{MAX_NAME, MAX_PATH, Vfs};
 use crate::file_system::complete;
-use crate::{Entry, FileType, System};
+use crate::{FileType, System};
 
 /// Maximum number of symbolic links in a walk, as on Linux.
 const MAX_LINKS: u32 = 40;
@@ -200,21 +200,9 @@ impl<S: System> Vfs<S> {
         let (start, length) = (self.start_of(path), length_of_directories(path));
         let directories = path.get(..length).filter(|path| path.iter().any(|byte| *byte != b'/'));
         match directories.and_then(|path| start.lookup_path(path)) {
-            Some(entry) => Ok((Node::of_entry(&start.mount, &entry)?, length)),
+            Some(found) => Ok((Node::of_found(&start.mount, found)?, length)),
             None => Ok((start, 0)),
         }
-    }
-
-    /// The entry that a path leads to, with a reference to it, and a directory of its mount; `None` if a
-    /// [walk](Self::walk) is to tell.
-    pub(super) fn find_now(&self, path: &[u8]) -> Option<(Arc<Node<S>>, Entry)> {
-        // A slash at the end requires a directory.
-        if path.len() > MAX_PATH || matches!(path.last(), None | Some(b'/')) {
-            return None;
-        }
-        let start = self.start_of(path);
-        let entry = start.lookup_path(path)?;
-        Some((start, entry))
     }
 
     /// Walks a path, from the root or the current directory, to its last name.

@@ -61,6 +61,12 @@ impl FreeList {
         Self { first: AtomicPtr::new(ptr::null_mut()), room: AtomicU32::new(room), batch: AtomicU32::new(1) }
     }
 
+    /// Whether there is no block.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.load(Relaxed).is_null()
+    }
+
     /// Takes a block.
     #[inline]
     pub(crate) fn pop(&self) -> Option<NonNull<u8>> {

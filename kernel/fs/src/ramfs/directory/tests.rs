@@ -33,7 +33,7 @@ fn names(directory: &Directory) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn directory_behaves_as_a_map(steps in prop::collection::vec((0..300_u64, 0..5_u8), 1..2000)) {
+    fn directory_behaves_as_a_map(steps in prop::collection::vec((0..100_u64, 0..5_u8), 1..300)) {
         let (mut directory, mut map) = (Directory::new(Ino::ROOT), BTreeMap::new());
         for (number, step) in steps {
             let name = format!("name{number}");

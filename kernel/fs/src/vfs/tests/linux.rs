@@ -100,14 +100,18 @@ impl Ours {
         let outcome = match step {
             Step::Open { path, flags, offset, bytes } => return self.open(path, *flags, *offset, bytes),
             Step::Metadata { path, symlinks } => {
-                run(vfs.metadata(path.as_bytes(), *symlinks)).map(|metadata| {
+                let now = vfs.metadata_now(path.as_bytes());
+                now.map_or_else(|| run(vfs.metadata(path.as_bytes(), *symlinks)), Ok).map(|metadata| {
                     let attr = metadata.attr;
                     described(attr.mode, attr.nlink.into(), attr.size)
                 })
             }
             Step::CreateDirectory(path) => run(vfs.create_directory(path.as_bytes(), 0o777)).map(done),
             Step::RemoveDirectory(path) => run(vfs.remove_directory(path.as_bytes())).map(done),
-            Step::RemoveFile(path) => run(vfs.remove_file(path.as_bytes())).map(done),
+            Step::RemoveFile(path) => {
+                let now = vfs.remove_file_now(path.as_bytes());
+                now.map_or_else(|| run(vfs.remove_file(path.as_bytes())), Ok).map(done)
+            }
             Step::Rename { from, to, flags } => {
                 let flags = RenameFlags::from_bits_truncate(*flags);
                 run(vfs.rename(from.as_bytes(), to.as_bytes(), flags)).map(done)
@@ -134,7 +138,9 @@ impl Ours {
     }
 
     fn open(&self, path: &str, flags: i32, offset: u64, bytes: &[u8]) -> Outcome {
-        let opened = run(self.vfs.open(path.as_bytes(), flags, 0o666)).map_err(Errno::number)?;
+        let now = self.vfs.open_now(path.as_bytes(), flags, 0o666);
+        let open = || run(self.vfs.open(path.as_bytes(), flags, 0o666));
+        let opened = now.map_or_else(open, |opened| opened.map(OpenedPath::File)).map_err(Errno::number)?;
         let OpenedPath::File(file) = opened else { panic!("a ramfs has no devices") };
         let mut memory = [MaybeUninit::uninit(); 5000];
         let mut buffer = ReadBuffer::new(&mut memory);

@@ -5,3 +5,4 @@ mod kept;
 mod linux;
 mod names;
 mod now;
+mod races;

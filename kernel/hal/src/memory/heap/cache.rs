@@ -24,6 +24,16 @@ pub(super) fn pop(class: usize) -> Option<NonNull<u8>> {
     cpu_local::current().free_blocks.list(class)?.pop()
 }
 
+/// Whether this CPU has a free block of a size in bytes, aligned as for each type of an alignment of at most 16 bytes: the next
+/// allocation of that size, while interrupts are masked, cannot fail.
+#[inline]
+#[must_use]
+pub fn has_free_block(masked: &Masked, size: usize) -> bool {
+    let _ = masked;
+    let list = (size <= size_classes::MAX_SIZE).then(|| size_classes::class(size));
+    list.and_then(|class| cpu_local::current().free_blocks.list(class)).is_some_and(|list| !list.is_empty())
+}
+
 /// Layout of the blocks of a size class.
 fn layout_of(class: usize) -> Option<Layout> {
     Layout::from_size_align(size_classes::size(class), size_classes::ALIGN).ok()

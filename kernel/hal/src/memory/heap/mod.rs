@@ -15,8 +15,8 @@ use crate::cpu_local;
 use crate::interrupts::{self, Masked};
 
 pub(super) use cache::drain_caches;
-pub use cache::drain_if_requested;
 pub(crate) use cache::join;
+pub use cache::{drain_if_requested, has_free_block};
 pub use shared::heap_lock_count;
 
 /// Function that frees memory which is kept for reuse.

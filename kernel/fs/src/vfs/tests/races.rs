@@ -1,0 +1,90 @@
+//! Names that one thread changes while another one looks them up.
+
+use std::thread;
+
+use hermit_abi::{O_CREAT, O_WRONLY};
+use hermit_interface::Errno;
+
+use super::kept::Kept;
+use crate::testing::{TestSystem, run, vfs};
+use crate::{OpenFile, RenameFlags, Symlinks, Vfs};
+
+/// Rounds, after each of which the names are compared.
+const ROUNDS: u32 = if cfg!(miri) { 2 } else { 30 };
+
+/// Calls of each thread in a round.
+const CALLS: u32 = if cfg!(miri) { 3 } else { 50 };
+
+fn create(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<OpenFile<TestSystem>, Errno> {
+    let opened = vfs.open_now(path, O_CREAT | O_WRONLY, 0o666);
+    opened.unwrap_or_else(|| match run(vfs.open(path, O_CREAT | O_WRONLY, 0o666))? {
+        crate::OpenedPath::File(file) => Ok(file),
+        crate::OpenedPath::Object(_) => Err(Errno::ENXIO),
+    })
+}
+
+fn number(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<u64, Errno> {
+    let metadata = || run(vfs.metadata(path, Symlinks::Keep));
+    vfs.metadata_now(path).map_or_else(metadata, Ok).map(|metadata| metadata.attr.number)
+}
+
+fn remove(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<(), Errno> {
+    vfs.remove_file_now(path).map_or_else(|| run(vfs.remove_file(path)), Ok)
+}
+
+/// Exchanges, creates, moves and removes names while they are looked up. Names that are exchanged exist all the time, and
+/// what is found at the end is what the file system has.
+fn race(guest: &Vfs<TestSystem>, host: &Vfs<TestSystem>) {
+    for path in [&b"/a"[..], b"/b", b"/a/d", b"/b/d"] {
+        run(guest.create_directory(path, 0o777)).unwrap();
+    }
+    let paths = [&b"/a/d/x"[..], b"/b/d/x"];
+    let files = paths.map(|path| create(guest, path).unwrap());
+    let numbers = files.map(|file| run(file.metadata()).unwrap().attr.number);
+    for _ in 0..ROUNDS {
+        thread::scope(|scope| {
+            scope.spawn(|| repeat(|| run(guest.rename(b"/a", b"/b", RenameFlags::EXCHANGE)).unwrap()));
+            scope.spawn(|| repeat(|| change(guest)));
+            for _ in 0..2 {
+                scope.spawn(|| repeat(|| look_up(guest, paths, numbers)));
+            }
+        });
+        for path in [paths[0], paths[1], b"/new", b"/moved"] {
+            assert_eq!(number(guest, path), number(host, path), "{}", path.escape_ascii());
+        }
+    }
+}
+
+fn repeat(action: impl Fn()) {
+    for _ in 0..CALLS {
+        action();
+    }
+}
+
+fn change(vfs: &Vfs<TestSystem>) {
+    drop(create(vfs, b"/new").unwrap());
+    run(vfs.rename(b"/new", b"/moved", RenameFlags::empty())).unwrap();
+    remove(vfs, b"/moved").unwrap();
+}
+
+fn look_up(vfs: &Vfs<TestSystem>, paths: [&[u8]; 2], numbers: [u64; 2]) {
+    for path in paths {
+        assert!(numbers.contains(&number(vfs, path).unwrap()));
+    }
+    for path in [&b"/new"[..], b"/moved"] {
+        assert!(matches!(number(vfs, path), Ok(_) | Err(Errno::ENOENT)));
+    }
+}
+
+#[test]
+fn lookups_during_renames_find_names_that_exist_all_the_time() {
+    let (_, vfs) = vfs(1 << 20);
+    race(&vfs, &vfs);
+}
+
+#[test]
+fn names_that_are_looked_up_during_a_change_are_not_kept() {
+    let (ramfs, host) = vfs(1 << 20);
+    let guest = Vfs::new(Kept::new(ramfs, u64::MAX)).unwrap();
+    race(&guest, &host);
+}
