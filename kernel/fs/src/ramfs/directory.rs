@@ -75,6 +75,8 @@ pub(super) struct Vacancy(u64);
 pub(super) struct Directory {
     /// The directory that has an entry for this one; of the root, itself.
     pub(super) parent: Ino,
+    /// Whether the directory refers to the one above: when it has been removed, `..` still leads there.
+    pub(super) keeps_parent: bool,
     root: Node,
     len: u64,
     hasher: DefaultHashBuilder,
@@ -97,7 +99,8 @@ const fn child(key: u64, shift: u32) -> usize {
 impl Directory {
     /// An empty directory.
     pub(super) fn new(parent: Ino) -> Self {
-        Self { parent, root: Node::List(Vec::new()), len: 0, hasher: DefaultHashBuilder::default() }
+        let hasher = DefaultHashBuilder::default();
+        Self { parent, keeps_parent: false, root: Node::empty(), len: 0, hasher }
     }
 
     /// Whether there is no entry.

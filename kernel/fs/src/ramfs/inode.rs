@@ -172,16 +172,19 @@ impl<P> File<P> {
 }
 
 impl Times {
-    /// Records a change of the contents.
+    /// Records a change of the contents, at a time that was taken before the inode was locked: another change may have come
+    /// first, and the times do not step back behind that one. If they are ahead by more, the clock was set back.
     #[inline]
-    pub(super) const fn modified(&mut self, now: Time) {
+    pub(super) fn modified(&mut self, now: Time) {
+        let is_overtaken = now < self.ctime && self.ctime.seconds - now.seconds <= 1;
+        let now = if is_overtaken { self.ctime } else { now };
         self.mtime = now;
         self.ctime = now;
     }
 
     /// Records a write, at a tick and a time.
     #[inline]
-    pub(super) const fn written(&mut self, tick: u64, now: Time) {
+    pub(super) fn written(&mut self, tick: u64, now: Time) {
         self.modified(now);
         self.written_at = Some(tick);
     }
@@ -214,5 +217,31 @@ impl Times {
         self.mtime = mtime.map_or(self.mtime, value);
         self.ctime = now;
         self.written_at = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Body, File, Inode};
+    use crate::{SetTime, Time};
+
+    const fn time(seconds: i64, nanoseconds: u32) -> Time {
+        Time { seconds, nanoseconds }
+    }
+
+    #[test]
+    fn times_do_not_step_back_between_two_writers() {
+        let mut inode: Inode<()> = Inode::new(Body::File(File::new(&[])), 0o644, time(5, 0));
+        let mut modified = |now| {
+            inode.times.modified(now);
+            inode.times.mtime
+        };
+        assert_eq!((modified(time(6, 7)), modified(time(6, 5))), (time(6, 7), time(6, 7)));
+        // So far back, the clock was set.
+        assert_eq!(modified(time(2, 0)), time(2, 0));
+        // A time that a program has set is not kept.
+        inode.times.set(None, Some(SetTime::To(time(100, 0))), time(3, 0));
+        inode.times.modified(time(3, 1));
+        assert_eq!(inode.times.mtime, time(3, 1));
     }
 }

@@ -70,14 +70,26 @@ impl<S: System> RamFs<S> {
         action(slot.inode.as_mut().ok_or(Errno::ENOENT)?)
     }
 
-    /// Changes an inode, and frees it if it is unused afterwards.
+    /// Changes an inode, and frees it if it is unused afterwards, and the directories above that only it refers to.
     fn update(&self, ino: Ino, action: impl FnOnce(&mut Inode<S::Page>)) {
-        let Ok(mut slot) = self.inodes.lock(ino) else { return };
-        let Some(inode) = &mut slot.inode else { return };
-        action(inode);
-        if inode.is_unused() {
-            self.free(ino, slot);
+        let mut next = self.update_one(ino, action);
+        while let Some(parent) = next {
+            next = self.update_one(parent, |inode| inode.references -= 1);
         }
+    }
+
+    /// Changes an inode, and frees it if it is unused afterwards; returns the directory above that it referred to.
+    fn update_one(&self, ino: Ino, action: impl FnOnce(&mut Inode<S::Page>)) -> Option<Ino> {
+        let mut slot = self.inodes.lock(ino).ok()?;
+        let inode = slot.inode.as_mut()?;
+        action(inode);
+        if !inode.is_unused() {
+            return None;
+        }
+        let parent = inode.directory().ok().filter(|directory| directory.keeps_parent);
+        let parent = parent.map(|directory| directory.parent);
+        self.free(ino, slot);
+        parent
     }
 
     /// Frees an inode. Its memory is freed without its lock.

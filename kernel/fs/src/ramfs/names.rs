@@ -38,7 +38,7 @@ impl<S: System> RamFs<S> {
     fn parent(&self, ino: Ino) -> Result<Entry, Errno> {
         // A parent is locked before its child; so the child is not locked any more here, but it cannot be moved.
         let _names = self.names.lock();
-        let parent = self.with(ino, |inode| Ok(inode.existing_directory()?.parent))?;
+        let parent = self.with(ino, |inode| Ok(inode.directory()?.parent))?;
         self.refer(parent)
     }
 
@@ -189,9 +189,22 @@ impl<S: System> RamFs<S> {
         self.check_empty(self.entry(entry)?.0)?;
         let removed = self.remove_entry(entry, now)?;
         let nameless = self.remove_name(removed.ino, now);
+        self.keep_parent(nameless);
         drop(names);
         self.drop_reference(nameless);
         Ok(())
+    }
+
+    /// Makes a directory that is being removed refer to the one above. Names are locked.
+    pub(super) fn keep_parent(&self, directory: Ino) {
+        let keep = |inode: &mut Inode<S::Page>| {
+            let directory = inode.directory()?;
+            directory.keeps_parent = true;
+            Ok(directory.parent)
+        };
+        if let Ok(parent) = self.with(directory, keep) {
+            self.update(parent, |inode| inode.references += 1);
+        }
     }
 
     pub(super) fn check_empty(&self, directory: Ino) -> Result<(), Errno> {

@@ -99,7 +99,9 @@ impl<S: System> RamFs<S> {
             inode.times.modified(now);
             inode.directory()?.replace(to.name, moved.ino, moved.file_type)
         })?;
-        Ok(self.remove_name(existing, now))
+        let nameless = self.remove_name(existing, now);
+        self.keep_parent(nameless);
+        Ok(nameless)
     }
 
     /// Exchanges the inodes of two entries.

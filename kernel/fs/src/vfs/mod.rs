@@ -18,7 +18,7 @@ mod walk;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use hermit_interface::Errno;
 use lock_api::Mutex;
@@ -43,6 +43,9 @@ pub const MAX_PATH: usize = 4095;
 
 /// Bits that new files and directories do not get (`umask`).
 const UMASK: u32 = 0o022;
+
+/// Maximum number of tries to find the path of a directory while directories are renamed.
+const MAX_PATH_TRIES: u32 = 100;
 
 /// Attributes of an inode, and the device ID of its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +80,8 @@ pub struct Vfs<S: System> {
     root: Arc<Node<S>>,
     current: Lock<S, Arc<Node<S>>>,
     names: NameCache<S>,
+    /// Number of renames that have begun, and of those that have ended.
+    renames: [AtomicU64; 2],
     next_device: AtomicU64,
 }
 
@@ -90,7 +95,13 @@ impl<S: System> Vfs<S> {
         let mount = S::arc(Mount::new(root, 1, false, None)).ok_or(Errno::ENOMEM)?;
         let root = Node::root(&mount)?;
         let current = Mutex::new(Arc::clone(&root));
-        Ok(Self { root, current, names: NameCache::new(), next_device: AtomicU64::new(2) })
+        Ok(Self {
+            root,
+            current,
+            names: NameCache::new(),
+            renames: [const { AtomicU64::new(0) }; 2],
+            next_device: AtomicU64::new(2),
+        })
     }
 
     /// Mounts a file system on a directory.
@@ -195,8 +206,28 @@ impl<S: System> Vfs<S> {
         Ok(path)
     }
 
-    /// The path of a directory.
+    /// Numbers of renames that have ended and begun.
+    fn renames(&self) -> (u64, u64) {
+        let [begun, ended] = &self.renames;
+        // In this order: if they are equal, none was under way.
+        let ended = ended.load(SeqCst);
+        (ended, begun.load(SeqCst))
+    }
+
+    /// The path of a directory, as it was before or after any rename by another thread.
     async fn path_of(&self, directory: Arc<Node<S>>) -> Result<Vec<u8>, Errno> {
+        for _ in 0..MAX_PATH_TRIES {
+            let (ended, begun) = self.renames();
+            let path = self.try_path_of(Arc::clone(&directory)).await;
+            if ended == begun && self.renames().1 == begun {
+                return path;
+            }
+        }
+        self.try_path_of(directory).await
+    }
+
+    /// The path of a directory if none above it is renamed meanwhile.
+    async fn try_path_of(&self, directory: Arc<Node<S>>) -> Result<Vec<u8>, Errno> {
         let mut node = directory;
         // From the end to the start.
         let mut names: Vec<Vec<u8>> = Vec::new();

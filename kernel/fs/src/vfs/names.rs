@@ -1,6 +1,7 @@
 //! Calls that create, remove and rename names.
 
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering::SeqCst;
 
 use hermit_interface::Errno;
 
@@ -173,7 +174,10 @@ impl<S: System> Vfs<S> {
         }
         let file_system = from.parent.file_system();
         let (old, new) = (from.parent.name(from.name()), to.parent.name(to.name()));
+        let [begun, ended] = &self.renames;
+        begun.fetch_add(1, SeqCst);
         let result = complete(|call| file_system.rename(call, old, new, flags)).await;
+        ended.fetch_add(1, SeqCst);
         for end in [&from, &to] {
             self.forget_name(&end.parent, end.name(), end.node.as_deref());
         }

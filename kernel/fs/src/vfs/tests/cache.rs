@@ -1,5 +1,6 @@
 //! Names and attributes that are kept: as long as the file system says, and no longer than this machine leaves them as they are.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -8,7 +9,7 @@ use alloc::vec::Vec;
 use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
 
-use super::kept::Kept;
+use super::kept::{BEFORE_READDIR, Kept};
 use crate::testing::{MONOTONIC, TestSystem, run, vfs};
 use crate::{OpenFile, OpenedPath, RenameFlags, Symlinks, Vfs};
 
@@ -134,6 +135,26 @@ fn parents_of_a_moved_directory_are_its_new_ones() {
     run(guest.rename(b"/m/a/d", b"/m/b/d", RenameFlags::empty())).unwrap();
     assert_eq!(shared.size("/m/b/d/e/../../file"), Err(Errno::ENOENT));
     assert_eq!(run(guest.real_path(b"/m/b/d/e")).as_deref(), Ok(&b"/m/b/d/e"[..]));
+}
+
+#[test]
+fn path_of_the_current_directory_is_one_that_it_has_during_a_rename() {
+    let (ramfs, _) = vfs(1 << 20);
+    let vfs = Arc::new(Vfs::<TestSystem>::new(Kept::new(ramfs, 0)).unwrap());
+    for path in ["/a", "/a/d", "/b"] {
+        run(vfs.create_directory(path.as_bytes(), 0o755)).unwrap();
+    }
+    run(vfs.change_directory(b"/a/d")).unwrap();
+    let renaming = Arc::clone(&vfs);
+    let rename = move || run(renaming.rename(b"/a", b"/b/a", RenameFlags::empty())).unwrap();
+    BEFORE_READDIR.set(Some(Box::new(rename)));
+    // Its node still refers to the directory that was above: as long as the directory is in use.
+    assert_eq!(run(vfs.current_path()), Err(Errno::ENOENT));
+    run(vfs.change_directory(b"/b/a/d")).unwrap();
+    let renaming = Arc::clone(&vfs);
+    let rename = move || run(renaming.rename(b"/b", b"/c", RenameFlags::empty())).unwrap();
+    BEFORE_READDIR.set(Some(Box::new(rename)));
+    assert_eq!(run(vfs.current_path()).as_deref(), Ok(&b"/c/a/d"[..]));
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A ramfs whose names and attributes may be kept, as those of a server outside of the machine.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::ops::ControlFlow;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -12,6 +14,11 @@ use hermit_io::ReadBuffer;
 use crate::file_system::{Call, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 use crate::testing::TestSystem;
 use crate::{Attr, DirEntry, Entry, FileSystem, Ino, Lookup, RamFs, SetAttr, StatFs};
+
+std::thread_local! {
+    /// What is done once, before a directory is read.
+    pub(super) static BEFORE_READDIR: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
 
 /// A ramfs with a validity of its answers, in nanoseconds.
 #[derive(Debug)]
@@ -148,6 +155,9 @@ impl FileSystem for Kept {
         position: u64,
         entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Reply<()> {
+        if let Some(action) = BEFORE_READDIR.take() {
+            action();
+        }
         self.ramfs.readdir(call, directory, position, entries)
     }
 

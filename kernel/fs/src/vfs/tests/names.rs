@@ -28,3 +28,26 @@ fn target_of_a_link_and_what_follows_it_are_limited_each_by_itself() {
     assert!(target.len() + path.len() > MAX_PATH);
     assert!(run(vfs.metadata(&path, Symlinks::Follow)).is_ok());
 }
+
+#[test]
+fn parent_of_a_removed_directory_is_found_as_on_linux() {
+    let (ramfs, vfs) = vfs(1 << 20);
+    let inodes = || run(vfs.usage(b"/")).unwrap().inodes;
+    let before = inodes();
+    for directory in [&b"/a"[..], b"/a/b", b"/a/b/c"] {
+        run(vfs.create_directory(directory, 0o777)).unwrap();
+    }
+    let number = |path: &[u8]| run(vfs.metadata(path, Symlinks::Follow)).map(|metadata| metadata.attr.number);
+    let (a, b) = (number(b"/a"), number(b"/a/b"));
+    run(vfs.change_directory(b"/a/b/c")).unwrap();
+    for directory in [&b"/a/b/c"[..], b"/a/b", b"/a"] {
+        run(vfs.remove_directory(directory)).unwrap();
+        assert_eq!((number(b".."), number(b"../..")), (b, a));
+    }
+    assert_eq!(run(vfs.create_directory(b"../new", 0o777)), Err(Errno::ENOENT));
+    assert_eq!(run(vfs.current_path()), Err(Errno::ENOENT));
+    assert_eq!(number(b"../../.."), number(b"/"));
+    run(vfs.change_directory(b"/")).unwrap();
+    assert_eq!(inodes(), before);
+    drop(ramfs);
+}
