@@ -1,13 +1,13 @@
 //! The program's file descriptors.
 
 use alloc::sync::Arc;
-use core::mem;
+use core::mem::{self, MaybeUninit};
 
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
 use hermit_fs::{DescriptorTarget, Metadata, Whence};
 use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
-use hermit_io::{DescriptorTable, FileDescriptor, Object, ReadBuffer};
+use hermit_io::{DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer};
 
 use crate::threads::wait::block_on;
 
@@ -16,7 +16,7 @@ use crate::threads::wait::block_on;
 #[repr(usize)]
 pub(crate) enum Handle {
     /// An open file.
-    File(Arc<dyn FileObject>) = 1,
+    File(FileHandle<dyn FileObject>) = 1,
     /// Another object.
     Object(Arc<dyn Object>) = 2,
 }
@@ -24,22 +24,13 @@ pub(crate) enum Handle {
 /// An open file. Only programs that open one have its code: the calls that every program has reach it by this trait.
 ///
 /// The methods that end in `now` are called with a spinlock held. They return `None` if the call would have to wait or take
-/// long; then it is made by the other method, without the lock. `is_sole` says that no other reference to the file exists.
-pub(crate) trait FileObject: Object {
-    /// Reads at the position; returns the number of bytes.
-    fn read_now(&self, is_sole: bool, buffer: &mut ReadBuffer<'_>) -> Option<usize>;
+/// long; then it is made by the other method, without the lock.
+pub(crate) trait FileObject: Object + Positioned {
+    /// Reads at an offset to the start of `buffer`, which is not empty; returns the number of bytes.
+    fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize>;
 
-    /// Writes at the position; returns the number of bytes.
-    fn write_now(&self, is_sole: bool, bytes: &[u8]) -> Option<usize>;
-
-    /// Reads at an offset; returns the number of bytes.
-    fn read_at_now(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize>;
-
-    /// Writes at an offset; returns the number of bytes.
-    fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<usize>;
-
-    /// Moves the position and returns it.
-    fn seek_now(&self, is_sole: bool, offset: i64, whence: Whence) -> Option<u64>;
+    /// Writes all bytes, at least one, at an offset or at the end of a file opened for that; returns the offset behind them.
+    fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64>;
 
     /// Reads at the position.
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno>;
@@ -61,7 +52,7 @@ impl Handle {
     /// The object, of whichever kind.
     pub(crate) fn object(self) -> Arc<dyn Object> {
         match self {
-            Self::File(file) => file,
+            Self::File(file) => file.into_file(),
             Self::Object(object) => object,
         }
     }
@@ -69,7 +60,7 @@ impl Handle {
     /// Reads, and waits for it.
     pub(crate) fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
         match self {
-            Self::File(file) => file.read(buffer),
+            Self::File(file) => file.file().read(buffer),
             Self::Object(object) => block_on(|context| object.poll_read(context, buffer)),
         }
     }
@@ -77,21 +68,9 @@ impl Handle {
     /// Writes, and waits for it; returns the number of bytes.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         match self {
-            Self::File(file) => file.write(bytes),
+            Self::File(file) => file.file().write(bytes),
             Self::Object(object) => write_all(&**object, bytes),
         }
-    }
-
-    /// The result of an operation that `now` does at once on a file, with whether the handle is the only reference to it;
-    /// else another reference to what the descriptor refers to.
-    #[inline]
-    pub(crate) fn try_now<R>(&self, now: impl FnOnce(&dyn FileObject, bool) -> Option<R>) -> Result<R, Self> {
-        let done = match self {
-            // References are made from a handle only, with its lock held, as it is here.
-            Self::File(file) => now(&**file, Arc::strong_count(file) == 1),
-            Self::Object(_) => None,
-        };
-        done.ok_or_else(|| self.clone())
     }
 }
 
@@ -185,10 +164,30 @@ pub(crate) fn next_open(from: usize) -> Option<usize> {
     TABLE.next_open(from)
 }
 
-/// Calls `action` with what a descriptor refers to, while a spinlock of the descriptor is held.
-#[inline]
-pub(crate) fn with<R>(descriptor: i32, action: impl FnOnce(&Handle) -> R) -> Result<R, Errno> {
-    TABLE.with(index(descriptor)?, action)
+/// A descriptor that cannot be closed, and whose file no other call uses: its spinlock is held.
+#[derive(Debug)]
+pub(crate) struct LockedDescriptor(LockedSlot<'static, RawSpinLock, Handle>);
+
+impl LockedDescriptor {
+    /// Locks a descriptor.
+    #[inline]
+    pub(crate) fn new(descriptor: i32) -> Result<Self, Errno> {
+        TABLE.lock(index(descriptor)?).map(Self)
+    }
+
+    /// The open file that the descriptor refers to; `None` if it is not open or refers to another object.
+    #[inline]
+    pub(crate) fn file(&self) -> Option<&FileHandle<dyn FileObject>> {
+        match self.0.get() {
+            Some(Handle::File(file)) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Another reference to what the descriptor refers to.
+    pub(crate) fn into_handle(self) -> Result<Handle, Errno> {
+        self.0.get().cloned().ok_or(Errno::EBADF)
+    }
 }
 
 /// Opens the lowest free descriptor that is at least `min` for the object of `descriptor`.

@@ -6,6 +6,7 @@ mod mounts;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 
 use hermit_clock::NANOSECONDS;
 use hermit_fs::{
@@ -15,7 +16,7 @@ use hermit_fs::{
 use hermit_hal::sync::RawSpinLock;
 use hermit_hal::{clock, memory, tree};
 use hermit_interface::Errno;
-use hermit_io::ReadBuffer;
+use hermit_io::{FileHandle, ReadBuffer};
 
 use crate::descriptors::{FileObject, Handle};
 use crate::devices::DeviceFiles;
@@ -64,24 +65,12 @@ impl System for Kernel {
 }
 
 impl FileObject for File {
-    fn read_now(&self, is_sole: bool, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
-        OpenFile::read_now(self, is_sole, buffer)
+    fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
+        self.read_at_now(offset, buffer)
     }
 
-    fn write_now(&self, is_sole: bool, bytes: &[u8]) -> Option<usize> {
-        OpenFile::write_now(self, is_sole, bytes)
-    }
-
-    fn read_at_now(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
-        OpenFile::read_at_now(self, offset, buffer)
-    }
-
-    fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
-        OpenFile::write_at_now(self, offset, bytes)
-    }
-
-    fn seek_now(&self, is_sole: bool, offset: i64, whence: Whence) -> Option<u64> {
-        OpenFile::seek_now(self, is_sole, offset, whence)
+    fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
+        self.write_at_now(offset, bytes)
     }
 
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
@@ -179,7 +168,7 @@ pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
 }
 
 fn file_handle(file: File) -> Result<Handle, Errno> {
-    Ok(Handle::File(fallible::arc(file).ok_or(Errno::ENOMEM)?))
+    Ok(Handle::File(FileHandle::new(fallible::arc(file).ok_or(Errno::ENOMEM)?)))
 }
 
 /// Metadata of what a path leads to.

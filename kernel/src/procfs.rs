@@ -68,7 +68,7 @@ impl Facts for KernelFacts {
     fn descriptor(&self, number: usize) -> Result<DescriptorTarget, Errno> {
         let descriptor = i32::try_from(number).map_err(|_| Errno::ENOENT)?;
         match descriptors::handle(descriptor).map_err(|_| Errno::ENOENT)? {
-            Handle::File(file) => file.describe(),
+            Handle::File(file) => file.file().describe(),
             Handle::Object(object) => Ok(DescriptorTarget::Numbered(type_name(&*object), number as u64)),
         }
     }

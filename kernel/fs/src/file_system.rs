@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::future::poll_fn;
+use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ops::ControlFlow;
 use core::task::{Context, Poll};
@@ -273,10 +274,11 @@ pub trait FileSystem: Debug + Send + Sync {
         buffer: &mut ReadBuffer<'_>,
     ) -> Reply<()>;
 
-    /// [`Self::read`] without waiting, and in the time of a page's copy: it is called under a spinlock. Returns the number of
-    /// bytes; `None`, with nothing appended, if [`Self::read`] is to be called instead.
-    fn read_now(&self, file: OpenInode, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
-        let _ = (file, offset, buffer);
+    /// [`Self::read`] to the start of `buffer`, which is not empty, without waiting and in the time of a page's copy: it is
+    /// called under a spinlock. Returns the number of bytes; `None` if [`Self::read`] is to be called instead.
+    fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
+        // The arguments that the caller has been given come first, so they stay in their registers.
+        let _ = (offset, buffer, ino);
         None
     }
 
@@ -296,10 +298,10 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// [`Self::write`] without waiting, and in the time of a page's copy: it is called under a spinlock. `None`, with nothing
-    /// written, if [`Self::write`] is to be called instead.
-    fn write_now(&self, file: OpenInode, position: WriteAt, bytes: &[u8]) -> Option<Written> {
-        let _ = (file, position, bytes);
+    /// [`Self::write`] of all bytes, at least one, without waiting and in the time of a page's copy: it is called under a
+    /// spinlock. Returns the offset behind them; `None`, with nothing written, if [`Self::write`] is to be called instead.
+    fn write_now(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
+        let _ = (position, bytes, ino);
         None
     }
 

@@ -4,7 +4,7 @@ mod bitmap;
 mod slots;
 
 use hermit_interface::Errno;
-use lock_api::{Mutex, RawMutex};
+use lock_api::{Mutex, MutexGuard, RawMutex};
 
 use self::bitmap::Bitmap;
 use self::slots::Slots;
@@ -75,15 +75,14 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
         self.allocated.lock().free(descriptor);
     }
 
-    /// Calls `action` with what a descriptor refers to, while the lock of its slot is held.
+    /// Locks the slot of a descriptor, which may be empty.
     ///
     /// # Errors
     ///
-    /// `EBADF` if it is not open.
+    /// `EBADF` if there is no such slot.
     #[inline]
-    pub fn with<A>(&self, descriptor: FileDescriptor, action: impl FnOnce(&T) -> A) -> Result<A, Errno> {
-        let slot = self.slots.get(descriptor).ok_or(Errno::EBADF)?;
-        slot.lock().as_ref().map(action).ok_or(Errno::EBADF)
+    pub fn lock(&self, descriptor: FileDescriptor) -> Result<LockedSlot<'_, R, T>, Errno> {
+        self.slots.get(descriptor).map(|slot| LockedSlot(slot.lock())).ok_or(Errno::EBADF)
     }
 
     /// What a descriptor refers to.
@@ -96,7 +95,7 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     where
         T: Clone,
     {
-        self.with(descriptor, T::clone)
+        self.lock(descriptor)?.get().cloned().ok_or(Errno::EBADF)
     }
 
     /// The first open descriptor from a number on.
@@ -136,6 +135,19 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
         let value = slot.lock().take().ok_or(Errno::EBADF)?;
         self.allocated.lock().free(descriptor);
         Ok(value)
+    }
+}
+
+/// The slot of a descriptor, whose lock is held.
+#[derive(Debug)]
+pub struct LockedSlot<'a, R: RawMutex, T>(MutexGuard<'a, R, Option<T>>);
+
+impl<R: RawMutex, T> LockedSlot<'_, R, T> {
+    /// What the descriptor refers to; `None` if it is not open.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> Option<&T> {
+        self.0.as_ref()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 
 use hermit_abi::{
     F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_NONBLOCK,
@@ -11,16 +12,17 @@ use hermit_fs::{FileLock, SetAttr, Whence};
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer, Stat};
 
-use super::export;
 use super::files::{set_permissions, set_times, to_stat};
 use super::user::{Call, UserBuffer, UserPtr, UserSlice};
-use crate::descriptors::{self, FileObject, Handle};
+use super::{attempt, export, export_plain, returned};
+use crate::descriptors::{self, Handle, LockedDescriptor};
 use crate::files::File;
 use crate::threads::wait::{block_on, complete};
 
 /// A number of bytes as a call returns it. No slice is longer than `isize::MAX`.
-pub(super) fn count(bytes: usize) -> isize {
-    isize::try_from(bytes).unwrap_or(isize::MAX)
+#[inline]
+pub(super) const fn count(bytes: usize) -> isize {
+    bytes.cast_signed()
 }
 
 /// The open file that an object is; `None` if it is none.
@@ -38,39 +40,166 @@ fn expect_file(object: &dyn Object) -> Result<&File, Errno> {
     file(object).ok_or(Errno::EINVAL)
 }
 
-/// Reads from a descriptor; returns the number of bytes.
-fn read(fd: i32, buffer: UserBuffer<'_>) -> Result<usize, Errno> {
-    let attempt = descriptors::with(fd, |handle| {
-        let mut buffer = ReadBuffer::new(buffer.get()?);
-        let done = handle.try_now(|file, is_sole| file.read_now(is_sole, &mut buffer));
-        Ok(done.map_err(|handle| (handle, buffer)))
-    })??;
-    match attempt {
-        Ok(count) => Ok(count),
-        Err((handle, mut buffer)) => handle.read(&mut buffer).map(|()| buffer.len()),
+/// Reads from a descriptor; returns the number of bytes, or a negated error number.
+#[inline]
+fn read(fd: i32, buffer: UserBuffer<'_>) -> isize {
+    let slot = match LockedDescriptor::new(fd) {
+        Ok(slot) => slot,
+        Err(error) => return failed(error),
+    };
+    let mut buffer = buffer.get();
+    if let (Some(handle), Some(bytes)) = (slot.file(), filled(&mut buffer))
+        && let Some(count) = handle.with_position(|file, position| {
+            let count = file.read_now(position, bytes)?;
+            Some((count, position + count as u64))
+        })
+    {
+        return self::count(count);
     }
+    read_long(slot, buffer)
 }
 
-/// Writes to a descriptor; returns the number of bytes.
-fn write(fd: i32, bytes: UserSlice<'_, u8>) -> Result<usize, Errno> {
-    let attempt = descriptors::with(fd, |handle| {
-        let bytes = bytes.get()?;
-        let done = handle.try_now(|file, is_sole| file.write_now(is_sole, bytes));
-        Ok(done.map_err(|handle| (handle, bytes)))
-    })??;
-    attempt.or_else(|(handle, bytes)| handle.write(bytes))
+/// [`read`] for what takes longer than a lock may be held.
+#[cold]
+#[inline(never)]
+fn read_long(slot: LockedDescriptor, buffer: Result<&mut [MaybeUninit<u8>], Errno>) -> isize {
+    returned(attempt(|| {
+        let handle = slot.into_handle()?;
+        let mut buffer = ReadBuffer::new(buffer?);
+        handle.read(&mut buffer)?;
+        Ok(count(buffer.len()))
+    }))
 }
 
-/// Moves the position of a descriptor and returns it.
-fn seek(fd: i32, offset: i64, whence: i32) -> Result<u64, Errno> {
-    let attempt = descriptors::with(fd, |handle| {
-        handle.try_now(|file, is_sole| file.seek_now(is_sole, offset, to_whence(whence).ok()?))
-    })?;
-    match attempt {
-        Ok(position) => Ok(position),
-        Err(Handle::File(file)) => file.move_position(offset, to_whence(whence)?),
-        Err(Handle::Object(object)) => object.seek(offset, whence),
+/// [`read`] at an offset.
+#[inline]
+fn read_at(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
+    let slot = match LockedDescriptor::new(fd) {
+        Ok(slot) => slot,
+        Err(error) => return failed(error),
+    };
+    let mut buffer = buffer.get();
+    if let (Some(handle), Some(bytes), Ok(offset)) = (slot.file(), filled(&mut buffer), self::offset(offset))
+        && let Some(count) = handle.file().read_now(offset, bytes)
+    {
+        return self::count(count);
     }
+    read_at_long(slot, buffer, offset)
+}
+
+/// [`read_at`] for what takes longer than a lock may be held.
+#[cold]
+#[inline(never)]
+fn read_at_long(slot: LockedDescriptor, buffer: Result<&mut [MaybeUninit<u8>], Errno>, offset: i64) -> isize {
+    returned(attempt(|| {
+        let object = slot.into_handle()?.object();
+        let mut buffer = ReadBuffer::new(buffer?);
+        let offset = self::offset(offset)?;
+        match file(&*object) {
+            Some(file) => complete(file.read_at(offset, &mut buffer))?,
+            None => block_on(|context| object.poll_read_at(context, offset, &mut buffer))?,
+        }
+        Ok(count(buffer.len()))
+    }))
+}
+
+/// Writes to a descriptor; returns the number of bytes, or a negated error number.
+#[inline]
+fn write(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
+    let slot = match LockedDescriptor::new(fd) {
+        Ok(slot) => slot,
+        Err(error) => return failed(error),
+    };
+    let bytes = bytes.get();
+    if let (Some(handle), Ok(bytes @ [_, ..])) = (slot.file(), bytes)
+        && let Some(()) = handle.with_position(|file, position| Some(((), file.write_now(position, bytes)?)))
+    {
+        return count(bytes.len());
+    }
+    write_long(slot, bytes)
+}
+
+/// [`write`] for what takes longer than a lock may be held.
+#[cold]
+#[inline(never)]
+fn write_long(slot: LockedDescriptor, bytes: Result<&[u8], Errno>) -> isize {
+    returned(attempt(|| {
+        let handle = slot.into_handle()?;
+        handle.write(bytes?).map(count)
+    }))
+}
+
+/// [`write`] at an offset.
+#[inline]
+fn write_at(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
+    let slot = match LockedDescriptor::new(fd) {
+        Ok(slot) => slot,
+        Err(error) => return failed(error),
+    };
+    let bytes = bytes.get();
+    if let (Some(handle), Ok(bytes @ [_, ..]), Ok(offset)) = (slot.file(), bytes, self::offset(offset))
+        && let Some(_) = handle.file().write_now(offset, bytes)
+    {
+        return count(bytes.len());
+    }
+    write_at_long(slot, bytes, offset)
+}
+
+/// [`write_at`] for what takes longer than a lock may be held.
+#[cold]
+#[inline(never)]
+fn write_at_long(slot: LockedDescriptor, bytes: Result<&[u8], Errno>, offset: i64) -> isize {
+    returned(attempt(|| {
+        let object = slot.into_handle()?.object();
+        let (bytes, offset) = (bytes?, self::offset(offset)?);
+        let written = match file(&*object) {
+            Some(file) => complete(file.write_at(offset, bytes)),
+            None => block_on(|context| object.poll_write_at(context, offset, bytes)),
+        };
+        written.map(count)
+    }))
+}
+
+/// Moves the position of a descriptor and returns it, or a negated error number.
+#[inline]
+fn seek(fd: i32, offset: isize, whence: i32) -> isize {
+    let slot = match LockedDescriptor::new(fd) {
+        Ok(slot) => slot,
+        Err(error) => return failed(error),
+    };
+    if let Some(handle) = slot.file()
+        && let Some(position) = handle.seek(offset as i64, whence)
+        && let Ok(position) = isize::try_from(position)
+    {
+        return position;
+    }
+    seek_long(slot, offset as i64, whence)
+}
+
+/// [`seek`] for what takes longer than a lock may be held.
+#[cold]
+#[inline(never)]
+fn seek_long(slot: LockedDescriptor, offset: i64, whence: i32) -> isize {
+    returned(attempt(|| {
+        let position = match slot.into_handle()? {
+            Handle::File(handle) => handle.file().move_position(offset, to_whence(whence)?),
+            Handle::Object(object) => object.seek(offset, whence),
+        };
+        isize::try_from(position?).map_err(|_| Errno::EOVERFLOW)
+    }))
+}
+
+/// What a call with an error returns.
+#[cold]
+#[inline(never)]
+fn failed(error: Errno) -> isize {
+    returned(Err(error))
+}
+
+/// The buffer of a valid call that asks for bytes.
+#[inline]
+fn filled<'a, T>(buffer: &'a mut Result<&mut [T], Errno>) -> Option<&'a mut [T]> {
+    buffer.as_deref_mut().ok().filter(|buffer| !buffer.is_empty())
 }
 
 /// Makes what was written to an object durable.
@@ -107,17 +236,33 @@ fn to_abi(found: Stat) -> Result<stat, Errno> {
     })
 }
 
-export! {
+export_plain! {
     fn sys_read as read(fd: i32, buf: *mut u8, len: usize) -> isize
     where buffer: UserBuffer::buffer(buf, len) {
-        read(fd, buffer).map(count)
+        read(fd, buffer)
     }
 
     fn sys_write as write(fd: i32, buf: *const u8, len: usize) -> isize
     where bytes: UserSlice::new(buf, len) {
-        write(fd, bytes).map(count)
+        write(fd, bytes)
     }
 
+    fn sys_pread as pread(fd: i32, buf: *mut u8, len: usize, offset: i64) -> isize
+    where buffer: UserBuffer::buffer(buf, len) {
+        read_at(fd, buffer, offset)
+    }
+
+    fn sys_pwrite as pwrite(fd: i32, buf: *const u8, len: usize, offset: i64) -> isize
+    where bytes: UserSlice::new(buf, len) {
+        write_at(fd, bytes, offset)
+    }
+
+    fn sys_lseek as lseek(fd: i32, offset: isize, whence: i32) -> isize {
+        seek(fd, offset, whence)
+    }
+}
+
+export! {
     fn sys_readv as readv(fd: i32, iov: *const iovec, iovcnt: usize) -> isize
     where vectors: UserVectorsMut::new(iov, iovcnt) {
         let handle = descriptors::handle(fd)?;
@@ -138,16 +283,10 @@ export! {
         descriptors::duplicate(fd, 0)
     }
 
-    fn sys_lseek as lseek(fd: i32, offset: isize, whence: i32) -> isize {
-        let offset = i64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        let position = seek(fd, offset, whence)?;
-        isize::try_from(position).map_err(|_| Errno::EOVERFLOW)
-    }
-
     fn sys_fstat as fstat(fd: i32, stat: *mut stat) -> i32
     where out: UserOut::new(stat) {
         let found = match descriptors::handle(fd)? {
-            Handle::File(file) => to_stat(&file.metadata()?)?,
+            Handle::File(file) => to_stat(&file.file().metadata()?)?,
             Handle::Object(object) => to_abi(object.stat()?)?,
         };
         out.write(found).map(|()| 0)
@@ -159,41 +298,6 @@ export! {
 
     fn sys_fdatasync as fdatasync(fd: i32) -> i32 {
         sync(&*descriptors::get(fd)?, true).map(|()| 0)
-    }
-
-    fn sys_pread as pread(fd: i32, buf: *mut u8, len: usize, offset: i64) -> isize
-    where buffer: UserBuffer::buffer(buf, len) {
-        let attempt = descriptors::with(fd, |handle| {
-            let mut buffer = ReadBuffer::new(buffer.get()?);
-            let now = |file: &dyn FileObject, _| file.read_at_now(self::offset(offset).ok()?, &mut buffer);
-            Ok(handle.try_now(now).map_err(|handle| (handle, buffer)))
-        })??;
-        let read = attempt.or_else(|(handle, mut buffer)| {
-            let (object, offset) = (handle.object(), self::offset(offset)?);
-            match file(&*object) {
-                Some(file) => complete(file.read_at(offset, &mut buffer))?,
-                None => block_on(|context| object.poll_read_at(context, offset, &mut buffer))?,
-            }
-            Ok(buffer.len())
-        });
-        read.map(count)
-    }
-
-    fn sys_pwrite as pwrite(fd: i32, buf: *const u8, len: usize, offset: i64) -> isize
-    where bytes: UserSlice::new(buf, len) {
-        let attempt = descriptors::with(fd, |handle| {
-            let bytes = bytes.get()?;
-            let now = |file: &dyn FileObject, _| file.write_at_now(self::offset(offset).ok()?, bytes);
-            Ok(handle.try_now(now).map_err(|handle| (handle, bytes)))
-        })??;
-        let written = attempt.or_else(|(handle, bytes)| {
-            let (object, offset) = (handle.object(), self::offset(offset)?);
-            match file(&*object) {
-                Some(file) => complete(file.write_at(offset, bytes)),
-                None => block_on(|context| object.poll_write_at(context, offset, bytes)),
-            }
-        });
-        written.map(count)
     }
 
     fn sys_flock as flock(fd: i32, operation: i32) -> i32 {

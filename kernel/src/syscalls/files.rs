@@ -94,7 +94,7 @@ fn object_to_statx(found: Stat) -> statx {
 fn extended_stat(fd: i32, path: &[u8], flags: i32) -> Result<statx, Errno> {
     if path.is_empty() && flags & AT_EMPTY_PATH != 0 && fd != AT_FDCWD {
         return match descriptors::handle(fd)? {
-            Handle::File(file) => file.metadata().map(|found| to_statx(&found)),
+            Handle::File(file) => file.file().metadata().map(|found| to_statx(&found)),
             Handle::Object(object) => object.stat().map(object_to_statx),
         };
     }

@@ -1,13 +1,13 @@
 //! Contents and attributes of the inodes of a ramfs.
 
-use core::mem;
+use core::mem::{self, MaybeUninit};
 use core::task::{Context, Poll, ready};
 
 use hermit_interface::{Errno, to_usize};
 use hermit_io::ReadBuffer;
 
 use super::RamFs;
-use super::inode::{Body, File, PAGE_BYTES};
+use super::inode::{Body, File, Inode, PAGE_BYTES};
 use crate::file_system::{Reply, WriteAt, Written};
 use crate::turns::wake;
 use crate::{Attr, Ino, PAGE_SIZE, SetAttr, System};
@@ -30,6 +30,26 @@ fn limited(size: usize, limit: u64) -> usize {
     usize::try_from(limit).map_or(size, |limit| size.min(limit))
 }
 
+/// Copies bytes to a slice of the same length by `copy`, which is inlined for constant lengths: the copy of a few bytes needs no
+/// call.
+#[inline(always)]
+fn copy<T>(to: &mut [T], from: &[u8], copy: impl Fn(&mut [T], &[u8])) {
+    let size = from.len();
+    match size {
+        1 => copy(&mut to[..1], &from[..1]),
+        // The first and the last ones, which may overlap.
+        4..8 => {
+            copy(&mut to[..4], &from[..4]);
+            copy(&mut to[size - 4..], &from[size - 4..]);
+        }
+        8..=16 => {
+            copy(&mut to[..8], &from[..8]);
+            copy(&mut to[size - 8..], &from[size - 8..]);
+        }
+        _ => copy(to, from),
+    }
+}
+
 impl<P: AsRef<[u8; PAGE_SIZE]>> File<P> {
     /// The bytes from an offset on that lie together in memory, at most `size` and at most up to the end of the page; none
     /// only at the end of the file.
@@ -42,6 +62,17 @@ impl<P: AsRef<[u8; PAGE_SIZE]>> File<P> {
             None if below.is_empty() => ZEROS.get(..size).unwrap_or_default(),
             None => below.get(..size).unwrap_or(below),
         }
+    }
+
+    /// Reads a hole, or the contents below it, as far as they lie together; `None` if the buffer is not filled by that.
+    #[cold]
+    fn read_hole(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<()> {
+        let bytes = self.bytes(offset, buffer.len());
+        if bytes.len() != buffer.len() {
+            return None;
+        }
+        buffer.write_copy_of_slice(bytes);
+        Some(())
     }
 }
 
@@ -76,55 +107,52 @@ impl<S: System> RamFs<S> {
         self.with(ino, |inode| {
             let (file, times) = inode.file()?;
             let bytes = file.bytes(offset, buffer.room());
-            Ok((buffer.append(bytes), !bytes.is_empty() && times.is_first_read()))
+            Ok((buffer.append(bytes), !bytes.is_empty() && times.is_unread))
         })
     }
 
     /// Reads within a page, in an inode whose times do not change by that; returns the number of bytes.
     #[inline]
-    pub(super) fn read_short(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
-        let slot = self.inodes.lock(ino).ok()?;
-        let inode = slot.inode.as_ref()?;
-        let Body::File(file) = &inode.body else { return None };
-        let size = limited(buffer.room(), file.size.saturating_sub(offset));
-        if size == 0 {
-            return Some(0);
-        }
-        if size > rest_of_page(offset) || inode.times.is_first_read() {
+    pub(super) fn read_short(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
+        let mut slot = self.inodes.lock(ino).ok()?;
+        let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
+        let size = limited(buffer.len(), file.size.saturating_sub(offset));
+        if size > rest_of_page(offset) || times.is_unread {
             return None;
         }
-        let bytes = file.bytes(offset, size);
-        (bytes.len() == size).then(|| buffer.append(bytes))
+        let start = to_usize(offset % PAGE_BYTES);
+        match file.pages.get_often(offset / PAGE_BYTES) {
+            Some(page) => {
+                let (to, from) = (buffer.get_mut(..size)?, page.as_ref().get(start..start + size)?);
+                copy(to, from, |to, from| _ = to.write_copy_of_slice(from));
+            }
+            None => file.read_hole(offset, buffer.get_mut(..size)?)?,
+        }
+        Some(size)
     }
 
-    /// Writes within a page that exists, in an inode whose times do not change by that.
+    /// Writes within a page that exists, in an inode whose times do not change by that; returns the offset behind it.
     #[inline]
-    pub(super) fn write_short(&self, ino: Ino, position: WriteAt, bytes: &[u8]) -> Option<Written> {
+    pub(super) fn write_short(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
         let tick = S::tick();
         let mut slot = self.inodes.lock(ino).ok()?;
-        let inode = slot.inode.as_mut()?;
-        let Body::File(file) = &mut inode.body else { return None };
+        let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
         let offset = match position {
             WriteAt::Offset(offset) => offset,
             WriteAt::End => file.size,
         };
         let count = bytes.len();
-        // A write of nothing changes nothing, and not the size either.
-        if count == 0
-            || count > rest_of_page(offset)
-            || !inode.times.is_written_at(tick)
-            || file.writers.is_taken()
-        {
+        if count > rest_of_page(offset) || times.written_at != tick || file.writers.is_taken() {
             return None;
         }
         let (start, end) = (to_usize(offset % PAGE_BYTES), offset + count as u64);
         if end > MAX_SIZE {
             return None;
         }
-        let page = file.pages.get_mut(offset / PAGE_BYTES)?;
-        page.as_mut().get_mut(start..start + count)?.copy_from_slice(bytes);
+        let page = file.pages.get_often(offset / PAGE_BYTES)?;
+        copy(page.as_mut().get_mut(start..start + count)?, bytes, <[u8]>::copy_from_slice);
         file.size = file.size.max(end);
-        Some(Written { count, end })
+        Some(end)
     }
 
     /// Writes bytes, fewer than requested if the space ends.

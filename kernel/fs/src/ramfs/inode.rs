@@ -27,15 +27,22 @@ pub(super) struct Inode<P> {
     pub(super) body: Body<P>,
 }
 
+/// A tick that does not come: ticks are small numbers.
+const NEVER: u64 = u64::MAX;
+
 /// Times of an inode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    pub(super) atime: Time,
-    pub(super) mtime: Time,
-    pub(super) ctime: Time,
-    pub(super) btime: Time,
-    /// The [tick](crate::System::tick) of the last write, if no call depends on a later write having a later time.
-    written_at: Option<u64>,
+    atime: Time,
+    mtime: Time,
+    ctime: Time,
+    btime: Time,
+    /// Whether the next read changes the time of the last read: only the first since the last change does, as with Linux's
+    /// `relatime`.
+    pub(super) is_unread: bool,
+    /// The [tick](crate::System::tick) of the last write, if a write at the same one leaves the times as they are; else
+    /// [`NEVER`].
+    pub(super) written_at: u64,
 }
 
 /// What an inode is.
@@ -72,7 +79,8 @@ impl<P> Inode<P> {
     /// An inode with one name and one reference.
     pub(super) const fn new(body: Body<P>, permissions: u32, now: Time) -> Self {
         let nlink = if matches!(body, Body::Directory(_)) { 2 } else { 1 };
-        let times = Times { atime: now, mtime: now, ctime: now, btime: now, written_at: None };
+        let times =
+            Times { atime: now, mtime: now, ctime: now, btime: now, is_unread: true, written_at: NEVER };
         Self { permissions, nlink, references: 1, times, body }
     }
 
@@ -180,32 +188,34 @@ impl Times {
         let now = if is_overtaken { self.ctime } else { now };
         self.mtime = now;
         self.ctime = now;
+        self.is_unread = self.atime <= now;
+    }
+
+    /// Records a change of the inode without its contents.
+    #[inline]
+    pub(super) fn changed(&mut self, now: Time) {
+        self.ctime = now;
+        self.is_unread |= self.atime <= now;
+    }
+
+    /// Records what an archive says of the last change.
+    pub(super) fn unpacked(&mut self, modified: Time) {
+        (self.mtime, self.atime) = (modified, modified);
+        self.update_is_unread();
     }
 
     /// Records a write, at a tick and a time.
     #[inline]
     pub(super) fn written(&mut self, tick: u64, now: Time) {
         self.modified(now);
-        self.written_at = Some(tick);
-    }
-
-    /// Whether a write at a tick leaves the times as they are.
-    #[inline]
-    pub(super) fn is_written_at(&self, tick: u64) -> bool {
-        self.written_at == Some(tick)
+        self.written_at = tick;
     }
 
     /// Records a read. A later write has a later time.
-    pub(super) const fn read(&mut self, now: Time) {
+    pub(super) fn read(&mut self, now: Time) {
         self.atime = now;
-        self.written_at = None;
-    }
-
-    /// Whether a read changes the time of the last read: only if it is the first since the last change, as with Linux's
-    /// `relatime`.
-    #[inline]
-    pub(super) fn is_first_read(&self) -> bool {
-        self.atime <= self.mtime || self.atime <= self.ctime
+        self.written_at = NEVER;
+        self.update_is_unread();
     }
 
     pub(super) fn set(&mut self, atime: Option<SetTime>, mtime: Option<SetTime>, now: Time) {
@@ -216,7 +226,12 @@ impl Times {
         self.atime = atime.map_or(self.atime, value);
         self.mtime = mtime.map_or(self.mtime, value);
         self.ctime = now;
-        self.written_at = None;
+        self.written_at = NEVER;
+        self.update_is_unread();
+    }
+
+    fn update_is_unread(&mut self) {
+        self.is_unread = self.atime <= self.mtime || self.atime <= self.ctime;
     }
 }
 

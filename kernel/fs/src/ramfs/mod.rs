@@ -20,6 +20,7 @@ mod tree;
 mod usage;
 
 use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 use core::task::Poll;
 
@@ -219,12 +220,12 @@ impl<S: System> FileSystem for RamFs<S> {
         self.write_pages(call.context, file.ino, position, bytes)
     }
 
-    fn read_now(&self, file: OpenInode, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
-        self.read_short(file.ino, offset, buffer)
+    fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
+        self.read_short(offset, buffer, ino)
     }
 
-    fn write_now(&self, file: OpenInode, position: WriteAt, bytes: &[u8]) -> Option<Written> {
-        self.write_short(file.ino, position, bytes)
+    fn write_now(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
+        self.write_short(position, bytes, ino)
     }
 
     fn readdir(

@@ -149,7 +149,7 @@ impl<S: System> RamFs<S> {
                 _ => {}
             }
             inode.nlink += 1;
-            inode.times.ctime = now;
+            inode.times.changed(now);
             Ok(inode.file_type())
         })?;
         self.insert_entry(entry.parent, (vacancy, name), (ino, file_type), now)?;
@@ -225,7 +225,7 @@ impl<S: System> RamFs<S> {
                 self.usage.release(NAME_SIZE);
             }
             inode.references += 1;
-            inode.times.ctime = now;
+            inode.times.changed(now);
         });
         ino
     }

@@ -12,21 +12,30 @@ const BITS: u32 = 6;
 /// Children of a branch.
 const FANOUT: usize = 1 << BITS;
 
+/// A number that no page has: the last one's is `u64::MAX >> 12`.
+const NONE: u64 = u64::MAX;
+
 /// A sparse array of pages. Holes take no memory.
 #[derive(Debug)]
 pub(super) struct SparsePages<P> {
     root: Option<Node<P>>,
     /// Levels of branches above the pages.
     height: u32,
+    /// The page that [`Self::get_often`] was called for last; [`NONE`] at first.
+    current_index: u64,
+    /// This page, if it was taken out of its place in the tree, to be found without a walk.
+    current: Option<P>,
     /// Number of pages.
     count: u64,
 }
 
+/// The children of a branch.
+type Children<P> = Box<[Option<Node<P>>; FANOUT]>;
+
 #[derive(Debug)]
 enum Node<P> {
     Page(P),
-    /// [`FANOUT`] children.
-    Branch(Box<[Option<Self>]>),
+    Branch(Children<P>),
 }
 
 impl<P> Node<P> {
@@ -35,15 +44,13 @@ impl<P> Node<P> {
         let mut children = Vec::new();
         children.try_reserve_exact(FANOUT).map_err(|_| Errno::ENOMEM)?;
         children.resize_with(FANOUT, || None);
-        Ok(Self::Branch(children.into_boxed_slice()))
+        children.into_boxed_slice().try_into().map(Self::Branch).map_err(|_| Errno::ENOMEM)
     }
 
     /// Sets the first child of a branch.
     fn set_first(&mut self, child: Self) {
-        if let Self::Branch(children) = self
-            && let Some(first) = children.first_mut()
-        {
-            *first = Some(child);
+        if let Self::Branch(children) = self {
+            children[0] = Some(child);
         }
     }
 }
@@ -64,7 +71,7 @@ const fn covers(height: u32, index: u64) -> bool {
 impl<P> SparsePages<P> {
     /// No pages.
     pub(super) const fn new() -> Self {
-        Self { root: None, height: 0, count: 0 }
+        Self { root: None, height: 0, current_index: NONE, current: None, count: 0 }
     }
 
     /// Number of pages, without holes.
@@ -75,13 +82,18 @@ impl<P> SparsePages<P> {
     /// The page number `index`; `None` in a hole.
     #[inline]
     pub(super) fn get(&self, index: u64) -> Option<&P> {
+        if index == self.current_index
+            && let Some(page) = &self.current
+        {
+            return Some(page);
+        }
         if !covers(self.height, index) {
             return None;
         }
         let mut node = self.root.as_ref()?;
         for level in (0..self.height).rev() {
             let Node::Branch(children) = node else { return None };
-            node = children.get(child(index, level))?.as_ref()?;
+            node = children[child(index, level)].as_ref()?;
         }
         match node {
             Node::Page(page) => Some(page),
@@ -89,21 +101,50 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// The page number `index`; `None` in a hole.
+    /// The page number `index`, to which the next calls may refer, too; `None` in a hole. The second call in a row for a page is
+    /// the last one that walks the tree.
     #[inline]
-    pub(super) fn get_mut(&mut self, index: u64) -> Option<&mut P> {
+    pub(super) fn get_often(&mut self, index: u64) -> Option<&mut P> {
+        if index != self.current_index || self.current.is_none() {
+            return self.walk_to(index);
+        }
+        self.current.as_mut()
+    }
+
+    #[inline(never)]
+    fn walk_to(&mut self, index: u64) -> Option<&mut P> {
+        if index == self.current_index {
+            let Some(Node::Page(page)) = self.place(index)?.take() else { return None };
+            return Some(self.current.insert(page));
+        }
+        self.put_back();
+        self.current_index = index;
+        match self.place(index)? {
+            Some(Node::Page(page)) => Some(page),
+            _ => None,
+        }
+    }
+
+    /// Puts the current page back to its place in the tree.
+    fn put_back(&mut self) {
+        if let Some(page) = self.current.take()
+            && let Some(place) = self.place(self.current_index)
+        {
+            *place = Some(Node::Page(page));
+        }
+    }
+
+    /// The place of page number `index`; `None` if the tree has none.
+    fn place(&mut self, index: u64) -> Option<&mut Option<Node<P>>> {
         if !covers(self.height, index) {
             return None;
         }
-        let mut node = self.root.as_mut()?;
+        let mut place = &mut self.root;
         for level in (0..self.height).rev() {
-            let Node::Branch(children) = node else { return None };
-            node = children.get_mut(child(index, level))?.as_mut()?;
+            let Some(Node::Branch(children)) = place else { return None };
+            place = &mut children[child(index, level)];
         }
-        match node {
-            Node::Page(page) => Some(page),
-            Node::Branch(_) => None,
-        }
+        Some(place)
     }
 
     /// The page number `index`, which `allocate` makes if it is a hole.
@@ -116,6 +157,9 @@ impl<P> SparsePages<P> {
         index: u64,
         allocate: impl FnOnce() -> Result<P, Errno>,
     ) -> Result<&mut P, Errno> {
+        if index == self.current_index && self.current.is_some() {
+            return self.current.as_mut().ok_or(Errno::EIO);
+        }
         self.grow(index)?;
         let mut place = &mut self.root;
         for level in (0..self.height).rev() {
@@ -123,7 +167,7 @@ impl<P> SparsePages<P> {
                 *place = Some(Node::branch()?);
             }
             let Some(Node::Branch(children)) = place else { return Err(Errno::EIO) };
-            place = children.get_mut(child(index, level)).ok_or(Errno::EIO)?;
+            place = &mut children[child(index, level)];
         }
         if place.is_none() {
             *place = Some(Node::Page(allocate()?));
@@ -137,6 +181,9 @@ impl<P> SparsePages<P> {
 
     /// Makes the tree high enough for page `index`.
     fn grow(&mut self, index: u64) -> Result<(), Errno> {
+        if !covers(self.height, index) {
+            self.put_back();
+        }
         while !covers(self.height, index) {
             if let Some(root) = &mut self.root {
                 // Allocated first: without memory the tree stays as it is.
@@ -152,6 +199,7 @@ impl<P> SparsePages<P> {
     /// Takes out a part of the pages from number `first` on; `None` if there is none. The caller drops it, and subtracts its
     /// size by [`Self::subtract`], when no lock is held: it may be large.
     pub(super) fn take_from(&mut self, first: u64) -> Option<RemovedPages<P>> {
+        self.put_back();
         if first == 0 {
             self.height = 0;
             return self.root.take().map(RemovedPages);
@@ -173,7 +221,7 @@ impl<P> SparsePages<P> {
             if is_aligned {
                 return None;
             }
-            node = children.get_mut(on_path)?.as_mut()?;
+            node = children[on_path].as_mut()?;
         }
         None
     }
@@ -235,6 +283,25 @@ mod tests {
     }
 
     #[test]
+    fn page_that_is_used_often_is_found_and_goes_back() {
+        let mut pages = SparsePages::new();
+        insert(&mut pages, 0);
+        for _ in 0..3 {
+            assert_eq!(pages.get_often(0).copied(), Some(0));
+        }
+        assert!(pages.root.is_none() && pages.get(0) == Some(&0));
+        insert(&mut pages, 5000);
+        assert_eq!((pages.get(0), pages.get(5000), pages.count()), (Some(&0), Some(&5000), 2));
+        for index in [5000, 5000, 0, 5000, 5000, 7, 7, 7, 0, 0] {
+            assert_eq!(pages.get_often(index).copied(), pages.get(index).copied());
+            assert_eq!((pages.get(0), pages.get(7), pages.get(5000)), (Some(&0), None, Some(&5000)));
+        }
+        truncate(&mut pages, 0);
+        assert_eq!(pages.get_often(0), None);
+        assert_eq!(pages.count(), 0);
+    }
+
+    #[test]
     fn failed_allocation_leaves_a_hole() {
         let mut pages: SparsePages<u64> = SparsePages::new();
         assert_eq!(pages.get_or_insert(70, || Err(Errno::ENOSPC)), Err(Errno::ENOSPC));
@@ -244,17 +311,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_behave_like_a_map(steps in prop::collection::vec((any::<bool>(), 0_u32..20, any::<u64>()), 1..60)) {
+        fn pages_behave_like_a_map(steps in prop::collection::vec((0_u32..4, 0_u32..20, any::<u64>()), 1..60)) {
             let mut pages = SparsePages::new();
             let mut model = BTreeMap::new();
-            for (is_insert, bits, random) in steps {
+            for (step, bits, random) in steps {
                 let index = random & ((1 << bits) - 1);
-                if is_insert {
-                    insert(&mut pages, index);
-                    model.insert(index, index);
-                } else {
-                    truncate(&mut pages, index);
-                    model.split_off(&index);
+                match step {
+                    0 | 1 => {
+                        insert(&mut pages, index);
+                        model.insert(index, index);
+                    }
+                    2 => {
+                        truncate(&mut pages, index);
+                        model.split_off(&index);
+                    }
+                    _ => {
+                        // Twice: the second call takes the page out.
+                        let index = *model.range(index..).next().unwrap_or((&index, &index)).0;
+                        prop_assert_eq!(pages.get_often(index).copied(), model.get(&index).copied());
+                        prop_assert_eq!(pages.get_often(index).copied(), model.get(&index).copied());
+                    }
                 }
                 prop_assert_eq!(pages.count(), model.len() as u64);
                 let found: Vec<u64> = model.keys().copied().filter(|key| pages.get(*key) == Some(key)).collect();

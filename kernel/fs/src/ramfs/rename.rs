@@ -135,7 +135,7 @@ impl<S: System> RamFs<S> {
     /// Records that an inode has moved.
     fn set_parent(&self, ino: Ino, parent: Ino, now: Time) {
         self.update(ino, |inode| {
-            inode.times.ctime = now;
+            inode.times.changed(now);
             if let Ok(directory) = inode.directory() {
                 directory.parent = parent;
             }

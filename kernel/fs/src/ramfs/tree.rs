@@ -119,7 +119,7 @@ impl<S: System> RamFs<S> {
             if inode.file_type() != FileType::Symlink {
                 inode.permissions = entry.permissions;
             }
-            (inode.times.mtime, inode.times.atime) = (modified, modified);
+            inode.times.unpacked(modified);
             Ok(())
         })
     }

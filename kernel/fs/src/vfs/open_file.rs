@@ -2,13 +2,14 @@
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
+use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_abi::{O_APPEND, O_WRONLY};
 use hermit_interface::Errno;
-use hermit_io::{ACCESS_MODE, Object, ReadBuffer};
+use hermit_io::{ACCESS_MODE, Object, Positioned, ReadBuffer};
 
 use super::Metadata;
 use super::locks::{FileLock, Held};
@@ -91,27 +92,12 @@ impl<S: System> OpenFile<S> {
         self.read_from(offset, buffer).await
     }
 
-    /// [`Self::read`] if it needs no waiting: for callers that hold a lock. Returns the number of bytes; `None` if
-    /// [`Self::read`] is to be called without the lock.
-    ///
-    /// `is_sole` says that there is no other reference to this open file, and that the lock excludes new ones: then no other
-    /// call uses the position.
+    /// [`Self::read_at`] to the start of `buffer` if it needs no waiting: for callers that hold a lock. Returns the number of
+    /// bytes; `None` if [`Self::read_at`] is to be called without the lock.
     #[inline]
-    pub fn read_now(&self, is_sole: bool, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
-        if !is_sole || self.check_readable().is_err() {
-            return None;
-        }
-        let offset = self.position.load_exclusive();
-        let count = self.node.file_system().read_now(self.inode, offset, buffer)?;
-        self.position.store_exclusive(offset + count as u64);
-        Some(count)
-    }
-
-    /// [`Self::read_at`] if it needs no waiting, as [`Self::read_now`].
-    #[inline]
-    pub fn read_at_now(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Option<usize> {
+    pub fn read_at_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
         self.check_readable().ok()?;
-        self.node.file_system().read_now(self.inode, offset, buffer)
+        self.node.file_system().read_now(offset, buffer, self.inode.ino)
     }
 
     async fn read_from(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
@@ -157,24 +143,11 @@ impl<S: System> OpenFile<S> {
         written
     }
 
-    /// [`Self::write`] if it needs no waiting, as [`Self::read_now`].
+    /// [`Self::write_at`] of all bytes if it needs no waiting, as [`Self::read_at_now`]. Returns the offset behind them.
     #[inline]
-    pub fn write_now(&self, is_sole: bool, bytes: &[u8]) -> Option<usize> {
-        if !is_sole || bytes.is_empty() || self.check_writable().is_err() {
-            return None;
-        }
-        let start = self.write_position(self.position.load_exclusive());
-        let written = self.node.file_system().write_now(self.inode, start, bytes)?;
-        self.position.store_exclusive(written.end);
-        Some(written.count)
-    }
-
-    /// [`Self::write_at`] if it needs no waiting, as [`Self::read_now`].
-    #[inline]
-    pub fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
+    pub fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
         self.check_writable().ok()?;
-        let written = self.node.file_system().write_now(self.inode, self.write_position(offset), bytes)?;
-        Some(written.count)
+        self.node.file_system().write_now(self.write_position(offset), bytes, self.inode.ino)
     }
 
     fn write_position(&self, offset: u64) -> WriteAt {
@@ -198,22 +171,6 @@ impl<S: System> OpenFile<S> {
         let sought = base.checked_add_signed(offset).filter(|sought| i64::try_from(*sought).is_ok());
         position.offset = sought.ok_or(Errno::EINVAL)?;
         Ok(position.offset)
-    }
-
-    /// [`Self::seek`] if it needs no waiting, as [`Self::read_now`].
-    #[inline]
-    pub fn seek_now(&self, is_sole: bool, offset: i64, whence: Whence) -> Option<u64> {
-        if !is_sole {
-            return None;
-        }
-        let base = match whence {
-            Whence::Start => 0,
-            Whence::Current => self.position.load_exclusive(),
-            Whence::End => return None,
-        };
-        let sought = base.checked_add_signed(offset).filter(|sought| i64::try_from(*sought).is_ok())?;
-        self.position.store_exclusive(sought);
-        Some(sought)
     }
 
     /// Metadata of the file (`fstat`).
@@ -310,6 +267,16 @@ impl<S: System> OpenFile<S> {
     /// `EIO`.
     pub async fn usage(&self) -> Result<StatFs, Errno> {
         complete(|call| self.node.file_system().statfs(call)).await
+    }
+}
+
+impl<S: System> Positioned for OpenFile<S> {
+    fn position(&self) -> u64 {
+        self.position.load_exclusive()
+    }
+
+    fn set_position(&self, position: u64) {
+        self.position.store_exclusive(position);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The position of an open file, which one call at a time uses.
 
 use core::future::poll_fn;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use core::sync::atomic::{AtomicU64, fence};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll};
 
 use hermit_interface::Errno;
@@ -55,16 +55,12 @@ impl<S: System> Position<S> {
         }
     }
 
-    /// The position, for a caller that excludes other calls.
-    #[inline]
+    /// The position, for a caller that excludes other calls and has seen the earlier ones end.
     pub(super) fn load_exclusive(&self) -> u64 {
-        // The caller has seen that other calls have ended; what they have stored is seen behind this.
-        fence(Acquire);
         self.offset.load(Relaxed)
     }
 
     /// Sets the position, for a caller that excludes other calls.
-    #[inline]
     pub(super) fn store_exclusive(&self, offset: u64) {
         self.offset.store(offset, Relaxed);
     }

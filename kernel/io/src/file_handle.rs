@@ -1,0 +1,213 @@
+//! A descriptor's reference to an open file, which keeps the file's position while it is the only one.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{AtomicU64, fence};
+
+use hermit_abi::{SEEK_CUR, SEEK_SET};
+
+/// A position that is no offset of a file: those are at most `i64::MAX`.
+const ELSEWHERE: u64 = u64::MAX;
+
+/// An open file, which has a position in bytes.
+pub trait Positioned: Send + Sync {
+    /// The position, for a caller that excludes other calls.
+    fn position(&self) -> u64;
+
+    /// Sets the position, for a caller that excludes other calls.
+    fn set_position(&self, position: u64);
+}
+
+/// A reference to an open file.
+///
+/// While it is the only one, it has the position, so that a call needs neither another lock nor the file to move it. A clone
+/// gives the position to the file, where all references find it. A handle is used and cloned under the lock of its
+/// descriptor, and only clones make references.
+#[derive(Debug)]
+pub struct FileHandle<F: ?Sized> {
+    file: Arc<F>,
+    /// The position, or [`ELSEWHERE`] if the file has it. Atomic only to be changed by shared reference: the descriptor's lock
+    /// is held.
+    position: AtomicU64,
+}
+
+impl<F: Positioned + ?Sized> FileHandle<F> {
+    /// A handle of a file that is opened.
+    #[must_use]
+    pub fn new(file: Arc<F>) -> Self {
+        Self { file, position: AtomicU64::new(ELSEWHERE) }
+    }
+
+    /// The file.
+    #[inline]
+    #[must_use]
+    pub fn file(&self) -> &F {
+        &self.file
+    }
+
+    /// The reference to the file alone.
+    #[must_use]
+    pub fn into_file(self) -> Arc<F> {
+        self.file
+    }
+
+    /// Has `call` use the position, and return its result with the new position. `None` if `call` returns that, or other
+    /// references may use the position, too.
+    #[inline]
+    pub fn with_position<T>(&self, call: impl FnOnce(&F, u64) -> Option<(T, u64)>) -> Option<T> {
+        let mut position = self.position.load(Relaxed);
+        if position == ELSEWHERE {
+            position = self.take_position()?;
+        }
+        let (result, position) = call(&self.file, position)?;
+        self.position.store(position, Relaxed);
+        Some(result)
+    }
+
+    /// Moves the position and returns it. `None` if that takes more than the position, or fails.
+    #[inline]
+    pub fn seek(&self, offset: i64, whence: i32) -> Option<u64> {
+        self.with_position(|_, position| {
+            let base = match whence {
+                SEEK_SET => 0,
+                SEEK_CUR => position.cast_signed(),
+                _ => return None,
+            };
+            let sought = base.checked_add(offset).filter(|sought| *sought >= 0)?.cast_unsigned();
+            Some((sought, sought))
+        })
+    }
+
+    /// Takes the position from the file, if this is the only reference to it.
+    #[cold]
+    fn take_position(&self) -> Option<u64> {
+        if Arc::strong_count(&self.file) != 1 {
+            return None;
+        }
+        // Other references were dropped: what their calls have done is seen behind this.
+        fence(Acquire);
+        let position = self.file.position();
+        self.position.store(position, Relaxed);
+        Some(position)
+    }
+}
+
+impl<F: Positioned + ?Sized> Clone for FileHandle<F> {
+    fn clone(&self) -> Self {
+        let position = self.position.load(Relaxed);
+        if position != ELSEWHERE {
+            // There is no other reference yet, and calls with the new one begin behind this.
+            self.file.set_position(position);
+            self.position.store(ELSEWHERE, Relaxed);
+        }
+        Self::new(Arc::clone(&self.file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::{FileHandle, Positioned};
+    use crate::DescriptorTable;
+    use alloc::sync::Arc;
+    use core::sync::atomic::AtomicU64;
+    use core::sync::atomic::Ordering::Relaxed;
+    use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
+    use std::sync::Mutex;
+    use std::thread;
+
+    /// A file whose calls on the long path take a lock.
+    #[derive(Debug, Default)]
+    struct File {
+        position: AtomicU64,
+        lock: Mutex<()>,
+    }
+
+    impl File {
+        fn advance(&self) {
+            let _guard = self.lock.lock().unwrap();
+            self.position.store(self.position.load(Relaxed) + 1, Relaxed);
+        }
+    }
+
+    impl Positioned for File {
+        fn position(&self) -> u64 {
+            self.position.load(Relaxed)
+        }
+
+        fn set_position(&self, position: u64) {
+            self.position.store(position, Relaxed);
+        }
+    }
+
+    fn advance(handle: &FileHandle<File>) -> Option<u64> {
+        handle.with_position(|_, position| Some((position, position + 1)))
+    }
+
+    #[test]
+    fn only_handle_has_the_position_and_clones_share_that_of_the_file() {
+        let handle = FileHandle::new(Arc::new(File::default()));
+        assert_eq!((advance(&handle), advance(&handle)), (Some(0), Some(1)));
+        assert_eq!(handle.file().position(), 0, "the handle has it");
+        let clone = handle.clone();
+        assert_eq!((advance(&handle), advance(&clone)), (None, None));
+        clone.file().advance();
+        drop(clone);
+        assert_eq!(advance(&handle), Some(3));
+        let file = handle.clone().into_file();
+        assert_eq!(advance(&handle), None);
+        assert_eq!(file.position(), 4);
+    }
+
+    #[test]
+    fn call_that_returns_nothing_leaves_the_position() {
+        let handle = FileHandle::new(Arc::new(File::default()));
+        advance(&handle).unwrap();
+        assert_eq!(handle.with_position(|_, _| None::<((), u64)>), None);
+        assert_eq!(advance(&handle), Some(1));
+    }
+
+    #[test]
+    fn seek_moves_within_offsets_of_files() {
+        let handle = FileHandle::new(Arc::new(File::default()));
+        assert_eq!(handle.seek(5, SEEK_SET), Some(5));
+        assert_eq!(handle.seek(-3, SEEK_CUR), Some(2));
+        assert_eq!(handle.seek(-3, SEEK_CUR), None);
+        assert_eq!(handle.seek(-1, SEEK_SET), None);
+        assert_eq!(handle.seek(i64::MAX, SEEK_CUR), None);
+        assert_eq!(handle.seek(0, SEEK_END), None);
+        assert_eq!(handle.seek(i64::MAX - 2, SEEK_CUR), Some(i64::MAX.cast_unsigned()));
+    }
+
+    #[test]
+    fn calls_of_several_descriptors_use_each_position_once() {
+        const COUNT: u64 = if cfg!(miri) { 50 } else { 5_000 };
+        let table: DescriptorTable<parking_lot::RawMutex, FileHandle<File>> = DescriptorTable::default();
+        let file = Arc::new(File::default());
+        let first = table.reserve().unwrap();
+        table.fill(first, FileHandle::new(Arc::clone(&file)));
+        drop(file);
+        let call = || {
+            let slot = table.lock(first).unwrap();
+            let handle = slot.get().unwrap();
+            if advance(handle).is_none() {
+                let handle = handle.clone();
+                drop(slot);
+                handle.file().advance();
+            }
+        };
+        let duplicate = || {
+            let second = table.duplicate(first, 0).unwrap();
+            table.get(second).unwrap().file().advance();
+            table.remove(second).unwrap();
+        };
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..COUNT).for_each(|_| call()));
+            }
+            scope.spawn(|| (0..COUNT).for_each(|_| duplicate()));
+        });
+        assert_eq!(table.get(first).unwrap().file().position(), 3 * COUNT);
+    }
+}
