@@ -54,6 +54,9 @@ const OTHERS: [Selection; 4] = [
     },
 ];
 
+/// Overrides the workspace's `-Cpanic=unwind`, which rustc refuses for crates without std: the network stack is built so, too.
+const ABORT: &str = r#"target.x86_64-unknown-hermit.rustflags=["-Cpanic=abort"]"#;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Only print which crates use unsafe code, and their share of the kernel
@@ -114,6 +117,9 @@ fn clippy(selection: &Selection) -> Result<()> {
     cargo.args(selection.packages.iter().flat_map(|package| ["--package", package]));
     cargo.args(selection.target.iter().flat_map(|target| ["--target", target]));
     cargo.args(selection.features.iter().flat_map(|features| ["--features", features]));
+    if selection.target == Some(GUEST_TARGET) {
+        cargo.args(["--config", ABORT]);
+    }
     process::run(cargo.args(["--", "-D", "warnings"]))
 }
 
