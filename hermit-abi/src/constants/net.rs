@@ -47,6 +47,8 @@ pub const SO_SNDTIMEO: i32 = 0x1005;
 pub const SO_RCVTIMEO: i32 = 0x1006;
 /// Pending error, an `i32`; reading it clears it.
 pub const SO_ERROR: i32 = 0x1007;
+/// Type of a socket, `SOCK_STREAM` or `SOCK_DGRAM`; it cannot be set. Not part of the published ABI.
+pub const SO_TYPE: i32 = 0x1008;
 
 /// Type of service of sent IPv4 packets.
 pub const IP_TOS: i32 = 1;
@@ -61,6 +63,10 @@ pub const IP_MULTICAST_TTL: i32 = 5;
 /// Whether sent IPv4 multicast packets are looped back.
 pub const IP_MULTICAST_LOOP: i32 = 7;
 
+/// Hop limit of sent IPv6 packets; -1 for the default. Not part of the published ABI.
+pub const IPV6_UNICAST_HOPS: i32 = 16;
+/// Hop limit of sent IPv6 multicast packets; -1 for the default. Not part of the published ABI.
+pub const IPV6_MULTICAST_HOPS: i32 = 18;
 /// Join the group of an [`ipv6_mreq`](crate::ipv6_mreq).
 pub const IPV6_ADD_MEMBERSHIP: i32 = 12;
 /// Leave the group of an [`ipv6_mreq`](crate::ipv6_mreq).
@@ -72,6 +78,12 @@ pub const IPV6_V6ONLY: i32 = 27;
 
 /// Send small TCP segments at once: disables Nagle's algorithm.
 pub const TCP_NODELAY: i32 = 1;
+/// Seconds of silence before the first keep-alive probe. Not part of the published ABI.
+pub const TCP_KEEPIDLE: i32 = 3;
+/// Seconds between keep-alive probes. Not part of the published ABI.
+pub const TCP_KEEPINTVL: i32 = 4;
+/// Number of keep-alive probes without an answer that end the connection. Not part of the published ABI.
+pub const TCP_KEEPCNT: i32 = 5;
 
 /// Receive without removing the data from the buffer.
 pub const MSG_PEEK: i32 = 1;

@@ -32,6 +32,11 @@ pub(crate) fn from_kernel(option: &net::SocketOption) -> Result<SocketOption, Er
         Number::MulticastLoopV4 => SocketOption::MulticastLoopV4(switch),
         Number::MulticastLoopV6 => SocketOption::MulticastLoopV6(switch),
         Number::OnlyV6 => SocketOption::OnlyV6(switch),
+        Number::KeepAliveIdle => SocketOption::KeepAliveIdle(value),
+        Number::KeepAliveInterval => SocketOption::KeepAliveInterval(value),
+        Number::KeepAliveCount => SocketOption::KeepAliveCount(value),
+        Number::HopLimit => SocketOption::HopLimit(byte_or(DEFAULT_TTL)?),
+        Number::MulticastHops => SocketOption::MulticastHopsV6(byte_or(DEFAULT_MULTICAST_TTL)?),
         Number::Join if option.group.family == V4 => {
             SocketOption::JoinV4 { group: v4(&option.group), interface: v4(&option.interface) }
         }
@@ -69,6 +74,11 @@ pub(crate) fn name(number: u32) -> Result<OptionName, Errno> {
         Number::MulticastLoopV4 => OptionName::MulticastLoopV4,
         Number::MulticastLoopV6 => OptionName::MulticastLoopV6,
         Number::OnlyV6 => OptionName::OnlyV6,
+        Number::KeepAliveIdle => OptionName::KeepAliveIdle,
+        Number::KeepAliveInterval => OptionName::KeepAliveInterval,
+        Number::KeepAliveCount => OptionName::KeepAliveCount,
+        Number::HopLimit => OptionName::HopLimit,
+        Number::MulticastHops => OptionName::MulticastHopsV6,
         Number::Join | Number::Leave => return Err(Errno::ENOPROTOOPT),
     })
 }

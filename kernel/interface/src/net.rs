@@ -155,6 +155,16 @@ option_names! {
     Join = 14,
     /// `IP_DROP_MEMBERSHIP`, `IPV6_DROP_MEMBERSHIP`.
     Leave = 15,
+    /// `TCP_KEEPIDLE`, in seconds.
+    KeepAliveIdle = 16,
+    /// `TCP_KEEPINTVL`, in seconds.
+    KeepAliveInterval = 17,
+    /// `TCP_KEEPCNT`.
+    KeepAliveCount = 18,
+    /// `IPV6_UNICAST_HOPS`.
+    HopLimit = 19,
+    /// `IPV6_MULTICAST_HOPS`.
+    MulticastHops = 20,
 }
 
 /// Flags of [`Calls::receive`].

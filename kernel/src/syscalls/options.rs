@@ -5,9 +5,10 @@ use core::net::IpAddr;
 
 use hermit_abi::{
     IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP, IP_MULTICAST_LOOP, IP_MULTICAST_TTL, IP_TOS, IP_TTL, IPPROTO_IP,
-    IPPROTO_IPV6, IPPROTO_TCP, IPV6_ADD_MEMBERSHIP, IPV6_DROP_MEMBERSHIP, IPV6_MULTICAST_LOOP, IPV6_V6ONLY,
-    SO_BROADCAST, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_RCVTIMEO, SO_REUSEADDR, SO_SNDBUF,
-    SO_SNDTIMEO, SOL_SOCKET, TCP_NODELAY, ip_mreq, ipv6_mreq, linger, timeval,
+    IPPROTO_IPV6, IPPROTO_TCP, IPV6_ADD_MEMBERSHIP, IPV6_DROP_MEMBERSHIP, IPV6_MULTICAST_HOPS,
+    IPV6_MULTICAST_LOOP, IPV6_UNICAST_HOPS, IPV6_V6ONLY, SO_BROADCAST, SO_ERROR, SO_KEEPALIVE, SO_LINGER,
+    SO_RCVBUF, SO_RCVTIMEO, SO_REUSEADDR, SO_SNDBUF, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOCK_STREAM,
+    SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_NODELAY, ip_mreq, ipv6_mreq, linger, timeval,
 };
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, OptionName, SocketOption, V4, V6};
@@ -35,6 +36,8 @@ enum Known {
     TimeLimit(Direction),
     /// A `linger`: limit on waiting for delivery when the socket is closed.
     Linger,
+    /// An `int` that cannot be set: the socket's type.
+    Type,
 }
 
 /// Whether a socket has the options of a level. If not, Linux's errors differ between `getsockopt` and `setsockopt`.
@@ -47,7 +50,7 @@ fn has_level(socket: &Socket, level: i32) -> bool {
 }
 
 fn known(level: i32, name: i32) -> Result<Known, Errno> {
-    use Known::{GroupV4, GroupV6, Linger, Number, Switch, TimeLimit};
+    use Known::{GroupV4, GroupV6, Linger, Number, Switch, TimeLimit, Type};
     Ok(match (level, name) {
         (SOL_SOCKET, SO_ERROR) => Number(OptionName::Error),
         (SOL_SOCKET, SO_REUSEADDR) => Switch(OptionName::ReuseAddress),
@@ -56,9 +59,13 @@ fn known(level: i32, name: i32) -> Result<Known, Errno> {
         (SOL_SOCKET, SO_SNDBUF) => Number(OptionName::SendBuffer),
         (SOL_SOCKET, SO_RCVBUF) => Number(OptionName::ReceiveBuffer),
         (SOL_SOCKET, SO_LINGER) => Linger,
+        (SOL_SOCKET, SO_TYPE) => Type,
         (SOL_SOCKET, SO_RCVTIMEO) => TimeLimit(Direction::Receive),
         (SOL_SOCKET, SO_SNDTIMEO) => TimeLimit(Direction::Send),
         (IPPROTO_TCP, TCP_NODELAY) => Switch(OptionName::NoDelay),
+        (IPPROTO_TCP, TCP_KEEPIDLE) => Number(OptionName::KeepAliveIdle),
+        (IPPROTO_TCP, TCP_KEEPINTVL) => Number(OptionName::KeepAliveInterval),
+        (IPPROTO_TCP, TCP_KEEPCNT) => Number(OptionName::KeepAliveCount),
         (IPPROTO_IP, IP_TTL) => Number(OptionName::Ttl),
         (IPPROTO_IP, IP_TOS) => Number(OptionName::TypeOfService),
         (IPPROTO_IP, IP_MULTICAST_TTL) => Number(OptionName::MulticastTtl),
@@ -66,6 +73,8 @@ fn known(level: i32, name: i32) -> Result<Known, Errno> {
         (IPPROTO_IP, IP_ADD_MEMBERSHIP) => GroupV4(OptionName::Join),
         (IPPROTO_IP, IP_DROP_MEMBERSHIP) => GroupV4(OptionName::Leave),
         (IPPROTO_IPV6, IPV6_V6ONLY) => Switch(OptionName::OnlyV6),
+        (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => Number(OptionName::HopLimit),
+        (IPPROTO_IPV6, IPV6_MULTICAST_HOPS) => Number(OptionName::MulticastHops),
         (IPPROTO_IPV6, IPV6_MULTICAST_LOOP) => Switch(OptionName::MulticastLoopV6),
         (IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP) => GroupV6(OptionName::Join),
         (IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP) => GroupV6(OptionName::Leave),
@@ -128,6 +137,7 @@ pub(super) fn set(
             socket.set_linger(is_on.then_some(seconds.max(0)));
             return Ok(());
         }
+        Known::Type => return Err(Errno::ENOPROTOOPT),
     };
     socket.set_option(&option)
 }
@@ -192,6 +202,10 @@ pub(super) fn get(socket: &Socket, (level, name): (i32, i32), out: UserResult<'_
     match known {
         Known::Number(name) | Known::Switch(name) => out.write(socket.option(name)?.cast_signed()),
         Known::GroupV4(_) | Known::GroupV6(_) => Err(Errno::ENOPROTOOPT),
+        Known::Type => out.write(match socket.kind() {
+            Kind::Stream => SOCK_STREAM,
+            Kind::Datagram => SOCK_DGRAM,
+        }),
         Known::TimeLimit(direction) => out.write(time(socket.time_limit(direction))),
         Known::Linger => {
             let seconds = socket.linger();
