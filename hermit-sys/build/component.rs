@@ -28,7 +28,8 @@ pub(crate) struct Component {
 
 /// Variables that configure the program's build, and must not affect the component's: cargo rejects `CARGO_INCREMENTAL=1`
 /// together with link-time optimisation.
-const OUTER_VARIABLES: [&str; 7] = [
+const OUTER_VARIABLES: [&str; 8] = [
+    "__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS",
     "CARGO_ENCODED_RUSTFLAGS",
     "CARGO_INCREMENTAL",
     "RUSTFLAGS",

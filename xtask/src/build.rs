@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::setup::{self, soft_float};
 use crate::target::FloatAbi;
 use crate::toolchain::Toolchain;
-use crate::{cargo, panics, process, workspace};
+use crate::{cargo, crates, panics, process, workspace};
 
 /// Copies a program without its symbols and debug information.
 pub fn strip(program: &Path, copy: &Path) -> Result<()> {
@@ -41,15 +41,21 @@ pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
     if options.float == FloatAbi::Hard {
         panics::configure(&mut command, folder);
     }
+    let notes =
+        crates::configure(&mut command, folder, &options.features, |package| package.folder == folder)?;
     let programs = programs(command.current_dir(folder)).with_context(|| {
-        let advice = advice(folder, options.float).map(|advice| format!(": {advice}")).unwrap_or_default();
+        let advice =
+            advice(folder, options.float, &notes).map(|advice| format!(": {advice}")).unwrap_or_default();
         format!("cannot build {}{advice}", folder.display())
     })?;
     only_program(programs, folder)
 }
 
 /// Returns what the user can do about a crate that does not build, if its dependencies say so.
-fn advice(folder: &Path, float: FloatAbi) -> Option<String> {
+fn advice(folder: &Path, float: FloatAbi, notes: &[String]) -> Option<String> {
+    if !notes.is_empty() {
+        return Some(notes.join("; "));
+    }
     let mut tree = process::cargo();
     tree.args(["tree", "--quiet", "--prefix", "none", "--format", "{p}", "--target", float.target()]);
     let tree = process::output(tree.current_dir(folder)).ok()?;
@@ -67,9 +73,9 @@ fn advice_for(tree: &str) -> Option<String> {
             workspace::root().join("hermit-sys")
         ));
     }
-    let foreign = ["socket2", "rustix", "ring", "openssl-sys"].into_iter().find(|name| has(name))?;
+    let foreign = ["rustix", "ring", "openssl-sys"].into_iter().find(|name| has(name))?;
     Some(format!(
-        "the crate depends on {foreign}, which does not build for the target: docs/limits.md lists what does"
+        "the crate depends on {foreign}, which does not build for the target: docs/compatibility.md lists what does"
     ))
 }
 
@@ -78,6 +84,9 @@ pub fn examples(names: &[&str], options: &BuildOptions) -> Result<Vec<(String, P
     let mut command = guest_cargo(options)?;
     command.current_dir(workspace::root()).arg("--quiet");
     command.args(names.iter().flat_map(|name| ["--package", name]));
+    crates::configure(&mut command, workspace::root(), &[], |package| {
+        names.contains(&package.name.as_str())
+    })?;
     let programs = programs(&mut command).context("cannot build the examples")?;
     ensure!(programs.len() == names.len(), "cargo built {} programs of {names:?}", programs.len());
     Ok(programs)
@@ -139,8 +148,8 @@ mod tests {
             missing.contains("hermit-sys = { path = \"/") && missing.contains("use hermit_sys as _;"),
             "{missing}"
         );
-        let foreign = advice_for("kv v0.1.0\nhermit-sys v0.1.0\ntokio v1.0.0\nsocket2 v0.6.5\n").unwrap();
-        assert!(foreign.contains("socket2") && foreign.contains("docs/limits.md"), "{foreign}");
+        let foreign = advice_for("kv v0.1.0\nhermit-sys v0.1.0\nrustls v0.23.0\nring v0.17.0\n").unwrap();
+        assert!(foreign.contains("ring") && foreign.contains("docs/compatibility.md"), "{foreign}");
         assert_eq!(advice_for("kv v0.1.0\nhermit-sys v0.1.0\n"), None);
     }
 

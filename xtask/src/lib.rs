@@ -4,6 +4,7 @@
 
 pub mod build;
 pub mod cargo;
+pub mod crates;
 pub mod exit;
 pub mod image;
 mod libtest;

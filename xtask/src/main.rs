@@ -11,7 +11,7 @@ use anyhow::{Error, Result};
 use clap::{Parser, Subcommand};
 use hermit_options::passt;
 use xtask::cargo::TOOLS_PROFILE;
-use xtask::{exit, image, process, run, runner, setup, temporary, workspace};
+use xtask::{crates, exit, image, process, run, runner, setup, temporary, workspace};
 
 /// Builds, boots and tests programs as virtual-machine images.
 #[derive(Debug, Parser)]
@@ -29,6 +29,8 @@ enum Command {
     Run(Box<run::Arguments>),
     /// Make one file that boots with `qemu-system-x86_64 -kernel FILE`
     Image(image::Arguments),
+    /// Configure cargo in another workspace for crates that are patched for the target
+    PatchConfig(crates::Arguments),
     /// Run the tests: lints and all rings, or only the rings named
     #[command(disable_help_flag = true)]
     Test(Forwarded),
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Setup(arguments) => exit::of_command(setup::main(&arguments)),
         Command::Run(arguments) => exit::of_guest(run::main(&arguments)),
         Command::Image(arguments) => exit::of_command(image::main(&arguments)),
+        Command::PatchConfig(arguments) => exit::of_command(crates::main(&arguments)),
         Command::Runner(arguments) => exit::of_guest(runner::main(&arguments)),
         Command::Test(_)
         | Command::Bench(_)

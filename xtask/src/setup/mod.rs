@@ -37,7 +37,9 @@ use record::{Addition, Record};
 use sources::Sources;
 use stamp::State;
 
+pub(crate) use files::{copy_dir, list as list_files};
 pub(crate) use patches::TEST_LIST;
+pub(crate) use sources::hex;
 pub use tools::{loader, uhyve};
 
 /// Cost of std.

@@ -1,0 +1,117 @@
+//! What passes patched crates to cargo: a configuration file, and a lock file of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+use super::graph::Package;
+use crate::setup::hex;
+
+/// Cargo has `resolver.lockfile-path` behind a flag, which it accepts if it takes itself for a nightly one. Unlike
+/// `RUSTC_BOOTSTRAP`, this variable does not reach the compiler, so what is built is the same.
+const NIGHTLY_CARGO: (&str, &str) = ("__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS", "nightly");
+
+/// Files for cargo.
+#[derive(Debug)]
+pub(super) struct Configuration {
+    /// The configuration file, with `[patch.crates-io]`.
+    pub(super) file: PathBuf,
+    /// The lock file, if it is not the workspace's own.
+    lock: Option<PathBuf>,
+}
+
+impl Configuration {
+    /// The configuration of the workspace `root` for all its builds, with its own lock file. Its name stays when the patches
+    /// change.
+    pub(super) fn of_workspace(root: &Path, copies: &[(&Package, PathBuf)]) -> Result<Self> {
+        let folder = super::folder().join("workspaces").join(digest(&root.to_string_lossy()));
+        Ok(Self { file: write_patches(&folder, copies)?, lock: None })
+    }
+
+    /// The configuration of a build for the guest, whose lock file is derived from that of the workspace `root`.
+    pub(super) fn of_build(root: &Path, copies: &[(&Package, PathBuf)]) -> Result<Self> {
+        let key = format!("{}\n{}", root.display(), patches(copies));
+        let folder = super::folder().join("builds").join(digest(&key));
+        let file = write_patches(&folder, copies)?;
+        Ok(Self { file, lock: Some(derive_lock(&root.join("Cargo.lock"), &folder)?) })
+    }
+
+    /// Adds the options to a command of cargo.
+    pub(super) fn apply(&self, cargo: &mut Command) {
+        cargo.arg("--config").arg(&self.file);
+        if let Some(lock) = &self.lock {
+            cargo.args(["-Zlockfile-path", "--config"]).arg(format!("resolver.lockfile-path={lock:?}"));
+            cargo.env(NIGHTLY_CARGO.0, NIGHTLY_CARGO.1);
+        }
+    }
+}
+
+/// The section of patched crates. Each entry has a name of its own: a crate may be there in several versions.
+fn patches(copies: &[(&Package, PathBuf)]) -> String {
+    let entries = copies.iter().map(|(package, folder)| {
+        let key = format!("{}-{}", package.name, package.version).replace(['.', '+'], "-");
+        format!("{key} = {{ package = {:?}, path = {folder:?} }}\n", package.name)
+    });
+    ["[patch.crates-io]\n".to_owned()].into_iter().chain(entries).collect()
+}
+
+fn write_patches(folder: &Path, copies: &[(&Package, PathBuf)]) -> Result<PathBuf> {
+    let file = folder.join("config.toml");
+    replace(&file, &patches(copies))?;
+    Ok(file)
+}
+
+/// Copies a lock file to a folder if it has changed since the last time. Cargo then makes local packages of those that are patched,
+/// and leaves the others as they are.
+fn derive_lock(original: &Path, folder: &Path) -> Result<PathBuf> {
+    let (lock, origin) = (folder.join("Cargo.lock"), folder.join("Cargo.lock.original"));
+    let text = fs::read_to_string(original).with_context(|| format!("cannot read {}", original.display()))?;
+    if !lock.is_file() || fs::read_to_string(&origin).ok().as_ref() != Some(&text) {
+        replace(&lock, &text)?;
+        replace(&origin, &text)?;
+    }
+    Ok(lock)
+}
+
+/// Writes a file unless it has this text already. Other processes see the old file or the new one.
+fn replace(file: &Path, text: &str) -> Result<()> {
+    if fs::read_to_string(file).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    let failed = || format!("cannot write {}", file.display());
+    let folder = file.parent().unwrap_or(file);
+    fs::create_dir_all(folder).with_context(failed)?;
+    let new = tempfile::NamedTempFile::new_in(folder).with_context(failed)?;
+    fs::write(new.path(), text).with_context(failed)?;
+    new.persist(file).with_context(failed)?;
+    Ok(())
+}
+
+/// A short digest, as the name of a folder.
+fn digest(text: &str) -> String {
+    hex(&Sha256::digest(text))[..16].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::derive_lock;
+    use std::fs;
+
+    #[test]
+    fn lock_file_is_derived_again_when_the_original_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (original, folder) = (dir.path().join("Cargo.lock"), dir.path().join("build"));
+        fs::write(&original, "one").unwrap();
+        let lock = derive_lock(&original, &folder).unwrap();
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "one");
+        fs::write(&lock, "one, with local packages").unwrap();
+        derive_lock(&original, &folder).unwrap();
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "one, with local packages");
+        fs::write(&original, "two").unwrap();
+        derive_lock(&original, &folder).unwrap();
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "two");
+    }
+}

@@ -1,0 +1,144 @@
+//! The dependencies of a workspace's packages for the guest, as cargo resolves them.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::process;
+
+/// A package in a dependency graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Package {
+    /// Cargo's identifier.
+    id: String,
+    pub(crate) name: String,
+    pub(super) version: String,
+    /// Folder of its sources.
+    pub(crate) folder: PathBuf,
+    /// It is from crates.io.
+    is_registered: bool,
+}
+
+/// The packages of a workspace and all their dependencies.
+#[derive(Debug)]
+pub(super) struct Graph {
+    /// Folder of the workspace.
+    pub(super) root: PathBuf,
+    packages: Vec<Package>,
+    /// Pairs of identifiers: the first package depends on the second one when it is built or runs for the guest.
+    edges: Vec<(String, String)>,
+}
+
+impl Graph {
+    /// Queries cargo, which writes the lock file if it is missing or out of date, and downloads what is missing.
+    pub(super) fn of(folder: &Path, features: &[String]) -> Result<Self> {
+        let mut cargo = super::metadata();
+        cargo.current_dir(folder).args(features.iter().flat_map(|features| ["--features", features]));
+        let metadata = process::output(&mut cargo).context("cannot query the dependencies")?;
+        Self::parse(&metadata).context("cannot understand cargo's metadata")
+    }
+
+    pub(super) fn parse(metadata: &str) -> Result<Self> {
+        let metadata: Value = serde_json::from_str(metadata)?;
+        let root = metadata["workspace_root"].as_str().context("no workspace root")?;
+        let packages = metadata["packages"].as_array().context("no packages")?;
+        let nodes = metadata["resolve"]["nodes"].as_array().context("no graph")?;
+        let edges = nodes.iter().flat_map(|node| {
+            let dependencies = node["deps"].as_array().into_iter().flatten().filter(|edge| is_linked(edge));
+            dependencies.filter_map(|edge| Some((text(&node["id"])?, text(&edge["pkg"])?)))
+        });
+        Ok(Self {
+            root: PathBuf::from(root),
+            packages: packages.iter().filter_map(Package::parse).collect(),
+            edges: edges.collect(),
+        })
+    }
+
+    /// The packages from crates.io that those which `is_root` selects are built with, sorted.
+    pub(super) fn dependencies(&self, is_root: impl Fn(&Package) -> bool) -> Vec<&Package> {
+        let roots = self.packages.iter().filter(|package| !package.is_registered && is_root(package));
+        let mut pending: Vec<&str> = roots.map(|package| package.id.as_str()).collect();
+        let mut found: HashSet<&str> = pending.iter().copied().collect();
+        while let Some(id) = pending.pop() {
+            let next = self.edges.iter().filter(|(from, _)| from == id).map(|(_, to)| to.as_str());
+            pending.extend(next.filter(|to| found.insert(to)));
+        }
+        self.packages.iter().filter(|package| package.is_registered && found.contains(&*package.id)).collect()
+    }
+
+    /// The packages of a name that are from crates.io.
+    pub(super) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Package> {
+        self.packages.iter().filter(move |package| package.is_registered && package.name == name)
+    }
+}
+
+impl Package {
+    /// Whether it is the same version of the same crate.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        (&self.name, &self.version) == (&other.name, &other.version)
+    }
+
+    fn parse(package: &Value) -> Option<Self> {
+        let manifest = PathBuf::from(package["manifest_path"].as_str()?);
+        Some(Self {
+            id: text(&package["id"])?,
+            name: text(&package["name"])?,
+            version: text(&package["version"])?,
+            folder: manifest.parent()?.to_owned(),
+            is_registered: package["source"]
+                .as_str()
+                .is_some_and(|source| source.contains("crates.io-index")),
+        })
+    }
+}
+
+/// Whether a dependency is linked, not only used by a build script or by tests.
+fn is_linked(edge: &Value) -> bool {
+    edge["dep_kinds"].as_array().into_iter().flatten().any(|kind| kind["kind"].is_null())
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Graph;
+    use serde_json::{Value, json};
+
+    fn package(name: &str, source: Value) -> Value {
+        let manifest = format!("/{name}/Cargo.toml");
+        json!({ "id": name, "name": name, "version": "1.0.0", "manifest_path": manifest, "source": source })
+    }
+
+    fn edge(to: &str, kind: Value) -> Value {
+        json!({ "pkg": to, "dep_kinds": [{ "kind": kind, "target": null }] })
+    }
+
+    #[test]
+    fn dependencies_are_those_of_the_roots_that_are_linked() {
+        let registry = json!("registry+https://github.com/rust-lang/crates.io-index");
+        let metadata = json!({
+            "workspace_root": "/w",
+            "packages": [
+                package("web", Value::Null), package("tool", Value::Null), package("tokio", registry.clone()),
+                package("mio", registry.clone()), package("cc", registry.clone()), package("rustix", registry),
+            ],
+            "resolve": { "nodes": [
+                { "id": "web", "deps": [edge("tokio", Value::Null), edge("cc", json!("build"))] },
+                { "id": "tool", "deps": [edge("rustix", Value::Null)] },
+                { "id": "tokio", "deps": [edge("mio", Value::Null)] },
+            ] },
+        });
+        let graph = Graph::parse(&metadata.to_string()).unwrap();
+        let names = |root: &str| {
+            let packages = graph.dependencies(|package| package.name == root);
+            packages.into_iter().map(|package| package.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("web"), ["tokio", "mio"]);
+        assert_eq!(names("tool"), ["rustix"]);
+        assert!(Graph::parse("{}").is_err());
+    }
+}

@@ -1,0 +1,300 @@
+//! Patches: lists of edits, as TOML.
+
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use sha2::{Digest, Sha256};
+use toml::{Table, Value};
+
+use crate::setup::hex;
+
+/// A replacement of a text in a file of a crate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Edit {
+    file: PathBuf,
+    find: String,
+    replace: String,
+    /// How often the text must occur.
+    count: usize,
+}
+
+/// A file that a patch adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Creation {
+    file: PathBuf,
+    text: String,
+}
+
+/// A version: its three numbers. Pre-releases count as the release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version([u64; 3]);
+
+impl Version {
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let numbers = text.split(['+', '-']).next().unwrap_or_default();
+        let mut parts = numbers.split('.').map(str::parse);
+        let mut number =
+            || parts.next().unwrap_or(Ok(0)).with_context(|| format!("invalid version `{text}`"));
+        let version = Self([number()?, number()?, number()?]);
+        ensure!(parts.next().is_none(), "invalid version `{text}`");
+        Ok(version)
+    }
+}
+
+impl Display for Version {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.0;
+        write!(formatter, "{major}.{minor}.{patch}")
+    }
+}
+
+/// The edits that make a crate know the target, for a range of its versions.
+#[derive(Clone, Debug)]
+pub(super) struct Patch {
+    /// The file that the patch was read from.
+    origin: PathBuf,
+    /// First version that it fits.
+    pub(super) from: Version,
+    /// First later version that it is not for.
+    pub(super) below: Version,
+    /// Crates that have to be patched, too.
+    pub(super) requires: Vec<String>,
+    /// The crate needs its patch; otherwise only what requires it does.
+    pub(super) is_for_itself: bool,
+    /// Digest of the file.
+    pub(super) digest: String,
+    edits: Vec<Edit>,
+    creations: Vec<Creation>,
+}
+
+impl Patch {
+    /// Parses the file `origin`, which has this text.
+    pub(super) fn parse(origin: &Path, text: &str) -> Result<Self> {
+        let table: Table = text.parse()?;
+        let known = ["from", "below", "requires", "only-if-required", "edit", "create"];
+        if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
+            bail!("unknown key `{key}`");
+        }
+        let requires = table.get("requires").and_then(Value::as_array).into_iter().flatten();
+        Ok(Self {
+            origin: origin.to_owned(),
+            from: Version::parse(string(&table, "from")?)?,
+            below: Version::parse(string(&table, "below")?)?,
+            requires: requires.filter_map(Value::as_str).map(str::to_owned).collect(),
+            is_for_itself: table.get("only-if-required").and_then(Value::as_bool) != Some(true),
+            digest: hex(&Sha256::digest(text))[..12].to_owned(),
+            edits: tables(&table, "edit").map(Edit::parse).collect::<Result<_>>()?,
+            creations: tables(&table, "create").map(Creation::parse).collect::<Result<_>>()?,
+        })
+    }
+
+    fn fits(&self, version: Version) -> bool {
+        (self.from..self.below).contains(&version)
+    }
+
+    /// Applies the patch to the sources in `folder`. Each edit sees what the earlier ones have made of its file.
+    ///
+    /// # Errors
+    ///
+    /// A text does not occur as often as it must: the sources are of a version that the patch does not fit.
+    pub(super) fn apply(&self, folder: &Path) -> Result<()> {
+        for creation in &self.creations {
+            let file = folder.join(&creation.file);
+            ensure!(!file.exists(), "{}: {} exists", self.origin.display(), creation.file.display());
+            fs::write(&file, &creation.text).with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        for edit in &self.edits {
+            let file = folder.join(&edit.file);
+            let text =
+                fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let text = edit
+                .apply(&text)
+                .with_context(|| format!("{} does not fit {}", self.origin.display(), edit.file.display()))?;
+            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Edit {
+    fn parse(table: &Table) -> Result<Self> {
+        let count = table.get("count").map_or(Some(1), Value::as_integer);
+        Ok(Self {
+            file: relative(table)?,
+            find: string(table, "find")?.to_owned(),
+            replace: string(table, "replace")?.to_owned(),
+            count: count.and_then(|count| usize::try_from(count).ok()).context("`count` is no number")?,
+        })
+    }
+
+    fn apply(&self, text: &str) -> Result<String> {
+        let count = text.matches(&self.find).count();
+        ensure!(count == self.count, "found {count} times, not {}:\n{}", self.count, self.find);
+        Ok(text.replace(&self.find, &self.replace))
+    }
+}
+
+impl Creation {
+    fn parse(table: &Table) -> Result<Self> {
+        Ok(Self { file: relative(table)?, text: string(table, "text")?.to_owned() })
+    }
+}
+
+fn tables<'a>(table: &'a Table, key: &str) -> impl Iterator<Item = &'a Table> {
+    table.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table)
+}
+
+fn string<'a>(table: &'a Table, key: &str) -> Result<&'a str> {
+    table.get(key).and_then(Value::as_str).with_context(|| format!("there is no `{key}`"))
+}
+
+/// The file of an edit, which is below the folder of the crate.
+fn relative(table: &Table) -> Result<PathBuf> {
+    let file = PathBuf::from(string(table, "file")?);
+    ensure!(
+        file.components().all(|part| matches!(part, std::path::Component::Normal(_))),
+        "`file` leaves the crate"
+    );
+    Ok(file)
+}
+
+/// All patches.
+#[derive(Debug, Default)]
+pub(super) struct Catalog(Vec<(String, Patch)>);
+
+impl Catalog {
+    /// Reads `CRATE/*.toml` in a folder.
+    pub(super) fn read(folder: &Path) -> Result<Self> {
+        let mut patches = Vec::new();
+        for file in crate::setup::list_files(folder)? {
+            let origin = folder.join(&file);
+            let name = file.parent().and_then(Path::to_str).unwrap_or_default().to_owned();
+            let text = fs::read_to_string(&origin);
+            let patch = text.map_err(Into::into).and_then(|text| Patch::parse(&origin, &text));
+            patches.push((name, patch.with_context(|| format!("cannot read {}", origin.display()))?));
+        }
+        Ok(Self(patches))
+    }
+
+    /// All patches of a crate.
+    pub(super) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Patch> {
+        self.0.iter().filter(move |(other, _)| other == name).map(|(_, patch)| patch)
+    }
+
+    /// The patch of a crate in a version; `None` if the crate has none.
+    ///
+    /// # Errors
+    ///
+    /// Says which versions are known if none of the crate's patches fits.
+    pub(super) fn find<'a>(&'a self, name: &'a str, version: &str) -> Result<Option<&'a Patch>, String> {
+        if self.of(name).next().is_none() {
+            return Ok(None);
+        }
+        let parsed = Version::parse(version).map_err(|error| error.to_string())?;
+        if let Some(patch) = self.of(name).find(|patch| patch.fits(parsed)) {
+            return Ok(Some(patch));
+        }
+        let known: Vec<_> =
+            self.of(name).map(|patch| format!("{} to below {}", patch.from, patch.below)).collect();
+        Err(format!("{name} {version} has no patch; known: {}", known.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Catalog, Patch, Version};
+    use std::fs;
+    use std::path::Path;
+
+    const PATCH: &str = r#"
+        from = "0.6.1"
+        below = "0.7"
+        requires = ["libc"]
+        [[edit]]
+        file = "src/lib.rs"
+        find = "unix"
+        replace = "any(unix, hermit)"
+        count = 2
+        [[edit]]
+        file = "src/lib.rs"
+        find = "(unix, hermit)) first"
+        replace = "(hermit, unix)) first"
+        [[create]]
+        file = "src/hermit.rs"
+        text = "new"
+    "#;
+
+    fn patch() -> Patch {
+        Patch::parse(Path::new("socket2/0.6.toml"), PATCH).unwrap()
+    }
+
+    #[test]
+    fn edits_apply_one_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("src")).unwrap();
+        let file = dir.path().join("src/lib.rs");
+        fs::write(&file, "cfg(unix) first, cfg(unix) second").unwrap();
+        patch().apply(dir.path()).unwrap();
+        let expected = "cfg(any(hermit, unix)) first, cfg(any(unix, hermit)) second";
+        assert_eq!(fs::read_to_string(&file).unwrap(), expected);
+        assert_eq!(fs::read_to_string(dir.path().join("src/hermit.rs")).unwrap(), "new");
+    }
+
+    #[test]
+    fn edit_that_does_not_match_names_patch_and_file() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("src")).unwrap();
+        fs::write(dir.path().join("src/lib.rs"), "cfg(unix)").unwrap();
+        let error = format!("{:#}", patch().apply(dir.path()).unwrap_err());
+        assert!(error.contains("socket2/0.6.toml does not fit src/lib.rs: found 1 times, not 2"), "{error}");
+    }
+
+    #[test]
+    fn invalid_patches_are_rejected() {
+        for (old, new) in [
+            ("from = \"0.6.1\"", ""),
+            ("below = \"0.7\"", "below = \"seven\""),
+            ("count = 2", "count = -1"),
+            ("find = \"unix\"", ""),
+            ("src/hermit.rs", "../hermit.rs"),
+            ("requires", "require"),
+        ] {
+            let text = PATCH.replace(old, new);
+            assert_ne!(text, PATCH);
+            assert!(Patch::parse(Path::new("p"), &text).is_err(), "{new}");
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        let version = |text| Version::parse(text).unwrap();
+        assert!(version("0.6.10") > version("0.6.9") && version("1.2.1+spec-1.1.0") == version("1.2.1"));
+        assert!(Version::parse("1.2.3.4").is_err() && Version::parse("1.x").is_err());
+    }
+
+    #[test]
+    fn find_names_known_versions() {
+        let catalog = Catalog(vec![("socket2".to_owned(), patch())]);
+        for version in ["0.6.1", "0.6.99"] {
+            assert!(catalog.find("socket2", version).unwrap().is_some(), "{version}");
+        }
+        assert!(catalog.find("serde", "1.0.0").unwrap().is_none());
+        let message = catalog.find("socket2", "0.5.9").unwrap_err();
+        assert_eq!(message, "socket2 0.5.9 has no patch; known: 0.6.1 to below 0.7.0");
+    }
+
+    #[test]
+    fn patches_of_this_repository_are_valid() {
+        let folder = crate::workspace::root().join("hermit-sys/patches");
+        let catalog = Catalog::read(&folder).unwrap();
+        for (name, patch) in &catalog.0 {
+            assert!(patch.from < patch.below, "{name}");
+            for required in &patch.requires {
+                assert!(catalog.of(required).next().is_some(), "{name} requires {required}");
+            }
+        }
+        assert!(catalog.of("socket2").next().is_some());
+    }
+}
