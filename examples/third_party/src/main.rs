@@ -1,4 +1,4 @@
-//! Runs unmodified crates from crates.io, and prints a digest of each result.
+//! Runs crates from crates.io, some of them patched for the target, and prints a digest of each result.
 //!
 //! The digests are the same on every machine and in every run: `cargo xtask test` compares those of a guest with
 //! `expected.txt`, and a unit test, with `--long`, those of the host.
@@ -6,11 +6,14 @@
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
 
+mod archives;
+mod asynchronous;
 mod databases;
 mod formats;
 mod locks;
 mod messages;
 mod parallel;
+mod sockets;
 mod text;
 mod trees;
 #[cfg(target_os = "hermit")]
@@ -31,7 +34,7 @@ type TestResult = Result<String, Box<dyn Error>>;
 type CrateTest = fn() -> TestResult;
 
 /// All crates, by name.
-const CRATES: [(&str, CrateTest); 15] = [
+const CRATES: [(&str, CrateTest); 19] = [
     ("config", formats::config),
     ("crossbeam", messages::crossbeam),
     ("csv", formats::csv),
@@ -45,6 +48,10 @@ const CRATES: [(&str, CrateTest); 15] = [
     ("serde_json", text::serde_json),
     ("sha2", text::sha2),
     ("sled", databases::sled),
+    ("socket2", sockets::socket2),
+    ("tar", archives::tar),
+    ("tempfile", archives::tempfile),
+    ("tokio", asynchronous::tokio),
     ("walkdir", trees::walkdir),
     ("zip", formats::zip),
 ];
