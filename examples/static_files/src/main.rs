@@ -1,19 +1,22 @@
-//! A web server of the files in a folder: axum and tower-http, unmodified from crates.io.
+//! A web server of the files in a folder: axum, tokio and tower-http, as one writes it for Linux.
 //!
-//! `static_files [FOLDER [PORT]]` (default `/srv` and 80) prints its address and serves until SIGTERM or Ctrl-C. It
+//! `static_files [FOLDER [PORT]]` (default `/srv` and 80) prints its address and serves until Ctrl-C, in a virtual machine also SIGTERM. It
 //! answers `GET` and `HEAD` with media types, ranges and conditions (RFC 9110), and a folder with its `index.html`.
 
 #![forbid(unsafe_code)]
 
-use std::net::TcpListener;
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, io, thread};
+use std::{env, io};
 
 use axum::Router;
-use tokio::runtime::{Builder, Runtime};
+use tokio::net::TcpListener;
+use tokio::signal;
 use tower_http::services::ServeDir;
-use web::Server;
 
 /// Default folder.
 const FOLDER: &str = "/srv";
@@ -21,13 +24,11 @@ const FOLDER: &str = "/srv";
 /// Default port.
 const PORT: u16 = 80;
 
-/// Number of threads, and so of concurrent connections; others wait to be accepted.
-const THREADS: usize = 64;
-
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-fn main() -> ExitCode {
+#[tokio::main]
+async fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
     let folder = arguments.first().map_or_else(|| PathBuf::from(FOLDER), PathBuf::from);
     let port = arguments.get(1).map(|port| port.to_str().and_then(|port| port.parse().ok()));
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
         eprintln!("usage: static_files [FOLDER [PORT]]");
         return ExitCode::from(USAGE_ERROR);
     };
-    match run(&folder, port.flatten().unwrap_or(PORT)) {
+    match run(&folder, port.flatten().unwrap_or(PORT)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cannot serve {}: {error}", folder.display());
@@ -44,39 +45,37 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(folder: &Path, port: u16) -> io::Result<()> {
+async fn run(folder: &Path, port: u16) -> io::Result<()> {
     // A missing folder is an error now, and not one of each request.
     folder.read_dir()?;
-    let listener = web::listen(port)?;
+    let listener = listen(port).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    serve(&listener, folder)?;
-    hermit_sys::shutdown::wait()
+    let end = async { drop(signal::ctrl_c().await) };
+    axum::serve(listener, router(folder)).with_graceful_shutdown(end).await
 }
 
-/// Starts the threads that serve the folder.
-fn serve(listener: &TcpListener, folder: &Path) -> io::Result<()> {
-    // Leaked, since the threads live as long as the program. It has threads that read files; nothing else runs in it.
-    let runtime: &'static Runtime = Box::leak(Box::new(Builder::new_current_thread().build()?));
-    let router = Router::new().fallback_service(ServeDir::new(folder));
-    for _ in 0..THREADS {
-        let mut server = Server::new(listener, router.clone())?;
-        thread::Builder::new().spawn(move || {
-            let _entered = runtime.enter();
-            loop {
-                server.serve_next();
-            }
-        })?;
+/// Listens on all local addresses: IPv6 and IPv4, or IPv4 alone on a host without IPv6.
+async fn listen(port: u16) -> io::Result<TcpListener> {
+    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await,
     }
-    Ok(())
+}
+
+fn router(folder: &Path) -> Router {
+    Router::new().fallback_service(ServeDir::new(folder))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::io::{Read, Write};
-    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::net::{SocketAddr, TcpStream};
 
-    use super::serve;
+    use tokio::net::TcpListener;
+    use tokio::task;
+
+    use super::router;
 
     /// Sends a request with a field; returns the response.
     fn request(address: SocketAddr, request: &str, field: &str) -> String {
@@ -87,17 +86,25 @@ mod tests {
         response
     }
 
-    #[test]
-    fn files_of_the_folder_are_served() {
+    #[tokio::test]
+    async fn files_of_the_folder_are_served() {
         let outside = tempfile::tempdir().unwrap();
         let folder = outside.path().join("site");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("index.html"), "<p>hello</p>").unwrap();
         fs::write(folder.join("large.txt"), "0123456789".repeat(100_000)).unwrap();
         fs::write(outside.path().join("outside.txt"), "secret").unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        serve(&listener, &folder).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
+        let server = axum::serve(listener, router(&folder)).into_future();
+        let client = task::spawn_blocking(move || request_files(address));
+        tokio::select! {
+            _ = server => panic!("the server ended"),
+            client = client => client.unwrap(),
+        }
+    }
+
+    fn request_files(address: SocketAddr) {
         let get = |path: &str, field: &str| request(address, &format!("GET {path}"), field);
 
         let page = get("/", "Accept: */*");

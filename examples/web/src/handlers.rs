@@ -1,7 +1,6 @@
 //! Request handlers, with axum.
 
 use std::env;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
@@ -10,6 +9,7 @@ use axum::http::header::{CONNECTION, HeaderName};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 use crate::notes::{Draft, Note, Notes};
 
@@ -20,8 +20,8 @@ const MAX_BODY: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct AppState {
     notes: Mutex<Notes>,
-    /// Whether a client has requested `/exit`.
-    pub(crate) exit_requested: AtomicBool,
+    /// Notified when a client requests `/exit`.
+    pub(crate) exit: Notify,
 }
 
 impl AppState {
@@ -93,6 +93,6 @@ async fn remove(State(state): State<Arc<AppState>>, Path(number): Path<u64>) -> 
 
 /// Closes the connection after the response; then the program exits.
 async fn exit(State(state): State<Arc<AppState>>) -> ([(HeaderName, &'static str); 1], &'static str) {
-    state.exit_requested.store(true, Ordering::Release);
+    state.exit.notify_one();
     ([(CONNECTION, "close")], "goodbye\n")
 }

@@ -1,4 +1,4 @@
-//! A microservice that stores notes: axum, hyper and serde, unmodified from crates.io.
+//! A microservice that stores notes: axum on tokio, as one writes it for Linux.
 //!
 //! `web [PORT]` (default 8080) prints its address. Requests and responses are JSON:
 //!
@@ -9,15 +9,23 @@
 //! | `POST /notes` with `{"text": ...}` | the new note, with its number |
 //! | `GET`, `PUT`, `DELETE /notes/NUMBER` | the note, after it was read, changed or removed |
 //! | `POST /exit` | `goodbye`; then the program exits |
+//!
+//! It exits after SIGTERM or Ctrl-C, too, when all requests are answered.
 
 #![forbid(unsafe_code)]
+
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
 
 mod handlers;
 mod notes;
 mod service;
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 use std::{env, io};
+
+use tokio::net::TcpListener;
 
 /// Default port.
 const DEFAULT_PORT: u16 = 8080;
@@ -25,7 +33,8 @@ const DEFAULT_PORT: u16 = 8080;
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-fn main() -> ExitCode {
+#[tokio::main]
+async fn main() -> ExitCode {
     let port = match env::args().nth(1).map(|port| port.parse()) {
         None => DEFAULT_PORT,
         Some(Ok(port)) => port,
@@ -34,7 +43,7 @@ fn main() -> ExitCode {
             return ExitCode::from(USAGE_ERROR);
         }
     };
-    match run(port) {
+    match run(port).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("failed: {error}");
@@ -43,8 +52,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(port: u16) -> io::Result<()> {
-    let listener = web::listen(port)?;
+async fn run(port: u16) -> io::Result<()> {
+    let listener = listen(port).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    service::serve(&listener)
+    service::serve(listener).await
+}
+
+/// Listens on all local addresses: IPv6 and IPv4, or IPv4 alone on a host without IPv6.
+async fn listen(port: u16) -> io::Result<TcpListener> {
+    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await,
+    }
 }

@@ -1,65 +1,37 @@
-//! The service's threads, each of which serves one connection after the other.
+//! The service: the router on a listener, until a client or the host ends it.
 
-use std::io::{self, Read};
-use std::net::{TcpListener, TcpStream};
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Sender};
-use std::thread;
-use std::time::Duration;
 
-use web::Server;
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::signal;
 
 use crate::handlers::{self, AppState};
 
-/// Number of threads, and so of concurrent connections; others wait to be accepted.
-const THREADS: usize = 64;
-
-/// Maximum time to wait for the end of a client that has requested `/exit`.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Serves until a client requests `/exit`.
-pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
+/// Serves until a client requests `/exit`, or the host wants the program to end.
+pub(crate) async fn serve(listener: TcpListener) -> io::Result<()> {
     let state = Arc::new(AppState::default());
     let router = handlers::router(Arc::clone(&state));
-    let (exit, exit_requested) = mpsc::channel();
-    for _ in 0..THREADS {
-        let mut server = Server::new(listener, router.clone())?;
-        let (state, exit) = (Arc::clone(&state), exit.clone());
-        thread::Builder::new().spawn(move || serve_connections(&mut server, &state, &exit))?;
-    }
-    // Cannot fail: `exit` is a sender.
-    let _: Result<(), _> = exit_requested.recv();
-    Ok(())
-}
-
-/// Serves one connection after the other.
-fn serve_connections(server: &mut Server, state: &AppState, exit: &Sender<()>) {
-    loop {
-        let finished = server.serve_next();
-        if state.exit_requested.load(Ordering::Acquire) {
-            // Clients that request `/exit` and disconnect before the response need no wait.
-            finished.into_iter().for_each(linger);
-            // Fails if the program is exiting already.
-            let _: Result<(), _> = exit.send(());
+    // Fails for a client that has gone meanwhile.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    let end = async move {
+        tokio::select! {
+            () = state.exit.notified() => {}
+            result = signal::ctrl_c() => drop(result),
         }
-    }
-}
-
-/// Waits until the client has received the last response and closes the connection.
-fn linger(mut stream: TcpStream) {
-    let limited = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LINGER_TIMEOUT)));
-    let mut buffer = [0; 1024];
-    if limited.is_ok() {
-        while stream.read(&mut buffer).is_ok_and(|size| size > 0) {}
-    }
+    };
+    axum::serve(listener, router).with_graceful_shutdown(end).await
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::net::{SocketAddr, TcpStream};
     use std::thread;
+
+    use tokio::net::TcpListener;
+    use tokio::task;
 
     use super::serve;
 
@@ -79,11 +51,16 @@ mod tests {
         (head.split(' ').nth(1).unwrap().to_owned(), body.to_owned())
     }
 
-    #[test]
-    fn notes_are_stored_and_changed() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    #[tokio::test]
+    async fn notes_are_stored_and_changed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = thread::spawn(move || serve(&listener).unwrap());
+        let client = task::spawn_blocking(move || store_and_change(address));
+        serve(listener).await.unwrap();
+        client.await.unwrap();
+    }
+
+    fn store_and_change(address: SocketAddr) {
         let expect = |request: &str, body: &str, code: &str, answer: &str| {
             assert_eq!(
                 request_once(address, request, body),
@@ -111,6 +88,5 @@ mod tests {
         });
         expect("DELETE /notes/1", "", "200", r#"{"number":1,"text":"bread"}"#);
         expect("POST /exit", "", "200", "goodbye\n");
-        server.join().unwrap();
     }
 }
