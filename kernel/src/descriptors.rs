@@ -103,10 +103,10 @@ pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
     }
 }
 
-/// The index of a descriptor in the table.
+/// The index of a descriptor in the table; behind its end for a negative number.
 #[inline]
-fn index(descriptor: i32) -> Result<FileDescriptor, Errno> {
-    usize::try_from(descriptor).map_err(|_| Errno::EBADF)
+const fn index(descriptor: i32) -> FileDescriptor {
+    descriptor.cast_unsigned() as usize
 }
 
 /// Opens a descriptor for an object. If there is none, the object is dropped.
@@ -156,7 +156,7 @@ pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
 
 /// What a descriptor refers to.
 pub(crate) fn handle(descriptor: i32) -> Result<Handle, Errno> {
-    TABLE.get(index(descriptor)?)
+    TABLE.get(index(descriptor))
 }
 
 /// The first open descriptor from a number on.
@@ -172,7 +172,7 @@ impl LockedDescriptor {
     /// Locks a descriptor.
     #[inline]
     pub(crate) fn new(descriptor: i32) -> Result<Self, Errno> {
-        TABLE.lock(index(descriptor)?).map(Self)
+        TABLE.lock(index(descriptor)).map(Self)
     }
 
     /// The open file that the descriptor refers to; `None` if it is not open or refers to another object.
@@ -193,11 +193,11 @@ impl LockedDescriptor {
 /// Opens the lowest free descriptor that is at least `min` for the object of `descriptor`.
 pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
     let min = usize::try_from(min).map_err(|_| Errno::EINVAL)?;
-    let duplicate = TABLE.duplicate(index(descriptor)?, min)?;
+    let duplicate = TABLE.duplicate(index(descriptor), min)?;
     i32::try_from(duplicate).map_err(|_| Errno::EMFILE)
 }
 
 /// Closes a descriptor. The last reference drops the object: not under a lock.
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-    TABLE.remove(index(descriptor)?).map(drop)
+    TABLE.remove(index(descriptor)).map(drop)
 }

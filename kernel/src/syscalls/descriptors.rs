@@ -2,7 +2,6 @@
 
 use core::any::Any;
 use core::ffi::c_void;
-use core::mem::MaybeUninit;
 
 use hermit_abi::{
     F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_NONBLOCK,
@@ -42,13 +41,13 @@ fn expect_file(object: &dyn Object) -> Result<&File, Errno> {
 
 /// Reads from a descriptor; returns the number of bytes, or a negated error number.
 #[inline]
-fn read(fd: i32, buffer: UserBuffer<'_>) -> isize {
+fn read(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
     let slot = match LockedDescriptor::new(fd) {
         Ok(slot) => slot,
         Err(error) => return failed(error),
     };
-    let mut buffer = buffer.get();
-    if let (Some(handle), Some(bytes)) = (slot.file(), filled(&mut buffer))
+    if let Some(handle) = slot.file()
+        && let Ok(bytes @ [_, ..]) = buffer.get_mut()
         && let Some(count) = handle.with_position(|file, position| {
             let count = file.read_now(position, bytes)?;
             Some((count, position + count as u64))
@@ -62,10 +61,10 @@ fn read(fd: i32, buffer: UserBuffer<'_>) -> isize {
 /// [`read`] for what takes longer than a lock may be held.
 #[cold]
 #[inline(never)]
-fn read_long(slot: LockedDescriptor, buffer: Result<&mut [MaybeUninit<u8>], Errno>) -> isize {
+fn read_long(slot: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
     returned(attempt(|| {
         let handle = slot.into_handle()?;
-        let mut buffer = ReadBuffer::new(buffer?);
+        let mut buffer = ReadBuffer::new(buffer.get()?);
         handle.read(&mut buffer)?;
         Ok(count(buffer.len()))
     }))
@@ -73,13 +72,14 @@ fn read_long(slot: LockedDescriptor, buffer: Result<&mut [MaybeUninit<u8>], Errn
 
 /// [`read`] at an offset.
 #[inline]
-fn read_at(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
+fn read_at(fd: i32, mut buffer: UserBuffer<'_>, offset: i64) -> isize {
     let slot = match LockedDescriptor::new(fd) {
         Ok(slot) => slot,
         Err(error) => return failed(error),
     };
-    let mut buffer = buffer.get();
-    if let (Some(handle), Some(bytes), Ok(offset)) = (slot.file(), filled(&mut buffer), self::offset(offset))
+    if let Some(handle) = slot.file()
+        && let Ok(bytes @ [_, ..]) = buffer.get_mut()
+        && let Ok(offset) = self::offset(offset)
         && let Some(count) = handle.file().read_now(offset, bytes)
     {
         return self::count(count);
@@ -90,10 +90,10 @@ fn read_at(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
 /// [`read_at`] for what takes longer than a lock may be held.
 #[cold]
 #[inline(never)]
-fn read_at_long(slot: LockedDescriptor, buffer: Result<&mut [MaybeUninit<u8>], Errno>, offset: i64) -> isize {
+fn read_at_long(slot: LockedDescriptor, buffer: UserBuffer<'_>, offset: i64) -> isize {
     returned(attempt(|| {
         let object = slot.into_handle()?.object();
-        let mut buffer = ReadBuffer::new(buffer?);
+        let mut buffer = ReadBuffer::new(buffer.get()?);
         let offset = self::offset(offset)?;
         match file(&*object) {
             Some(file) => complete(file.read_at(offset, &mut buffer))?,
@@ -110,8 +110,8 @@ fn write(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
         Ok(slot) => slot,
         Err(error) => return failed(error),
     };
-    let bytes = bytes.get();
-    if let (Some(handle), Ok(bytes @ [_, ..])) = (slot.file(), bytes)
+    if let Some(handle) = slot.file()
+        && let Ok(bytes @ [_, ..]) = bytes.get()
         && let Some(()) = handle.with_position(|file, position| Some(((), file.write_now(position, bytes)?)))
     {
         return count(bytes.len());
@@ -122,10 +122,10 @@ fn write(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
 /// [`write`] for what takes longer than a lock may be held.
 #[cold]
 #[inline(never)]
-fn write_long(slot: LockedDescriptor, bytes: Result<&[u8], Errno>) -> isize {
+fn write_long(slot: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
     returned(attempt(|| {
         let handle = slot.into_handle()?;
-        handle.write(bytes?).map(count)
+        handle.write(bytes.get()?).map(count)
     }))
 }
 
@@ -136,8 +136,9 @@ fn write_at(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
         Ok(slot) => slot,
         Err(error) => return failed(error),
     };
-    let bytes = bytes.get();
-    if let (Some(handle), Ok(bytes @ [_, ..]), Ok(offset)) = (slot.file(), bytes, self::offset(offset))
+    if let Some(handle) = slot.file()
+        && let Ok(bytes @ [_, ..]) = bytes.get()
+        && let Ok(offset) = self::offset(offset)
         && let Some(_) = handle.file().write_now(offset, bytes)
     {
         return count(bytes.len());
@@ -148,10 +149,10 @@ fn write_at(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
 /// [`write_at`] for what takes longer than a lock may be held.
 #[cold]
 #[inline(never)]
-fn write_at_long(slot: LockedDescriptor, bytes: Result<&[u8], Errno>, offset: i64) -> isize {
+fn write_at_long(slot: LockedDescriptor, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
     returned(attempt(|| {
         let object = slot.into_handle()?.object();
-        let (bytes, offset) = (bytes?, self::offset(offset)?);
+        let (bytes, offset) = (bytes.get()?, self::offset(offset)?);
         let written = match file(&*object) {
             Some(file) => complete(file.write_at(offset, bytes)),
             None => block_on(|context| object.poll_write_at(context, offset, bytes)),
@@ -194,12 +195,6 @@ fn seek_long(slot: LockedDescriptor, offset: i64, whence: i32) -> isize {
 #[inline(never)]
 fn failed(error: Errno) -> isize {
     returned(Err(error))
-}
-
-/// The buffer of a valid call that asks for bytes.
-#[inline]
-fn filled<'a, T>(buffer: &'a mut Result<&mut [T], Errno>) -> Option<&'a mut [T]> {
-    buffer.as_deref_mut().ok().filter(|buffer| !buffer.is_empty())
 }
 
 /// Makes what was written to an object durable.

@@ -185,7 +185,21 @@ impl<'a, T> UserSliceMut<'a, T> {
             return Ok(&mut []);
         }
         // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid and not accessed otherwise during
-        // the call, which is `'a`, by the contract of `new`. `self` is consumed, so there is no second reference.
+        // the call, which is `'a`, by the contract of `new`. `self` is consumed, so there is no second reference: one
+        // of `get_mut` has ended.
+        Ok(unsafe { slice::from_raw_parts_mut(self.start, self.len) })
+    }
+
+    /// [`Self::get`], borrowed.
+    #[inline]
+    pub(super) fn get_mut(&mut self) -> Result<&mut [T], Errno> {
+        check(self.start.cast_const(), self.len)?;
+        if self.len == 0 {
+            return Ok(&mut []);
+        }
+        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid and not accessed otherwise during
+        // the call, which outlives the borrow of `self`, by the contract of `new`. `self` is borrowed exclusively as
+        // long as the reference exists, so there is no second one.
         Ok(unsafe { slice::from_raw_parts_mut(self.start, self.len) })
     }
 }

@@ -1,13 +1,16 @@
 //! Contents and attributes of the inodes of a ramfs.
 
 use core::mem::{self, MaybeUninit};
+use core::ops::Range;
 use core::task::{Context, Poll, ready};
 
 use hermit_interface::{Errno, to_usize};
 use hermit_io::ReadBuffer;
+use lock_api::MutexGuard;
 
 use super::RamFs;
 use super::inode::{Body, File, Inode, PAGE_BYTES};
+use super::table::Slot;
 use crate::file_system::{Reply, WriteAt, Written};
 use crate::turns::wake;
 use crate::{Attr, Ino, PAGE_SIZE, SetAttr, System};
@@ -30,10 +33,10 @@ fn limited(size: usize, limit: u64) -> usize {
     usize::try_from(limit).map_or(size, |limit| size.min(limit))
 }
 
-/// Copies bytes to a slice of the same length by `copy`, which is inlined for constant lengths: the copy of a few bytes needs no
-/// call.
+/// Copies bytes to a slice of the same length by `copy`, which is inlined for constant lengths: these need no call. `None` for
+/// other lengths.
 #[inline(always)]
-fn copy<T>(to: &mut [T], from: &[u8], copy: impl Fn(&mut [T], &[u8])) {
+fn copy_few<T>(to: &mut [T], from: &[u8], copy: impl Fn(&mut [T], &[u8])) -> Option<()> {
     let size = from.len();
     match size {
         1 => copy(&mut to[..1], &from[..1]),
@@ -46,8 +49,9 @@ fn copy<T>(to: &mut [T], from: &[u8], copy: impl Fn(&mut [T], &[u8])) {
             copy(&mut to[..8], &from[..8]);
             copy(&mut to[size - 8..], &from[size - 8..]);
         }
-        _ => copy(to, from),
+        _ => return None,
     }
+    Some(())
 }
 
 impl<P: AsRef<[u8; PAGE_SIZE]>> File<P> {
@@ -74,6 +78,46 @@ impl<P: AsRef<[u8; PAGE_SIZE]>> File<P> {
         buffer.write_copy_of_slice(bytes);
         Some(())
     }
+}
+
+/// The locked slot of an inode.
+type LockedSlot<'a, S> = MutexGuard<'a, <S as System>::RawLock, Slot<Inode<<S as System>::Page>>>;
+
+/// The file in a slot, the offset in a page, and the number of bytes, if reading these bytes is within a page and leaves the
+/// times of the inode as they are.
+#[inline(always)]
+fn readable<P>(slot: &mut Slot<Inode<P>>, offset: u64, size: usize) -> Option<(&mut File<P>, usize, usize)> {
+    let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
+    let size = limited(size, file.size.saturating_sub(offset));
+    let is_short = size <= rest_of_page(offset) && !times.is_unread;
+    is_short.then_some((file, to_usize(offset % PAGE_BYTES), size))
+}
+
+/// The file in a slot, and the offsets of a write and behind it, if writing these bytes is within a page and leaves the times
+/// of the inode as they are.
+#[inline(always)]
+fn writable<S: System>(
+    slot: &mut Slot<Inode<S::Page>>,
+    position: WriteAt,
+    size: usize,
+) -> Option<(&mut File<S::Page>, u64, u64)> {
+    let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
+    let offset = match position {
+        WriteAt::Offset(offset) => offset,
+        WriteAt::End => file.size,
+    };
+    if size > rest_of_page(offset) || times.written_at != S::tick() || file.writers.is_taken() {
+        return None;
+    }
+    let end = offset + size as u64;
+    (end <= MAX_SIZE).then_some((file, offset, end))
+}
+
+/// Where bytes are in the page of an offset.
+#[inline]
+const fn range(offset: u64, size: usize) -> Range<usize> {
+    let start = to_usize(offset % PAGE_BYTES);
+    start..start + size
 }
 
 impl<S: System> RamFs<S> {
@@ -112,45 +156,73 @@ impl<S: System> RamFs<S> {
     }
 
     /// Reads within a page, in an inode whose times do not change by that; returns the number of bytes.
+    ///
+    /// What is not usual is done by functions that are called last, so that this one need not save registers.
     #[inline]
     pub(super) fn read_short(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
-        let mut slot = self.inodes.lock(ino).ok()?;
-        let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
-        let size = limited(buffer.len(), file.size.saturating_sub(offset));
-        if size > rest_of_page(offset) || times.is_unread {
-            return None;
+        let Some(mut slot) = self.inodes.try_lock(ino) else {
+            return self.read_after_waiting(offset, buffer, ino);
+        };
+        if let Some((file, start, size)) = readable(&mut slot, offset, buffer.len())
+            && let Some(page) = file.pages.current(offset / PAGE_BYTES)
+            && let (Some(to), Some(from)) = (buffer.get_mut(..size), page.as_ref().get(start..start + size))
+            && copy_few(to, from, |to, from| _ = to.write_copy_of_slice(from)).is_some()
+        {
+            return Some(size);
         }
-        let start = to_usize(offset % PAGE_BYTES);
+        Self::read_locked(slot, offset, buffer)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_after_waiting(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
+        Self::read_locked(self.inodes.lock(ino).ok()?, offset, buffer)
+    }
+
+    #[inline(never)]
+    fn read_locked(
+        mut slot: LockedSlot<'_, S>,
+        offset: u64,
+        buffer: &mut [MaybeUninit<u8>],
+    ) -> Option<usize> {
+        let (file, start, size) = readable(&mut slot, offset, buffer.len())?;
+        let to = buffer.get_mut(..size)?;
         match file.pages.get_often(offset / PAGE_BYTES) {
-            Some(page) => {
-                let (to, from) = (buffer.get_mut(..size)?, page.as_ref().get(start..start + size)?);
-                copy(to, from, |to, from| _ = to.write_copy_of_slice(from));
-            }
-            None => file.read_hole(offset, buffer.get_mut(..size)?)?,
+            Some(page) => _ = to.write_copy_of_slice(page.as_ref().get(start..start + size)?),
+            None => file.read_hole(offset, to)?,
         }
         Some(size)
     }
 
-    /// Writes within a page that exists, in an inode whose times do not change by that; returns the offset behind it.
+    /// Writes within a page that exists, in an inode whose times do not change by that; returns the offset behind it. As
+    /// [`Self::read_short`].
     #[inline]
     pub(super) fn write_short(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
-        let tick = S::tick();
-        let mut slot = self.inodes.lock(ino).ok()?;
-        let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
-        let offset = match position {
-            WriteAt::Offset(offset) => offset,
-            WriteAt::End => file.size,
+        let Some(mut slot) = self.inodes.try_lock(ino) else {
+            return self.write_after_waiting(position, bytes, ino);
         };
-        let count = bytes.len();
-        if count > rest_of_page(offset) || times.written_at != tick || file.writers.is_taken() {
-            return None;
+        if let Some((file, offset, end)) = writable::<S>(&mut slot, position, bytes.len())
+            && let Some(page) = file.pages.current(offset / PAGE_BYTES)
+            && let Some(to) = page.as_mut().get_mut(range(offset, bytes.len()))
+            && copy_few(to, bytes, <[u8]>::copy_from_slice).is_some()
+        {
+            file.size = file.size.max(end);
+            return Some(end);
         }
-        let (start, end) = (to_usize(offset % PAGE_BYTES), offset + count as u64);
-        if end > MAX_SIZE {
-            return None;
-        }
+        Self::write_locked(slot, position, bytes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_after_waiting(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
+        Self::write_locked(self.inodes.lock(ino).ok()?, position, bytes)
+    }
+
+    #[inline(never)]
+    fn write_locked(mut slot: LockedSlot<'_, S>, position: WriteAt, bytes: &[u8]) -> Option<u64> {
+        let (file, offset, end) = writable::<S>(&mut slot, position, bytes.len())?;
         let page = file.pages.get_often(offset / PAGE_BYTES)?;
-        copy(page.as_mut().get_mut(start..start + count)?, bytes, <[u8]>::copy_from_slice);
+        page.as_mut().get_mut(range(offset, bytes.len()))?.copy_from_slice(bytes);
         file.size = file.size.max(end);
         Some(end)
     }

@@ -101,25 +101,32 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// The page number `index`, to which the next calls may refer, too; `None` in a hole. The second call in a row for a page is
-    /// the last one that walks the tree.
+    /// The page number `index`, if it is found without a walk.
     #[inline]
-    pub(super) fn get_often(&mut self, index: u64) -> Option<&mut P> {
-        if index != self.current_index || self.current.is_none() {
-            return self.walk_to(index);
-        }
-        self.current.as_mut()
+    pub(super) fn current(&mut self, index: u64) -> Option<&mut P> {
+        if index == self.current_index { self.current.as_mut() } else { None }
     }
 
-    #[inline(never)]
-    fn walk_to(&mut self, index: u64) -> Option<&mut P> {
+    /// The page number `index`, to which the next calls may refer, too; `None` in a hole. The second call in a row for a page is
+    /// the last one that walks the tree.
+    pub(super) fn get_often(&mut self, index: u64) -> Option<&mut P> {
         if index == self.current_index {
-            let Some(Node::Page(page)) = self.place(index)?.take() else { return None };
-            return Some(self.current.insert(page));
+            if self.current.is_none() {
+                self.current = self.take(index);
+            }
+            return self.current.as_mut();
         }
         self.put_back();
         self.current_index = index;
         match self.place(index)? {
+            Some(Node::Page(page)) => Some(page),
+            _ => None,
+        }
+    }
+
+    /// Takes page number `index` out of its place.
+    fn take(&mut self, index: u64) -> Option<P> {
+        match self.place(index)?.take() {
             Some(Node::Page(page)) => Some(page),
             _ => None,
         }

@@ -110,10 +110,20 @@ impl<S: System, T> Table<S, T> {
     /// `ENOENT` if the number never had an inode.
     #[inline]
     pub(super) fn lock(&self, ino: Ino) -> Result<MutexGuard<'_, S::RawLock, Slot<T>>, Errno> {
+        self.slot(ino).map(Mutex::lock).ok_or(Errno::ENOENT)
+    }
+
+    /// [`Self::lock`], if the lock is free and the slot exists.
+    #[inline]
+    pub(super) fn try_lock(&self, ino: Ino) -> Option<MutexGuard<'_, S::RawLock, Slot<T>>> {
+        self.slot(ino)?.try_lock()
+    }
+
+    #[inline]
+    fn slot(&self, ino: Ino) -> Option<&Lock<S, Slot<T>>> {
         let (directory, chunk, slot) = position(ino.0);
-        let directory = self.directories.get(directory).and_then(OnceBox::get).ok_or(Errno::ENOENT)?;
-        let chunk = directory.get(chunk).and_then(OnceBox::get).ok_or(Errno::ENOENT)?;
-        chunk.get(slot).map(Mutex::lock).ok_or(Errno::ENOENT)
+        let directory = self.directories.get(directory).and_then(OnceBox::get)?;
+        directory.get(chunk).and_then(OnceBox::get)?.get(slot)
     }
 
     /// Allocates a number and stores its inode; returns the number and its generation.
