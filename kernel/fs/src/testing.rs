@@ -19,6 +19,9 @@ thread_local! {
     /// The tick, which changes only as a test says.
     pub(crate) static TICK: Cell<u64> = const { Cell::new(0) };
 
+    /// Number of allocations of an `Arc` that are still possible.
+    pub(crate) static ARCS: Cell<usize> = const { Cell::new(usize::MAX) };
+
     /// The time in nanoseconds, likewise.
     pub(crate) static MONOTONIC: Cell<u64> = const { Cell::new(0) };
 }
@@ -37,6 +40,8 @@ impl System for TestSystem {
     }
 
     fn arc<T>(value: T) -> Option<Arc<T>> {
+        let left = ARCS.get().checked_sub(1)?;
+        ARCS.set(left);
         Some(Arc::new(value))
     }
 

@@ -80,11 +80,14 @@ impl<S: System> Vfs<S> {
         let created = complete(create).await;
         self.forget_name(parent, name, None);
         let (entry, opened) = created?;
-        let node = Node::of_entry(&parent.mount, &entry).inspect_err(|_| {
+        let Ok(node) = Node::of_entry(&parent.mount, &entry) else {
+            // A call that fails creates nothing.
             if let Opened::Inode(handle) = opened {
                 parent.file_system().release(entry.attr.ino, handle);
             }
-        })?;
+            complete(|call| parent.file_system().unlink(call, parent.name(name))).await?;
+            return Err(Errno::ENOMEM);
+        };
         Ok(open_path(&node, opened, flags))
     }
 }

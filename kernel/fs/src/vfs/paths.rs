@@ -57,7 +57,10 @@ impl<S: System> Vfs<S> {
             let (stops, permissions) = (start.mount.submount_bits(), permissions & 0o7777 & !UMASK);
             let created = start.file_system().create_path(start.ino, path, stops, permissions)?;
             Some(created.and_then(|found| {
-                let node = Node::of_found(&start.mount, found)?;
+                let node = Node::of_found(&start.mount, found).inspect_err(|_| {
+                    // A call that fails creates nothing.
+                    start.file_system().unlink_path(start.ino, path, stops);
+                })?;
                 Ok(OpenFile::new(node, 0, flags))
             }))
         })

@@ -1,8 +1,9 @@
 //! Names in removed directories.
 
+use hermit_abi::{O_CREAT, O_EXCL, O_WRONLY};
 use hermit_interface::Errno;
 
-use crate::testing::{run, vfs};
+use crate::testing::{ARCS, run, vfs};
 use crate::{MAX_PATH, RenameFlags, Symlinks};
 
 #[test]
@@ -50,4 +51,31 @@ fn parent_of_a_removed_directory_is_found_as_on_linux() {
     run(vfs.change_directory(b"/")).unwrap();
     assert_eq!(inodes(), before);
     drop(ramfs);
+}
+
+#[test]
+fn open_without_memory_creates_nothing() {
+    const FLAGS: i32 = O_CREAT | O_EXCL | O_WRONLY;
+    let (_, vfs) = vfs(1 << 20);
+    run(vfs.create_directory(b"/d", 0o777)).unwrap();
+    let inodes = || run(vfs.usage(b"/")).unwrap().inodes;
+    let before = inodes();
+    for is_now in [false, true] {
+        for arcs in 0.. {
+            ARCS.set(arcs);
+            let opened = if is_now {
+                vfs.open_now(b"/d/x", FLAGS, 0o666).expect("no walk").map(drop)
+            } else {
+                run(vfs.open(b"/d/x", FLAGS, 0o666)).map(drop)
+            };
+            ARCS.set(usize::MAX);
+            if opened.is_ok() {
+                assert!(arcs > 0, "it needs memory");
+                break;
+            }
+            let found = run(vfs.metadata(b"/d/x", Symlinks::Keep));
+            assert_eq!((opened, found, inodes()), (Err(Errno::ENOMEM), Err(Errno::ENOENT), before));
+        }
+        run(vfs.remove_file(b"/d/x")).unwrap();
+    }
 }
