@@ -14,6 +14,7 @@
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
 
+mod changes;
 mod contents;
 mod directories;
 mod environment;
@@ -143,8 +144,16 @@ fn main() -> ExitCode {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
     let has_mode = arguments.first().is_some_and(|first| first.starts_with("--"));
     let mode = has_mode.then(|| arguments.remove(0));
-    const MODES: [&str; 7] =
-        ["--check", "--check-portable", "--stress", "--full", "--gone", "--prepare", "--read-only"];
+    const MODES: [&str; 8] = [
+        "--check",
+        "--check-portable",
+        "--stress",
+        "--full",
+        "--gone",
+        "--changes",
+        "--prepare",
+        "--read-only",
+    ];
     if mode.as_deref().is_some_and(|mode| !MODES.contains(&mode)) || arguments.len() > 1 {
         eprintln!("usage: file_calls [{}] [FOLDER]", MODES.join("|"));
         return ExitCode::from(2);
@@ -153,6 +162,7 @@ fn main() -> ExitCode {
     let result = match mode.as_deref() {
         Some("--full") => stress::full_file_system_keeps_what_it_has(&folder).map(|()| true),
         Some("--gone") => gone::run(&folder),
+        Some("--changes") => changes::run(&folder).map(|()| true),
         Some("--prepare") => matrix::prepare_read_only(&folder).map(|()| true),
         Some("--read-only") => matrix::check_read_only(&folder),
         mode => work_in(&folder, mode),

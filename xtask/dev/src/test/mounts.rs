@@ -30,9 +30,30 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     tests.add(format!("{platform}: a folder of the host that disappears"), move || {
         if platform.is_uhyve() { disappears(platform) } else { is_not_served(platform) }
     });
+    if platform.is_uhyve() {
+        tests.add(format!("{platform}: a folder that the host changes"), move || changes(platform));
+    }
     tests.add_unless(cannot_mount(), format!("{platform}: a full file system of the host"), move || {
         full(platform)
     });
+}
+
+/// The host changes what the guest has looked at. With the policy `auto` it is seen after a second, which host tests check with
+/// a clock of their own.
+fn changes(platform: &TestPlatform<'_>) -> Result<()> {
+    for (policy, seen) in [("never", "(1, false), then (2, true)"), ("always", "(1, false), then (1, false)")] {
+        let folder = TempDir::new()?;
+        fs::write(folder.path().join("file"), "1")?;
+        let mount = format!("{}:/srv:ro,cache={policy}", folder.path().display());
+        let command = run(platform, "file_calls", &mount, &["--changes", "/srv"])?;
+        let running = ChildProcess::start(command, ChildInput::Nothing, LIMIT)?;
+        running.has_printed(b"ready\n")?;
+        for (name, contents) in [("file", "22"), ("new", ""), ("done", "")] {
+            fs::write(folder.path().join(name), contents)?;
+        }
+        running.end()?.check(0, &[seen]).with_context(|| policy.to_owned())?;
+    }
+    Ok(())
 }
 
 /// Why no file system can be mounted here, in a namespace of its own.

@@ -1,0 +1,28 @@
+//! Names and attributes that another program changes.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+/// Interval at which it is checked whether the other program is done.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// Size of a file, and whether there is another one.
+fn seen(folder: &Path) -> io::Result<(u64, bool)> {
+    Ok((fs::metadata(folder.join("file"))?.len(), folder.join("new").exists()))
+}
+
+/// Looks at two files, prints `ready`, waits until another program has changed them and creates the name `done`, and prints
+/// what it sees of them.
+pub(crate) fn run(folder: &Path) -> io::Result<()> {
+    let before = seen(folder)?;
+    println!("ready");
+    // What is in a directory is asked for each time.
+    while !fs::read_dir(folder)?.any(|entry| entry.is_ok_and(|entry| entry.file_name() == "done")) {
+        thread::sleep(INTERVAL);
+    }
+    println!("{before:?}, then {:?}", seen(folder)?);
+    Ok(())
+}
