@@ -8,6 +8,7 @@
 //! - `--stress` uses files in many threads at once, and on Hermit fills the file system.
 //! - `--full` fills the file system of FOLDER, which should be small.
 //! - `--gone` uses FOLDER until another program removes it.
+//! - `--changes` looks at files in FOLDER before and after another program changes them.
 //! - `--prepare` fills a folder for `--read-only`, which tries to change it, and exits with code 1 unless each change fails
 //!   with `EROFS`.
 

@@ -41,7 +41,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
 /// The host changes what the guest has looked at. With the policy `auto` it is seen after a second, which host tests check with
 /// a clock of their own.
 fn changes(platform: &TestPlatform<'_>) -> Result<()> {
-    for (policy, seen) in [("never", "(1, false), then (2, true)"), ("always", "(1, false), then (1, false)")] {
+    for (policy, seen) in [("never", "(1, false), then (2, true)"), ("always", "(1, false), then (1, false)")]
+    {
         let folder = TempDir::new()?;
         fs::write(folder.path().join("file"), "1")?;
         let mount = format!("{}:/srv:ro,cache={policy}", folder.path().display());
