@@ -11,7 +11,7 @@ use crate::config::{CpuCount, MemorySize};
 use crate::engine::kvm::{self, KvmEngine, self_test};
 use crate::engine::process::ProcessEngine;
 use crate::memory::Memory;
-use crate::sandbox::{LandlockLevel, jail, speculation};
+use crate::sandbox::{LandlockLevel, filter_cost, jail, speculation};
 
 /// Prints which engines work. The exit code is 0 if one runs guests at native speed. With `allow_partial_sandbox` the
 /// process engine works without all of landlock, too.
@@ -27,6 +27,7 @@ fn print(kvm: &str, process: &str, jail: Option<&Jail>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "kvm: {kvm}\nprocess: {process}")?;
     writeln!(stdout, "landlock: {}", LandlockLevel::of_host().describe())?;
+    writeln!(stdout, "system call filters: {}", filter_cost::report())?;
     speculation::report().iter().chain(&kvm::report()).try_for_each(|line| writeln!(stdout, "{line}"))?;
     // Last of all: it is entered.
     writeln!(stdout, "jail: {}", jail::try_out(jail))

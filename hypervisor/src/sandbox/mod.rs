@@ -23,6 +23,7 @@ pub(crate) mod bpf;
 mod calls;
 mod denial;
 mod descriptors;
+pub(crate) mod filter_cost;
 mod filters;
 pub(crate) mod jail;
 mod panics;

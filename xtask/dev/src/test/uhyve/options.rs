@@ -51,6 +51,7 @@ fn check(fixture: &Fixture<'_>) -> Result<()> {
     let code = if works("kvm") || works("process") { 0 } else { 125 };
     let protections = [
         "landlock",
+        "system call filters",
         "speculative store bypass",
         "indirect branch speculation",
         "core scheduling",
