@@ -148,6 +148,6 @@ fn next_open_descriptor_is_found_in_any_chunk() {
     let first = table.reserve().unwrap();
     assert_eq!(table.next_open(0), None, "it is not open yet");
     table.fill(first, Arc::new(Nothing));
-    let last = table.duplicate(first, 40_000).unwrap();
+    let last = table.duplicate(first, if cfg!(miri) { 100 } else { 40_000 }).unwrap();
     assert_eq!([0, 1, last + 1].map(|from| table.next_open(from)), [Some(first), Some(last), None]);
 }
