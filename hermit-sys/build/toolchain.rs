@@ -28,13 +28,15 @@ impl Toolchain {
         self.sysroot.join("lib/rustlib").join(target)
     }
 
-    /// Describes the libraries of a target: names, sizes and times of installation of their files. A compiled crate fits
+    /// Describes the libraries of a target, but the one that contains the default kernel: names, sizes and times of installation of their files. A compiled crate fits
     /// only those that it was compiled with.
     pub(crate) fn libraries(&self, target: &str) -> String {
         let mut lines: Vec<_> = fs::read_dir(self.target(target).join("lib"))
             .into_iter()
             .flatten()
-            .filter_map(|entry| Some(describe(&entry.ok()?.path())))
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|file| !file.to_string_lossy().contains("/libhermit_abi-"))
+            .map(|file| describe(&file))
             .collect();
         lines.sort();
         lines.concat()

@@ -67,7 +67,7 @@ fn advice_for(tree: &str) -> Option<String> {
     let has = |name: &str| tree.lines().any(|line| line.split(' ').next() == Some(name));
     if !has("hermit-sys") {
         return Some(format!(
-            "the crate does not depend on hermit-sys; add to its Cargo.toml\n\n    \
+            "the crate does not depend on hermit-sys; `cargo xtask setup` installs a kernel for such crates; or add to its Cargo.toml\n\n    \
              [target.'cfg(target_os = \"hermit\")'.dependencies]\n    hermit-sys = {{ path = {:?} }}\n\nand to its main.rs\n\n    \
              #[cfg(target_os = \"hermit\")]\n    use hermit_sys as _;\n",
             workspace::root().join("hermit-sys")

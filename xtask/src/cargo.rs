@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::setup::progress::Task;
-use crate::target::BARE_TARGET;
+use crate::target::{BARE_TARGET, GUEST_TARGET};
 use crate::{process, workspace};
 
 /// The profile of uhyve and the build tool, which share their dependencies.
@@ -104,6 +104,25 @@ pub fn build_kernel() -> Result<PathBuf> {
     library.context("cargo built the kernel, but names no library")
 }
 
+/// Has `hermit-sys` provide the objects of kernel and network stack, and returns their folder. Quick if it is up to date.
+pub(crate) fn build_objects() -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root()).args(["build", "--release", "--package", "hermit-sys"]);
+    cargo.args(["--target", GUEST_TARGET, MESSAGE_FORMAT]);
+    let messages = process::output(&mut cargo).context("cannot build the kernel")?;
+    let folder = messages.lines().find_map(script_output);
+    folder.context("cargo built hermit-sys, but names no folder of its build script")
+}
+
+/// The folder of a build script's output, if that is what one of cargo's JSON messages reports of `hermit-sys`.
+fn script_output(message: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let is_ours = message["package_id"].as_str().is_some_and(|package| package.contains("/hermit-sys#"));
+    let folder =
+        (message["reason"] == "build-script-executed" && is_ours).then(|| message["out_dir"].as_str());
+    folder.flatten().map(PathBuf::from)
+}
+
 /// Returns the executable of a build.
 fn executable(artifacts: Result<Vec<Artifact>>, name: &str) -> Result<PathBuf> {
     let artifacts = artifacts.with_context(|| format!("cannot build {name}"))?;
@@ -113,7 +132,19 @@ fn executable(artifacts: Result<Vec<Artifact>>, name: &str) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Artifact, parse};
+    use super::{Artifact, parse, script_output};
+
+    #[test]
+    fn output_of_the_build_script_is_that_of_hermit_sys() {
+        let message = |reason: &str, package: &str| {
+            let json = serde_json::json!({ "reason": reason, "package_id": package, "out_dir": "/o" });
+            script_output(&json.to_string())
+        };
+        let package = "path+file:///w/hermit-sys#0.1.0";
+        assert_eq!(message("build-script-executed", package), Some("/o".into()));
+        assert_eq!(message("compiler-artifact", package), None);
+        assert_eq!(message("build-script-executed", "registry+x#libc@0.2.0"), None);
+    }
 
     #[test]
     fn artifacts_are_read_from_messages() {

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::abort;
+use super::default_kernel;
 use super::files;
 use super::patches;
 use super::progress::Task;
@@ -204,7 +205,8 @@ fn install(
     stamp: &Path,
 ) -> Result<()> {
     files::replace_dir(&folder.join("lib"), built)?;
-    let names = built.iter().filter_map(|file| Some(Path::new("lib").join(file.file_name()?)));
+    let files = built.iter().filter(|file| !default_kernel::is_library(file));
+    let names = files.filter_map(|file| Some(Path::new("lib").join(file.file_name()?)));
     Stamp::of(key, folder, &names.chain(other).collect::<Vec<_>>())?.save(stamp)
 }
 

@@ -6,7 +6,9 @@
 //! to the toolchain is recorded before it is made, so that `--remove` finds all of them.
 
 mod abort;
+mod archive;
 mod debian;
+mod default_kernel;
 mod files;
 mod library;
 pub mod packages;
@@ -65,6 +67,10 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         return remove();
     }
     ensure()?;
+    // A toolchain that is read-only keeps the kernel that it has.
+    if let Err(error) = install_kernel() {
+        eprintln!("warning: {error:#}");
+    }
     match Uhyve::check(uhyve()?) {
         Ok(uhyve) if uhyve.is_fast => eprintln!("Programs run in uhyve:\n{}", uhyve.report),
         _ if packages::QEMU.is_installed() => {}
@@ -125,7 +131,17 @@ fn ensure_tools(toolchain: &Toolchain) -> Result<()> {
             tools::install(toolchain, &record)?;
         }
     }
+    // Only what uses it installs it first.
+    if !matches!(default_kernel::state(toolchain)?, State::Current | State::Missing) {
+        install_kernel()?;
+    }
     Ok(())
+}
+
+/// Installs the kernel of programs without `hermit-sys`, as it is in this workspace. [`ensure`] has run before.
+pub fn install_kernel() -> Result<()> {
+    let toolchain = Toolchain::detect()?;
+    default_kernel::install(&toolchain, &Record::open(&toolchain)?)
 }
 
 fn libraries_are_current(toolchain: &Toolchain) -> Result<bool> {

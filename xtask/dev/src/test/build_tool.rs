@@ -41,6 +41,19 @@ fn main() {
 }
 "#;
 
+/// A program without any dependency, for the kernel that comes with the target. It opens a socket, for which there is the network stack.
+const INDEPENDENT: &str = r#"
+fn main() {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("no socket");
+    println!("independent on {}: {}", std::env::consts::OS, socket.local_addr().is_ok());
+}
+
+#[test]
+fn adds() {
+    assert_eq!(std::thread::spawn(|| 1 + 1).join().ok(), Some(2));
+}
+"#;
+
 /// Adds tests of `run` with a platform.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     tests.add(format!("{platform}: run passes on input, output and the exit code"), move || {
@@ -69,6 +82,9 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     tests.add(format!("{platform}: a crate outside the workspace"), move || {
         let folder = platform.images.folder().join("another folder");
         outside_crate(&platform.to_string(), &folder)
+    });
+    tests.add(format!("{platform}: a crate without dependencies"), move || {
+        independent_crate(&platform.to_string(), &platform.images.folder().join("independent"))
     });
 }
 
@@ -127,6 +143,15 @@ fn outside_crate(platform: &str, folder: &Path) -> Result<()> {
         cargo
     };
     cargo_test::test(|| cargo(&["test"]), host, |seconds| machine(platform, seconds))
+}
+
+/// `cargo run` and `cargo test` in a crate without dependencies.
+fn independent_crate(platform: &str, folder: &Path) -> Result<()> {
+    new_crate(folder, "independent", "", INDEPENDENT)?;
+    let runner = xtask_program()?;
+    let cargo = |words: &[&str]| cargo_with_runner(runner, platform, folder, words);
+    expect(&mut cargo(&["run", "--quiet"]), 0, "independent on hermit: true")?;
+    expect(&mut cargo(&["test", "--quiet"]), 0, "1 passed").map(drop)
 }
 
 /// Cargo's command for the target in a crate outside the workspace, configured as set-up tells users.

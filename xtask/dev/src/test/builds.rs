@@ -59,7 +59,9 @@ impl Builds {
         if runs_uhyve || has(Ring::Qemu) {
             add_announced(&mut tests, "build: images", || {
                 set_up()?;
-                images.build(Images::build)
+                images.build(Images::build)?;
+                // By now its objects are built.
+                setup::install_kernel()
             });
         }
         if has(Ring::Qemu) || (has(Ring::Kvm) && has_kvm()) {
