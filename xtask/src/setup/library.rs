@@ -289,7 +289,8 @@ fn pair(files: Vec<PathBuf>) -> Vec<PathBuf> {
     files.into_iter().map(original).collect()
 }
 
-fn cargo_home() -> Option<PathBuf> {
+/// Returns cargo's home folder.
+pub(super) fn cargo_home() -> Option<PathBuf> {
     match std::env::var_os("CARGO_HOME") {
         Some(home) if !home.is_empty() => Some(PathBuf::from(home)),
         _ => Some(std::env::home_dir()?.join(".cargo")),

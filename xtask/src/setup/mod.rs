@@ -7,6 +7,7 @@
 
 mod abort;
 mod archive;
+mod configuration;
 mod debian;
 mod default_kernel;
 mod files;
@@ -56,9 +57,12 @@ const PROGRAM_SECONDS: f64 = 60.0;
 /// Options of `setup`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Remove from the toolchain what setup added to it
+    /// Remove from the toolchain, and from cargo's configuration, what setup added
     #[arg(long)]
     remove: bool,
+    /// Add the runner, and the flag that lets panics unwind, to cargo's configuration: ~/.cargo/config.toml
+    #[arg(long, conflicts_with = "remove")]
+    configure: bool,
 }
 
 /// Installs the libraries and tools that builds need, or removes them.
@@ -81,7 +85,11 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         }
     }
     eprintln!("Setup is complete.");
-    tools::explain(&Toolchain::detect()?);
+    let toolchain = Toolchain::detect()?;
+    if arguments.configure {
+        return configuration::add(&toolchain);
+    }
+    configuration::explain(&toolchain);
     Ok(())
 }
 
@@ -260,6 +268,7 @@ fn remove() -> Result<()> {
             }
         }
     }
+    configuration::remove(&toolchain)?;
     Sources::remove()?;
     user_cache::folder().map_or(Ok(()), |folder| files::remove_dir(&folder))?;
     record.delete()?;

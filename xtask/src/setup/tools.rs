@@ -16,7 +16,7 @@ use super::sources::hex;
 use super::stamp::{Stamp, State};
 use crate::target::GUEST_TARGET;
 use crate::toolchain::Toolchain;
-use crate::{cargo, panics, workspace};
+use crate::{cargo, workspace};
 
 const RUNNER: &str = "hermit-runner";
 const LOADER: &str = "hermit-loader";
@@ -119,15 +119,7 @@ fn beside(name: &str) -> Result<Option<PathBuf>> {
     Ok((is_runner && tool.is_file()).then_some(tool))
 }
 
-/// Prints the lines of cargo's configuration that select the runner, and let panics unwind.
-pub(crate) fn explain(toolchain: &Toolchain) {
-    let runner = folder(toolchain).join(RUNNER);
-    eprintln!(
-        "For cargo's own commands with `--target {GUEST_TARGET}` in any crate, add to ~/.cargo/config.toml:"
-    );
-    eprintln!(
-        "    [target.{GUEST_TARGET}]\n    runner = [{:?}, \"runner\"]\n    {}",
-        runner.display().to_string(),
-        panics::FLAGS
-    );
+/// Returns the installed runner's file.
+pub(super) fn runner(toolchain: &Toolchain) -> PathBuf {
+    folder(toolchain).join(RUNNER)
 }
