@@ -170,6 +170,8 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Time of the last change of the contents.
     pub mtime: Option<SetTime>,
+    /// The opening through which the size changes, if any: the permission bits do not matter then.
+    pub handle: Option<u64>,
 }
 
 /// An inode that a file system returns by name. The caller refers to it until it calls

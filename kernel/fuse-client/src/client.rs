@@ -6,11 +6,15 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Poll, ready};
 
 use hermit_fs::{Call, Reply};
+use hermit_fuse::flags::OpenReply;
+use hermit_fuse::reply::OpenOut;
 use hermit_fuse::request::{ForgetIn, ReleaseIn};
 use hermit_fuse::{Opcode, ROOT_NODE, Request, Tag};
 use hermit_interface::Errno;
 
+use crate::directory::Listing;
 use crate::message::Head;
+use crate::read_ahead::ReadAhead;
 use crate::reply::{Failure, HEADER, Payload, check};
 use crate::transport::{ServedReply as _, Transport};
 
@@ -59,6 +63,8 @@ pub struct FuseClient<T: Transport> {
     pub(crate) transport: T,
     pub(crate) sizes: Sizes,
     pub(crate) next_unique: AtomicU64,
+    pub(crate) read_ahead: ReadAhead<T>,
+    pub(crate) listing: Listing,
 }
 
 /// What a request carries besides its head, and what its reply may have.
@@ -175,21 +181,30 @@ impl<T: Transport> FuseClient<T> {
 pub(crate) struct Handle {
     pub(crate) number: u64,
     pub(crate) is_directory: bool,
+    /// Whether data may be kept that were read.
+    pub(crate) may_cache: bool,
 }
 
 impl Handle {
-    /// As a number for the caller: that of the server, and a bit for the kind.
+    /// The handle in a reply.
+    pub(crate) fn new(opened: &OpenOut, is_directory: bool) -> Self {
+        let flags = OpenReply::from_bits_retain(opened.open_flags);
+        let may_cache = !is_directory && !flags.contains(OpenReply::DIRECT_IO);
+        Self { number: opened.fh, is_directory, may_cache }
+    }
+
+    /// As a number for the caller: that of the server, and two bits.
     ///
     /// # Errors
     ///
-    /// The highest bit is in use, which no server is known to do: numbers are addresses or indices.
+    /// The highest bits are in use, which no server is known to do: numbers are addresses or indices.
     pub(crate) fn encode(self) -> Result<u64, Errno> {
-        let encoded = self.number.checked_mul(2).ok_or(Errno::EOVERFLOW)?;
-        Ok(encoded | u64::from(self.is_directory))
+        let encoded = self.number.checked_mul(4).ok_or(Errno::EOVERFLOW)?;
+        Ok(encoded | u64::from(self.is_directory) | u64::from(self.may_cache) << 1)
     }
 
     pub(crate) const fn decode(encoded: u64) -> Self {
-        Self { number: encoded >> 1, is_directory: encoded & 1 != 0 }
+        Self { number: encoded >> 2, is_directory: encoded & 1 != 0, may_cache: encoded & 2 != 0 }
     }
 
     /// Checks that a file was opened.

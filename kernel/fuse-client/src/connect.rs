@@ -10,7 +10,9 @@ use hermit_fuse::{MAJOR_VERSION, MINOR_VERSION, Opcode, Request, Tag};
 use hermit_interface::Errno;
 
 use crate::client::{FuseClient, Sizes};
+use crate::directory::Listing;
 use crate::message::Head;
+use crate::read_ahead::ReadAhead;
 use crate::reply::{Failure, HEADER, check};
 use crate::transport::Transport;
 
@@ -59,8 +61,12 @@ impl<T: Transport> FuseClient<T> {
     ///
     /// See [`ConnectError`].
     pub async fn connect(transport: T) -> Result<Self, ConnectError> {
-        match initialize(&transport).await.and_then(|reply| sizes(&transport, &reply)) {
-            Ok(sizes) => Ok(Self { transport, sizes, next_unique: AtomicU64::new(FIRST + 1) }),
+        let reply = initialize(&transport).await;
+        match reply.and_then(|reply| Ok((sizes(&transport, &reply)?, Listing::new(&reply)))) {
+            Ok((sizes, listing)) => {
+                let next_unique = AtomicU64::new(FIRST + 1);
+                Ok(Self { transport, sizes, next_unique, read_ahead: ReadAhead::new(), listing })
+            }
             Err(error) => {
                 transport.stop();
                 Err(error)
@@ -70,8 +76,12 @@ impl<T: Transport> FuseClient<T> {
 }
 
 async fn initialize<T: Transport>(transport: &T) -> Result<InitOut, ConnectError> {
-    let flags =
-        InitFlags::ASYNC_READ | InitFlags::BIG_WRITES | InitFlags::MAX_PAGES | InitFlags::PARALLEL_DIROPS;
+    let flags = InitFlags::ASYNC_READ
+        | InitFlags::BIG_WRITES
+        | InitFlags::DO_READDIRPLUS
+        | InitFlags::READDIRPLUS_AUTO
+        | InitFlags::MAX_PAGES
+        | InitFlags::PARALLEL_DIROPS;
     let body = InitIn { major: MAJOR_VERSION, minor: MINOR_VERSION, max_readahead: 0, flags: flags.bits() };
     let mut head = Head::new(Opcode::Init, 0, &body);
     let request = Request {

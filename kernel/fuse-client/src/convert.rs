@@ -7,6 +7,7 @@ use hermit_fuse::flags::SetattrValid;
 use hermit_fuse::reply::{self, AttrOut, EntryOut, StatfsOut};
 use hermit_fuse::request::SetattrIn;
 
+use crate::client::Handle;
 use crate::reply::Failure;
 
 /// Nanoseconds of a second.
@@ -110,6 +111,10 @@ pub(crate) fn changes(changes: &SetAttr) -> SetattrIn {
     if let Some(size) = changes.size {
         valid |= SetattrValid::SIZE;
         body.size = size;
+        if let Some(handle) = changes.handle {
+            valid |= SetattrValid::FH;
+            body.fh = Handle::decode(handle).number;
+        }
     }
     if let Some(change) = changes.atime {
         valid |= SetattrValid::ATIME | now(change, SetattrValid::ATIME_NOW);

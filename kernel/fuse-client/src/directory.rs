@@ -2,11 +2,15 @@
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Poll, ready};
 
 use hermit_fs::{Call, DirEntry, FileType, OpenInode, Reply};
 use hermit_fuse::Opcode;
 use hermit_fuse::dirent::{Record, Records};
+use hermit_fuse::flags::InitFlags;
+use hermit_fuse::reply::InitOut;
 use hermit_fuse::request::ReadIn;
 use hermit_interface::Errno;
 
@@ -24,6 +28,26 @@ const MAX_NAME: usize = 255;
 
 /// Maximum offset of an entry: offsets are positions of files.
 const MAX_OFFSET: u64 = i64::MAX.cast_unsigned();
+
+/// Bit of a request's state beside the offset: it is `Readdirplus`.
+const PLUS: u64 = 1 << 63;
+
+/// How a server lists directories.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// The server answers `Readdirplus`.
+    has_plus: bool,
+    /// `Readdirplus` is used: there was an entry of unknown type, which the attributes have.
+    is_plus: AtomicBool,
+}
+
+impl Listing {
+    pub(crate) fn new(reply: &InitOut) -> Self {
+        let flags = InitFlags::from_bits_retain(reply.flags);
+        let has_plus = flags.contains(InitFlags::DO_READDIRPLUS);
+        Self { has_plus, is_plus: AtomicBool::new(false) }
+    }
+}
 
 /// What the caller wants of the entries of a reply.
 type Entries<'a> = dyn FnMut(DirEntry<'_>) -> ControlFlow<()> + 'a;
@@ -43,12 +67,20 @@ impl<T: Transport> FuseClient<T> {
                 Stage::Further(offset) => ready!(self.submit_readdir(call, directory.ino.0, handle, offset))?,
                 Stage::InFlight => {}
             }
-            let (offset, bytes) = ready!(self.take(call, |payload, offset| {
+            let (state, bytes) = ready!(self.take(call, |payload, state| {
                 let mut bytes = Vec::new();
                 payload?.extend(&mut bytes)?;
-                Ok((offset, bytes))
+                Ok((state, bytes))
             }))?;
-            match pass_on(&bytes, offset, entries) {
+            let (offset, is_plus) = (state & !PLUS, state & PLUS != 0);
+            if is_plus {
+                self.forget_all(&bytes);
+            } else if self.listing.has_plus && has_unknown(&bytes) {
+                self.listing.is_plus.store(true, Relaxed);
+                Stage::go_on(call, offset);
+                continue;
+            }
+            match pass_on(Records::new(&bytes, is_plus), offset, entries) {
                 Ok(ControlFlow::Continue(next)) => Stage::go_on(call, next),
                 Ok(ControlFlow::Break(())) => return Poll::Ready(Ok(())),
                 Err(_) => {
@@ -66,20 +98,38 @@ impl<T: Transport> FuseClient<T> {
         fh: u64,
         offset: u64,
     ) -> Poll<Result<(), Errno>> {
-        let min = self.transport.min_data();
+        let (min, is_plus) = (self.transport.min_data(), self.listing.is_plus.load(Relaxed));
         let wanted = if offset == 0 { min } else { ENTRIES.min(self.sizes.read) };
         self.submit_sized(call, wanted, |size| {
             let body =
                 ReadIn { fh, offset, size: u32::try_from(size).unwrap_or(u32::MAX), ..ReadIn::default() };
-            let extent = Extent { reply_data: size, state: offset, ..Extent::default() };
-            (Head::new(Opcode::Readdir, node, &body), extent)
+            let (opcode, plus) = if is_plus { (Opcode::Readdirplus, PLUS) } else { (Opcode::Readdir, 0) };
+            let extent = Extent { reply_data: size, state: offset | plus, ..Extent::default() };
+            (Head::new(opcode, node, &body), extent)
         })
+    }
+
+    /// Drops the references that a reply to `Readdirplus` has given.
+    fn forget_all(&self, bytes: &[u8]) {
+        let nodes = Records::new(bytes, true)
+            .filter(|record| record.name != b"." && record.name != b"..")
+            .filter_map(|record| record.entry)
+            .map(|entry| entry.nodeid);
+        nodes.filter(|&node| node != 0).for_each(|node| self.send_forget(node, 1));
     }
 }
 
+/// Whether a reply to `Readdir` has an entry of unknown type (`DT_UNKNOWN`).
+fn has_unknown(bytes: &[u8]) -> bool {
+    Records::new(bytes, false).any(|record| record.dirent.kind == 0)
+}
+
 /// Passes the entries of a reply on until the caller breaks or the directory ends; else returns the offset of the next entry.
-fn pass_on(bytes: &[u8], offset: u64, entries: &mut Entries<'_>) -> Result<ControlFlow<(), u64>, Failure> {
-    let mut records = Records::new(bytes, false);
+fn pass_on(
+    mut records: Records<'_>,
+    offset: u64,
+    entries: &mut Entries<'_>,
+) -> Result<ControlFlow<(), u64>, Failure> {
     let mut next = None;
     for record in records.by_ref() {
         if record.dirent.off > MAX_OFFSET {
@@ -102,10 +152,15 @@ fn pass_on(bytes: &[u8], offset: u64, entries: &mut Entries<'_>) -> Result<Contr
 }
 
 fn entry<'a>(record: &Record<'a>) -> DirEntry<'a> {
+    // The number of a type is its bits in a mode; some file systems do not have it here.
+    let mode = if record.dirent.kind == 0 {
+        record.entry.map_or(0, |entry| entry.attr.mode)
+    } else {
+        record.dirent.kind << 12
+    };
     DirEntry {
         number: record.dirent.ino,
-        // The number of a type is its bits in a mode; a server may not know it.
-        file_type: FileType::of_mode(record.dirent.kind << 12),
+        file_type: FileType::of_mode(mode),
         name: record.name,
         next: record.dirent.off,
     }

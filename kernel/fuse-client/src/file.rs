@@ -21,6 +21,7 @@ use hermit_io::{ACCESS_MODE, ReadBuffer};
 use crate::client::{Extent, FuseClient, Handle, Stage};
 use crate::convert;
 use crate::message::Head;
+use crate::read_ahead::AHEAD;
 use crate::reply::Failure;
 use crate::transport::Transport;
 
@@ -170,7 +171,9 @@ impl<T: Transport> FileSystem for FuseClient<T> {
 
     fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
         let head = || Head::new(Opcode::Setattr, ino.0, &convert::changes(changes));
+        self.read_ahead.invalidate(ino);
         self.request(call, head, Extent::reply(size_of::<AttrOut>()), |payload| {
+            self.read_ahead.invalidate(ino);
             convert::attributes(ino, &payload.all()?)
         })
     }
@@ -209,8 +212,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             }
             let entry = convert::entry(&payload.at(0)?)?;
             let opened: OpenOut = payload.at(size_of::<EntryOut>())?;
-            let handle = Handle { number: opened.fh, is_directory: false };
-            Ok((entry, Opened::Inode(handle.encode()?)))
+            Ok((entry, Opened::Inode(Handle::new(&opened, false).encode()?)))
         })
     }
 
@@ -271,7 +273,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             extent,
             |payload| {
                 let opened: OpenOut = payload.all()?;
-                Ok(Opened::Inode(Handle { number: opened.fh, is_directory }.encode()?))
+                Ok(Opened::Inode(Handle::new(&opened, is_directory).encode()?))
             },
         )
     }
@@ -281,6 +283,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
     }
 
     fn release(&self, ino: Ino, handle: u64) {
+        self.read_ahead.release(OpenInode { ino, handle });
         self.send_release(ino.0, Handle::decode(handle));
     }
 
@@ -291,20 +294,34 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         offset: u64,
         buffer: &mut ReadBuffer<'_>,
     ) -> Reply<()> {
-        let fh = Handle::decode(file.handle).file()?;
+        let handle = Handle::decode(file.handle);
+        let fh = handle.file()?;
         if buffer.room() == 0 {
             return Poll::Ready(Ok(()));
         }
         if call.ticket.is_none() {
-            ready!(self.submit_sized(call, buffer.room().min(self.sizes.read), |size| {
-                let size = size.min(buffer.room());
+            if handle.may_cache && self.read_ahead.read(file, offset, buffer, self.transport.now()) > 0 {
+                return Poll::Ready(Ok(()));
+            }
+            let is_ahead = handle.may_cache && self.read_ahead.follows(file, offset, buffer.room());
+            let wanted = if is_ahead { AHEAD } else { buffer.room() };
+            let state = self.read_ahead.changes();
+            ready!(self.submit_sized(call, wanted.min(self.sizes.read), |size| {
                 let body =
                     ReadIn { fh, offset, size: u32::try_from(size).unwrap_or(u32::MAX), ..ReadIn::default() };
-                (Head::new(Opcode::Read, file.ino.0, &body), Extent { reply_data: size, ..Extent::default() })
+                let extent = Extent { reply_data: size, state, ..Extent::default() };
+                (Head::new(Opcode::Read, file.ino.0, &body), extent)
             }))?;
         }
-        self.take(call, |payload, _| {
-            payload?.append_to(buffer);
+        self.take(call, |payload, changes| {
+            let payload = payload?;
+            let copied = payload.append_to(buffer);
+            if handle.may_cache {
+                let (next, state) = (offset + copied as u64, (changes, self.transport.now()));
+                // Without memory nothing is kept.
+                let copy_rest = |data: &mut _| payload.extend_from(copied, data).unwrap_or_default();
+                self.read_ahead.finish(file, next, state, copy_rest);
+            }
             Ok(())
         })
     }
@@ -322,6 +339,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         if bytes.is_empty() {
             return Poll::Ready(Ok(Written { count: 0, end: offset }));
         }
+        self.read_ahead.invalidate(file.ino);
         match Stage::of(call) {
             Stage::First => {
                 ready!(self.submit_write(
@@ -334,7 +352,9 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             Stage::Further(count) => return self.ask_size(call, file.ino.0, count),
             Stage::InFlight => {}
         }
-        match ready!(self.take_write(call, file.ino, position, bytes.len()))? {
+        let step = ready!(self.take_write(call, file.ino, position, bytes.len()));
+        self.read_ahead.invalidate(file.ino);
+        match step? {
             WriteStep::Done(written) => Poll::Ready(Ok(written)),
             WriteStep::AskSize(count) => {
                 Stage::go_on(call, count);

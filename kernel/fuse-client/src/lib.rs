@@ -1,8 +1,7 @@
 //! A file system whose files are those of a FUSE server outside of the machine.
 //!
-//! Its requests are nearly those of [`FileSystem`]: the client translates them, keeps no names, attributes or contents, and no
-//! lock; the virtual file system keeps names and attributes. How messages reach the server is the business of a [`Transport`],
-//! such as a virtio-fs device.
+//! Its requests are nearly those of [`FileSystem`]: the client translates them, and reads ahead; the virtual file system keeps
+//! names and attributes. How messages reach the server is the business of a [`Transport`], such as a virtio-fs device.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -10,6 +9,7 @@
 //! | `message` | requests as bytes |
 //! | `reply` | replies, checked: the server is not trusted |
 //! | `convert` | what both sides say of inodes |
+//! | `read_ahead` | data that were asked for before they are read |
 //! | `connect` | the handshake |
 //! | `client`, `file` | the file system |
 //!
@@ -30,6 +30,7 @@ mod convert;
 mod directory;
 mod file;
 mod message;
+mod read_ahead;
 mod reply;
 #[cfg(test)]
 mod tests;

@@ -80,8 +80,8 @@ impl<R: ServedReply> Payload<'_, R> {
         if self.size == 0 { Ok(()) } else { Err(Failure::Invalid) }
     }
 
-    /// Appends the data to a buffer, as far as it fits.
-    pub(crate) fn append_to(&self, buffer: &mut ReadBuffer<'_>) {
+    /// Appends the data to a buffer, as far as it fits. Returns the number of bytes.
+    pub(crate) fn append_to(&self, buffer: &mut ReadBuffer<'_>) -> usize {
         let mut offset = 0;
         while offset < self.size && buffer.room() > 0 {
             let piece = PIECE.min(self.size - offset).min(buffer.room());
@@ -93,14 +93,20 @@ impl<R: ServedReply> Payload<'_, R> {
             });
             offset += copied.unwrap_or(piece);
         }
+        offset
     }
 
     /// Appends the data to a vector.
     pub(crate) fn extend(&self, bytes: &mut Vec<u8>) -> Result<(), Failure> {
-        bytes.try_reserve(self.size).map_err(|_| Errno::ENOMEM)?;
-        let start = bytes.len();
-        bytes.resize(start + self.size, 0);
-        self.reply.read(HEADER, bytes.get_mut(start..).unwrap_or_default());
+        self.extend_from(0, bytes)
+    }
+
+    /// Appends the data from an offset on to a vector.
+    pub(crate) fn extend_from(&self, offset: usize, bytes: &mut Vec<u8>) -> Result<(), Failure> {
+        let (start, size) = (bytes.len(), self.size.saturating_sub(offset));
+        bytes.try_reserve(size).map_err(|_| Errno::ENOMEM)?;
+        bytes.resize(start + size, 0);
+        self.reply.read(HEADER + offset, bytes.get_mut(start..).unwrap_or_default());
         Ok(())
     }
 }

@@ -6,11 +6,18 @@ use core::task::{Context, Poll};
 
 use hermit_fuse::{Request, Tag};
 use hermit_interface::Errno;
+use lock_api::RawMutex;
 
 /// Carries messages between the client and a server. It copies them: the client's caller may give up its buffers at any time.
 pub trait Transport: Debug + Send + Sync {
     /// A reply in the transport's memory.
     type Reply: ServedReply;
+
+    /// A lock that is held for the copy of a page at most.
+    type RawLock: RawMutex + Send + Sync;
+
+    /// Time in nanoseconds since any moment.
+    fn now(&self) -> u64;
 
     /// Maximum size in bytes of the data of a request or of a reply.
     fn max_data(&self) -> usize;

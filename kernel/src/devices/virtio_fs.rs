@@ -6,8 +6,8 @@ use core::task::{Context, Poll, Waker};
 
 use hermit_fuse_client::{Request, ServedReply, Tag};
 use hermit_hal::devices::{Allocator, Pages};
-use hermit_hal::memory;
-use hermit_hal::sync::SpinLock;
+use hermit_hal::sync::{RawSpinLock, SpinLock};
+use hermit_hal::{clock, memory};
 use hermit_interface::{Errno, to_usize};
 use hermit_virtio::Id;
 use hermit_virtio::fs::{FsDriver, FsError, ServedRequest, Ticket};
@@ -79,6 +79,11 @@ impl InterruptHandler for FsDevice {
 
 impl hermit_fuse_client::Transport for FuseTransport {
     type Reply = Reply;
+    type RawLock = RawSpinLock;
+
+    fn now(&self) -> u64 {
+        clock::monotonic()
+    }
 
     fn max_data(&self) -> usize {
         self.0.max_data

@@ -1,7 +1,7 @@
 //! Tables of what the guest names by numbers: nodes and handles.
 
-/// A table of a bounded number of values. A number is never valid for two values: it has the slot in its lower half, and
-/// how often the slot has been used before in its upper half.
+/// A table of a bounded number of values. A number is never valid for two values: it has the slot in its lower bits, and
+/// how often the slot has been used before above them. The four highest bits are 0: clients may use some of their own.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     slots: Vec<Slot<T>>,
@@ -12,12 +12,19 @@ pub(super) struct Slots<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    generation: u32,
+    generation: u64,
     value: Option<T>,
 }
 
 /// Numbers begin here, so that neither 0 nor [`hermit_fuse::ROOT_NODE`] is one.
 const FIRST: u64 = 2;
+
+/// Number of bits of the slot in a number: there are at most 65,536 slots.
+const INDEX_BITS: u32 = 24;
+const MAX_INDEX: u64 = (1 << INDEX_BITS) - 1;
+
+/// Number of times that a slot is used: 36 bits.
+const MAX_GENERATION: u64 = 1 << (60 - INDEX_BITS);
 
 impl<T> Slots<T> {
     /// Table of at most `max` values.
@@ -49,7 +56,7 @@ impl<T> Slots<T> {
         };
         let slot = self.slots.get_mut(usize::try_from(index).ok()?)?;
         slot.value = Some(value);
-        Some(u64::from(slot.generation) << 32 | (u64::from(index) + FIRST))
+        Some(slot.generation << INDEX_BITS | (u64::from(index) + FIRST))
     }
 
     /// Value of this number, if there is one.
@@ -70,8 +77,8 @@ impl<T> Slots<T> {
         let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;
         let value = slot.value.take()?;
         // A slot whose generations are used up is not used again.
-        if let Some(next) = slot.generation.checked_add(1) {
-            slot.generation = next;
+        slot.generation += 1;
+        if slot.generation < MAX_GENERATION {
             self.free.push(u32::try_from(index).ok()?);
         }
         Some(value)
@@ -79,9 +86,9 @@ impl<T> Slots<T> {
 }
 
 /// Slot and generation of a number.
-fn split(number: u64) -> Option<(usize, u32)> {
-    let index = (number & u64::from(u32::MAX)).checked_sub(FIRST)?;
-    Some((usize::try_from(index).ok()?, u32::try_from(number >> 32).ok()?))
+fn split(number: u64) -> Option<(usize, u64)> {
+    let index = (number & MAX_INDEX).checked_sub(FIRST)?;
+    Some((usize::try_from(index).ok()?, number >> INDEX_BITS))
 }
 
 #[cfg(test)]
@@ -103,10 +110,20 @@ mod tests {
     }
 
     #[test]
+    fn slot_is_not_used_again_when_its_generations_are_used_up() {
+        let mut slots = Slots::new(1);
+        slots.insert(()).unwrap();
+        slots.slots[0].generation = super::MAX_GENERATION - 1;
+        let last = (super::MAX_GENERATION - 1) << super::INDEX_BITS | super::FIRST;
+        assert_eq!((last >> 60, slots.remove(last)), (0, Some(())));
+        assert_eq!((slots.insert(()), slots.remove(last)), (None, None));
+    }
+
+    #[test]
     fn numbers_that_were_never_given_have_no_value() {
         let mut slots = Slots::new(8);
         let number = slots.insert(()).unwrap();
-        for wrong in [0, 1, number + 1, number | 1 << 32, number | 1 << 63, u64::MAX] {
+        for wrong in [0, 1, number + 1, number | 1 << 24, number | 1 << 32, number | 1 << 63, u64::MAX] {
             assert!(slots.get(wrong).is_none() && slots.remove(wrong).is_none(), "{wrong:#x}");
         }
         assert!(slots.get(number).is_some());

@@ -191,7 +191,8 @@ impl<S: System> OpenFile<S> {
         if self.check_writable().is_err() || self.node.file_type != FileType::Regular {
             return Err(Errno::EINVAL);
         }
-        self.set_attributes(&SetAttr { size: Some(size), ..SetAttr::default() }).await
+        let handle = Some(self.inode.handle);
+        self.set_attributes(&SetAttr { size: Some(size), handle, ..SetAttr::default() }).await
     }
 
     /// Changes attributes of the file (`fchmod`, `futimens`).

@@ -162,6 +162,7 @@ fn setattr(files: &Files, ino: Ino, body: &SetattrIn) -> Result<Vec<u8>, Errno> 
         size: valid.contains(SetattrValid::SIZE).then_some(body.size),
         atime: time(SetattrValid::ATIME, SetattrValid::ATIME_NOW, body.atime, body.atimensec),
         mtime: time(SetattrValid::MTIME, SetattrValid::MTIME_NOW, body.mtime, body.mtimensec),
+        handle: valid.contains(SetattrValid::FH).then_some(body.fh),
     };
     let attr = now(|call| files.ramfs.setattr(call, ino, &changes))?;
     if let Some(size) = changes.size {

@@ -25,6 +25,7 @@ struct State {
     /// Replies by request, and how often they were polled.
     replies: HashMap<u64, (Reply, u32)>,
     is_stopped: bool,
+    now: u64,
 }
 
 #[derive(Clone)]
@@ -42,6 +43,11 @@ impl Debug for ModelTransport {
 impl ModelTransport {
     pub(super) fn new(serve: impl FnMut(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> Self {
         Self { serve: Arc::new(Mutex::new(serve)), state: Arc::default() }
+    }
+
+    /// Lets nanoseconds pass.
+    pub(super) fn pass(&self, nanoseconds: u64) {
+        self.state.lock().now += nanoseconds;
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -74,6 +80,11 @@ impl ServedReply for Reply {
 
 impl Transport for ModelTransport {
     type Reply = Reply;
+    type RawLock = parking_lot::RawMutex;
+
+    fn now(&self) -> u64 {
+        self.state.lock().now
+    }
 
     fn max_data(&self) -> usize {
         MAX_DATA

@@ -1,0 +1,198 @@
+//! Which requests calls make.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+use core::ops::ControlFlow;
+
+use hermit_abi::{O_CREAT, O_DIRECTORY, O_RDONLY, O_RDWR};
+use hermit_fs::{FileType, OpenFile, OpenedPath, Vfs};
+use hermit_fuse::dirent::{Dirent, write_record};
+use hermit_fuse::flags::{InitFlags, OpenReply, SetattrValid};
+use hermit_fuse::reply::{Attr, EntryOut, InitOut, OpenOut};
+use hermit_fuse::request::{ReadIn, SetattrIn};
+use hermit_fuse::{InHeader, Opcode};
+use hermit_io::ReadBuffer;
+use parking_lot::Mutex;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::server::{Files, reply, serve};
+use super::system::{TestSystem, mounted, ramfs, run};
+use super::transport::ModelTransport;
+use crate::FuseClient;
+use crate::read_ahead::AHEAD;
+
+/// Size in bytes of the file, in writes of 1000 bytes.
+const SIZE: usize = 20_000;
+
+type Messages = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// A virtual file system on a server, the way to it, and the messages that it gets. `answer` replies in its place, unless
+/// it returns `None`.
+fn recorded(
+    mut answer: impl FnMut(&InHeader, &[u8]) -> Option<Vec<u8>> + Send + 'static,
+) -> (Vfs<TestSystem>, ModelTransport, Messages) {
+    let messages = Messages::default();
+    let (copy, mut serve) = (Arc::clone(&messages), serve(&Files::new(ramfs())));
+    let transport = ModelTransport::new(move |message| {
+        copy.lock().push(message.to_vec());
+        let (header, body) = InHeader::read_from_prefix(message).expect("a header");
+        answer(&header, body).map(|payload| reply(header.unique, Ok(payload))).or_else(|| serve(message))
+    });
+    let client = run(FuseClient::connect(transport.clone())).expect("a connection");
+    (mounted(Arc::new(client)), transport, messages)
+}
+
+/// Structures of the messages of a kind, which are removed.
+fn taken<T: FromBytes>(messages: &Messages, opcode: Opcode) -> Vec<T> {
+    let messages = core::mem::take(&mut *messages.lock());
+    let parsed = messages.iter().map(|message| InHeader::read_from_prefix(message).expect("a header"));
+    let bodies = parsed.filter(|(header, _)| header.opcode == opcode.number());
+    bodies.map(|(_, body)| T::read_from_prefix(body).expect("a structure").0).collect()
+}
+
+fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> OpenFile<TestSystem> {
+    match run(vfs.open(path.as_bytes(), flags, 0o640)) {
+        Ok(OpenedPath::File(file)) => file,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Opens a file of [`SIZE`] bytes.
+fn file(vfs: &Vfs<TestSystem>) -> OpenFile<TestSystem> {
+    let file = open(vfs, "/m/file", O_RDWR | O_CREAT);
+    for _ in 0..SIZE / 1000 {
+        assert_eq!(run(file.write(&[7; 1000])), Ok(1000));
+    }
+    file
+}
+
+/// Reads at an offset; returns the number of bytes.
+fn read(file: &OpenFile<TestSystem>, offset: u64, size: usize) -> usize {
+    let mut memory = vec![MaybeUninit::uninit(); size];
+    let mut buffer = ReadBuffer::new(&mut memory);
+    run(file.read_at(offset, &mut buffer)).expect("a read");
+    buffer.len()
+}
+
+#[test]
+fn small_reads_one_after_the_other_are_few_requests() {
+    let (vfs, _, messages) = recorded(|_, _| None);
+    let file = file(&vfs);
+    messages.lock().clear();
+    let mut offset = 0;
+    while read(&file, offset, 100) > 0 {
+        offset += 100;
+    }
+    let reads: Vec<ReadIn> = taken(&messages, Opcode::Read);
+    assert_eq!(offset, SIZE as u64);
+    // The first two pieces, pieces of the transport's maximum, and the end.
+    assert!(reads.len() <= 8, "{reads:?}");
+    assert!(reads[0].size == 100 && reads[1].size > 1000);
+    // Neither reads in another order nor large ones ask for more.
+    for (offset, size) in [(5000, 10), (3000, 10), (15_000, 10), (0, 5000), (5000, AHEAD)] {
+        read(&file, offset, size);
+        let reads: Vec<ReadIn> = taken(&messages, Opcode::Read);
+        assert!(reads.iter().all(|read| read.size as usize <= size), "{reads:?}");
+        assert!(!reads.is_empty());
+    }
+}
+
+/// Reads two pieces, after which the third needs no request.
+fn read_two(file: &OpenFile<TestSystem>, messages: &Messages) {
+    assert_eq!((read(file, 0, 100), read(file, 100, 100)), (100, 100));
+    taken::<ReadIn>(messages, Opcode::Read);
+    assert_eq!(read(file, 200, 100), 100);
+    assert!(taken::<ReadIn>(messages, Opcode::Read).is_empty());
+}
+
+#[test]
+fn data_read_ahead_are_dropped_after_changes_and_in_time() {
+    let (vfs, transport, messages) = recorded(|_, _| None);
+    let (file, other) = (file(&vfs), open(&vfs, "/m/file", O_RDWR));
+    read_two(&file, &messages);
+    run(other.write_at(300, b"text")).expect("a write");
+    taken::<ReadIn>(&messages, Opcode::Read);
+    assert_eq!(read(&file, 300, 100), 100);
+    assert_eq!(taken::<ReadIn>(&messages, Opcode::Read).len(), 1);
+    read_two(&file, &messages);
+    run(other.set_size(250)).expect("a size");
+    assert_eq!((read(&file, 200, 100), read(&file, 250, 100)), (50, 0));
+    run(other.set_size(1000)).expect("a size");
+    read_two(&file, &messages);
+    transport.pass(1_000_000_000);
+    assert_eq!(read(&file, 300, 100), 100);
+    assert_eq!(taken::<ReadIn>(&messages, Opcode::Read).len(), 1);
+}
+
+#[test]
+fn nothing_is_read_ahead_of_a_file_that_is_not_to_be_cached() {
+    let (vfs, _, messages) = recorded(|header, _| {
+        let open_flags = OpenReply::DIRECT_IO.bits();
+        let opened = OpenOut { fh: header.nodeid, open_flags, padding: 0 };
+        (header.opcode == Opcode::Open.number()).then(|| opened.as_bytes().to_vec())
+    });
+    drop(file(&vfs));
+    let file = open(&vfs, "/m/file", O_RDWR);
+    for offset in [0, 100, 200] {
+        assert_eq!(read(&file, offset, 100), 100);
+    }
+    let reads: Vec<ReadIn> = taken(&messages, Opcode::Read);
+    assert_eq!(reads.iter().map(|read| read.size).collect::<Vec<_>>(), [100; 3]);
+}
+
+#[test]
+fn size_is_set_by_handle_if_the_file_is_open() {
+    let (vfs, _, messages) = recorded(|_, _| None);
+    let file = file(&vfs);
+    run(file.set_size(5)).expect("a size");
+    let requests: Vec<SetattrIn> = taken(&messages, Opcode::Setattr);
+    let valid = SetattrValid::SIZE | SetattrValid::FH;
+    assert!(requests.iter().all(|request| request.valid == valid.bits() && request.fh != 0), "{requests:?}");
+    assert_eq!(requests.len(), 1);
+}
+
+#[test]
+fn types_that_the_server_does_not_know_are_those_of_the_attributes() {
+    let (vfs, _, messages) = recorded(|header, body| match Opcode::from_number(header.opcode)? {
+        Opcode::Init => {
+            let flags = InitFlags::DO_READDIRPLUS.bits();
+            Some(InitOut { major: 7, minor: 31, flags, ..InitOut::default() }.as_bytes().to_vec())
+        }
+        opcode @ (Opcode::Readdir | Opcode::Readdirplus) => {
+            Some(listing(ReadIn::read_from_prefix(body).ok()?.0.offset, opcode == Opcode::Readdirplus))
+        }
+        _ => None,
+    });
+    let directory = open(&vfs, "/m", O_RDONLY | O_DIRECTORY);
+    for round in 0..2 {
+        run(directory.seek(0, hermit_fs::Whence::Start)).expect("a position");
+        let mut found = Vec::new();
+        run(directory.read_directory(|entry| {
+            found.push((entry.name.to_vec(), entry.file_type));
+            ControlFlow::Continue(())
+        }))
+        .expect("entries");
+        let expected = [(b"a".to_vec(), FileType::Directory), (b"b".to_vec(), FileType::Symlink)];
+        assert_eq!(found, expected);
+        let forgotten: Vec<u64> = taken(&messages, Opcode::Forget);
+        // The node of `..` is that of another directory, to which there is no reference.
+        assert_eq!(forgotten, [1, 1], "{round}");
+    }
+}
+
+/// Entries of unknown type, from an offset on.
+fn listing(offset: u64, is_plus: bool) -> Vec<u8> {
+    let names: [(&[u8], u32); 3] = [(b"..", 0o04_0755), (b"a", 0o04_0755), (b"b", 0o12_0777)];
+    let mut bytes = Vec::new();
+    for ((name, mode), number) in names.into_iter().zip(1..).skip(usize::try_from(offset).unwrap()) {
+        let attr = Attr { mode, ..Attr::default() };
+        let entry = EntryOut { nodeid: 90 + number, attr, ..EntryOut::default() };
+        let dirent = Dirent { ino: number, off: number, ..Dirent::default() };
+        let mut record = [0; 200];
+        let size = write_record(&mut record, is_plus.then_some(&entry), dirent, name).unwrap();
+        bytes.extend_from_slice(&record[..size]);
+    }
+    bytes
+}
