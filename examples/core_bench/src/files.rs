@@ -107,6 +107,21 @@ fn read(size: usize, file_size: usize, count: u64) -> Ticks {
     })
 }
 
+/// Reads whole blocks as [`read`], each in as many calls as the file system needs: some return less.
+fn read_whole(size: usize, count: u64) -> Ticks {
+    let (_scratch, mut file) = file(LARGE)?;
+    let mut block = vec![0; size];
+    let mut position = 0;
+    timed(count, || {
+        if position == LARGE {
+            file.seek(SeekFrom::Start(0))?;
+            position = 0;
+        }
+        position += size;
+        file.read_exact(&mut block)
+    })
+}
+
 /// Writes blocks one after the other over a file that has the size.
 fn write(size: usize, file_size: usize, count: u64) -> Ticks {
     let (_scratch, mut file) = file(file_size)?;
@@ -138,8 +153,16 @@ pub(crate) fn write_4k() -> Ticks {
     write(4 * KIB, LARGE, PATH_COUNT)
 }
 
+pub(crate) fn read_64k() -> Ticks {
+    read_whole(64 * KIB, BLOCK_COUNT)
+}
+
+pub(crate) fn write_64k() -> Ticks {
+    write(64 * KIB, LARGE, BLOCK_COUNT)
+}
+
 pub(crate) fn read_1m() -> Ticks {
-    read(MIB, LARGE, BLOCK_COUNT)
+    read_whole(MIB, BLOCK_COUNT)
 }
 
 pub(crate) fn write_1m() -> Ticks {

@@ -41,7 +41,7 @@ struct Operation {
 }
 
 /// All operations.
-const OPERATIONS: [Operation; 28] = [
+const OPERATIONS: [Operation; 30] = [
     Operation { name: "process-id", title: "process::id", measure: single::process_id },
     Operation { name: "now", title: "Instant::now", measure: single::now },
     Operation { name: "yield", title: "yield_now, alone", measure: single::yield_now },
@@ -66,6 +66,8 @@ const OPERATIONS: [Operation; 28] = [
     Operation { name: "create-unlink", title: "create + unlink", measure: files::create_unlink },
     Operation { name: "read-4k", title: "read 4 KiB", measure: files::read_4k },
     Operation { name: "write-4k", title: "write 4 KiB", measure: files::write_4k },
+    Operation { name: "read-64k", title: "read 64 KiB", measure: files::read_64k },
+    Operation { name: "write-64k", title: "write 64 KiB", measure: files::write_64k },
     Operation { name: "read-1m", title: "read 1 MiB", measure: files::read_1m },
     Operation { name: "write-1m", title: "write 1 MiB", measure: files::write_1m },
     Operation { name: "walk-1", title: "walk of 1 name", measure: files::walk_1 },

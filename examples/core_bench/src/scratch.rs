@@ -14,8 +14,14 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// Number of the next scratch folder of this program.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A folder whose files are in memory, if the system has one.
+/// Environment variable that names another folder.
+const FOLDER: &str = "CORE_BENCH_FOLDER";
+
+/// A folder whose files are in memory, if the system has one, unless [`FOLDER`] names another one.
 pub(crate) fn root() -> io::Result<PathBuf> {
+    if let Some(folder) = env::var_os(FOLDER) {
+        return Ok(folder.into());
+    }
     let shared = Path::new(SHARED_MEMORY);
     let root = if shared.is_dir() { shared.to_owned() } else { env::temp_dir() };
     // A machine with nothing but this program has no folder for temporary files.

@@ -5,7 +5,7 @@
 //! | `boot` | image size, minimum memory, instructions and time until the program's `main` |
 //! | `bursts` | latency of clients that connect at the same time, through a forwarded port, beside Linux itself |
 //! | `core` | threads, locks, clocks and memory: instructions, beside a Linux guest; time, beside Linux itself |
-//! | `fs` | calls with files in memory: instructions, beside a Linux guest; time, beside Linux's tmpfs |
+//! | `fs` | calls with files in memory: instructions, beside a Linux guest; time, beside Linux's tmpfs; time in a mounted folder |
 //! | `heap` | scaling of the allocator with threads, and contention for its shared lock |
 //! | `hypervisor` | start, memory and size of uhyve: on KVM beside QEMU, in a process beside a plain process |
 //! | `net` | throughput, latency and connection rates, beside Linux guests and Linux itself |
@@ -100,15 +100,16 @@ impl Arguments {
 type Measure = fn() -> Result<Value>;
 
 /// The suites by platform, with their names in `--json` and in the record.
-const SUITES: [(Suite, BenchPlatform, &str, Measure); 9] = [
+const SUITES: [(Suite, BenchPlatform, &str, Measure); 10] = [
     (Suite::Boot, BenchPlatform::Qemu, "boot", boot::main),
     (Suite::Bursts, BenchPlatform::Process, "bursts", bursts::main),
     (Suite::Core, BenchPlatform::Qemu, "core", core::main),
     (Suite::Core, BenchPlatform::Process, "core, process", || {
-        native::main(Engine::Process, &operations::CORE)
+        native::main(Engine::Process, &operations::CORE, None)
     }),
     (Suite::Fs, BenchPlatform::Qemu, "fs", fs::main),
     (Suite::Fs, BenchPlatform::Process, "fs, process", fs::process),
+    (Suite::Fs, BenchPlatform::Process, "fs, mounted", fs::mounted),
     (Suite::Heap, BenchPlatform::Qemu, "heap", heap::main),
     (Suite::Hypervisor, BenchPlatform::Qemu, "hypervisor", hypervisor::main),
     (Suite::Hypervisor, BenchPlatform::Process, "hypervisor, process", process::main),

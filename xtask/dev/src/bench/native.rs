@@ -35,14 +35,21 @@ const ENVIRONMENTS: [Environment; 3] = [Environment::Guest, Environment::Pinned,
 /// Figures of each run, by environment and operation.
 type Figures = BTreeMap<(Environment, String), Vec<f64>>;
 
-/// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this host.
-pub(super) fn main(engine: Engine, operations: &[Operation]) -> Result<Value> {
+/// Path of the mounted folder in the guest.
+const MOUNT: &str = "/srv";
+
+/// Environment variable that names `core_bench`'s folder.
+const FOLDER: &str = "CORE_BENCH_FOLDER";
+
+/// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this host. The
+/// files are in memory, or in a folder of the host.
+pub(super) fn main(engine: Engine, operations: &[Operation], folder: Option<&Path>) -> Result<Value> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(engine) {
         eprintln!("{engine}: not available: {}", uhyve.about(engine));
         return Ok(Value::Null);
     }
-    let bench = Bench::prepare(uhyve, engine)?;
+    let bench = Bench::prepare(uhyve, engine, folder)?;
     let timed: Vec<_> =
         operations.iter().filter_map(|operation| Some((operation, operation.ratio?))).collect();
     let words: Vec<_> = timed.iter().map(|(operation, _)| operation.word).collect();
@@ -83,7 +90,9 @@ fn median(runs: &[f64]) -> Option<f64> {
 
 /// The program for guest and host.
 #[derive(Debug)]
-struct Bench {
+struct Bench<'a> {
+    /// The folder of the host.
+    folder: Option<&'a Path>,
     uhyve: Uhyve,
     engine: Engine,
     image: PathBuf,
@@ -92,12 +101,12 @@ struct Bench {
     cpu: String,
 }
 
-impl Bench {
-    fn prepare(uhyve: Uhyve, engine: Engine) -> Result<Self> {
+impl<'a> Bench<'a> {
+    fn prepare(uhyve: Uhyve, engine: Engine, folder: Option<&'a Path>) -> Result<Self> {
         let (image, program) = (example("core_bench")?, linux::native("core_bench")?);
         let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
         let cpu = last_cpu(&status).context("/proc/self/status has no Cpus_allowed_list")?;
-        Ok(Self { uhyve, engine, image, program, cpu })
+        Ok(Self { folder, uhyve, engine, image, program, cpu })
     }
 
     /// Runs the program and returns its figures.
@@ -107,6 +116,7 @@ impl Bench {
             Environment::Pinned => self.pinned(&self.program),
             Environment::Unpinned => Command::new(&self.program),
         };
+        command.envs(self.folder.map(|folder| (FOLDER, folder)));
         command.arg("--nanoseconds").args(words);
         Ok(parse(&process::output(&mut command)?))
     }
@@ -115,6 +125,10 @@ impl Bench {
     fn guest(&self) -> Command {
         let mut command = self.pinned(&self.uhyve.program);
         command.args(["--engine", &self.engine.to_string(), "--memory", MEMORY]);
+        if let Some(folder) = self.folder {
+            command.args(["--mount", &format!("{}:{MOUNT}", folder.display())]);
+            command.args(["--env", &format!("{FOLDER}={MOUNT}")]);
+        }
         command.args(["--timeout", &TIMEOUT.as_secs().to_string()]).arg(&self.image).arg("--");
         command
     }

@@ -89,6 +89,25 @@ pub(crate) const FS: [Operation; 16] = [
     operation("file of 10,000, searched", "grep", Count::No, 1.0),
 ];
 
+/// The suite `fs` in a folder of the host, beside Linux in the same folder: latency, and time by size of blocks.
+pub(crate) const MOUNTED: [Operation; 12] = [
+    operation("open + close", "open-close", Count::No, NO_AIM),
+    operation("metadata", "metadata", Count::No, NO_AIM),
+    operation("create + unlink", "create-unlink", Count::No, NO_AIM),
+    operation("walk of 4 names", "walk-4", Count::No, NO_AIM),
+    operation("read 1 B", "read-1", Count::No, NO_AIM),
+    operation("read 4 KiB", "read-4k", Count::No, NO_AIM),
+    operation("read 64 KiB", "read-64k", Count::No, NO_AIM),
+    operation("read 1 MiB", "read-1m", Count::No, NO_AIM),
+    operation("write 1 B", "write-1", Count::No, NO_AIM),
+    operation("write 4 KiB", "write-4k", Count::No, NO_AIM),
+    operation("write 64 KiB", "write-64k", Count::No, NO_AIM),
+    operation("write 1 MiB", "write-1m", Count::No, NO_AIM),
+];
+
+/// Aim of what is only compared.
+const NO_AIM: f64 = 0.0;
+
 /// The operations as rows of a table, without aims: those are in the record.
 pub(crate) const fn rows<const COUNT: usize>(
     operations: &[Operation; COUNT],
@@ -104,7 +123,7 @@ pub(crate) const fn rows<const COUNT: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::{CORE, FS};
+    use super::{CORE, FS, MOUNTED};
     use std::fs;
     use xtask::workspace;
 
@@ -113,7 +132,7 @@ mod tests {
         let source = fs::read_to_string(workspace::root().join("examples/core_bench/src/main.rs")).unwrap();
         let source: Vec<&str> = source.split_whitespace().collect();
         let source = source.join(" ");
-        for operation in CORE.iter().chain(&FS) {
+        for operation in CORE.iter().chain(&FS).chain(&MOUNTED) {
             let text = format!("name: \"{}\", title: \"{}\"", operation.word, operation.title);
             assert!(source.contains(&text), "{text}");
         }
