@@ -75,7 +75,8 @@ impl<S: System> RamFs<S> {
     fn update(&self, ino: Ino, action: impl FnOnce(&mut Inode<S::Page>)) {
         let mut next = self.update_one(ino, action);
         while let Some(parent) = next {
-            next = self.update_one(parent, |inode| inode.references -= 1);
+            // As in `forget`: the root may be forgotten without a reference.
+            next = self.update_one(parent, |inode| inode.references = inode.references.saturating_sub(1));
         }
     }
 
