@@ -10,6 +10,7 @@ use lock_api::MutexGuard;
 
 use super::RamFs;
 use super::inode::{Body, File, Inode, PAGE_BYTES};
+use super::pages::Count;
 use super::table::Slot;
 use crate::file_system::{Reply, WriteAt, Written};
 use crate::turns::wake;
@@ -298,6 +299,7 @@ impl<S: System> RamFs<S> {
         // A new page need not be filled with what is written over.
         let replaces_all = start == 0 && count >= below.len().min(PAGE_SIZE);
         let mut is_written = false;
+        self.charge_branches(file, index)?;
         let page = file.pages.get_or_insert(index, || {
             is_written = replaces_all;
             self.allocate_page(if replaces_all { bytes } else { below })
@@ -307,6 +309,26 @@ impl<S: System> RamFs<S> {
         }
         file.size = file.size.max(offset + count as u64);
         Ok(count)
+    }
+
+    /// Allocates the branches above a page of a file, if it is a hole.
+    #[inline]
+    fn charge_branches(&self, file: &mut File<S::Page>, index: u64) -> Result<(), Errno> {
+        if file.pages.get(index).is_some() {
+            return Ok(());
+        }
+        match file.pages.missing_branches(index) {
+            0 => Ok(()),
+            missing => {
+                let size = Count { pages: 0, branches: missing }.size();
+                self.usage.charge(size)?;
+                file.pages.reserve(index).inspect_err(|_| {
+                    // Those that are allocated stay, for the next write.
+                    let left = Count { pages: 0, branches: file.pages.missing_branches(index) };
+                    self.usage.release(left.size());
+                })
+            }
+        }
     }
 
     /// Changes attributes.
@@ -335,7 +357,7 @@ impl<S: System> RamFs<S> {
 
     /// Frees the pages from number `first` on, while other writers wait.
     fn free_pages(&self, ino: Ino, first: u64) {
-        let mut freed = 0;
+        let mut freed = Count::default();
         loop {
             let removed = self.with(ino, |inode| {
                 let (file, _) = inode.file()?;
@@ -345,7 +367,7 @@ impl<S: System> RamFs<S> {
             let Ok(Some(removed)) = removed else { break };
             freed = removed.count();
             drop(removed);
-            self.usage.release(freed * PAGE_BYTES);
+            self.usage.release(freed.size());
         }
         self.end_writing(ino);
     }

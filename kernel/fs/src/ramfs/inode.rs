@@ -57,7 +57,7 @@ impl<P> Body<P> {
     /// What the body counts towards the limit of the file system, in bytes.
     pub(super) const fn charged(&self) -> u64 {
         match self {
-            Self::File(file) => file.pages.count() * PAGE_BYTES,
+            Self::File(file) => file.pages.count().size(),
             Self::Directory(_) => 0,
             Self::Symlink(target) => target.len() as u64,
         }
@@ -169,7 +169,7 @@ impl<P> File<P> {
 
     /// Allocated bytes, the contents below the pages among them.
     const fn allocated(&self) -> u64 {
-        self.pages.count() * PAGE_BYTES + (self.base.len() as u64).next_multiple_of(512)
+        self.pages.count().pages * PAGE_BYTES + (self.base.len() as u64).next_multiple_of(512)
     }
 
     /// What a hole shows from an offset on: at least a byte of the base, or nothing behind its end.

@@ -6,6 +6,8 @@ use core::mem;
 
 use hermit_interface::{Errno, to_usize};
 
+use super::inode::PAGE_BYTES;
+
 /// Bits of a page number that a level of the tree decodes.
 const BITS: u32 = 6;
 
@@ -25,12 +27,29 @@ pub(super) struct SparsePages<P> {
     current_index: u64,
     /// This page, if it was taken out of its place in the tree, to be found without a walk.
     current: Option<P>,
-    /// Number of pages.
-    count: u64,
+    /// Pages, and the branches above them.
+    count: Count,
 }
 
 /// The children of a branch.
 type Children<P> = Box<[Option<Node<P>>; FANOUT]>;
+
+/// Numbers of pages and of branches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) pages: u64,
+    pub(super) branches: u64,
+}
+
+impl Count {
+    /// Memory of as many pages and branches, in bytes.
+    pub(super) const fn size(self) -> u64 {
+        self.pages * PAGE_BYTES + self.branches * BRANCH_BYTES
+    }
+}
+
+/// Size of a branch in bytes, whose pages are boxed.
+const BRANCH_BYTES: u64 = size_of::<[Option<Node<Box<u8>>>; FANOUT]>() as u64;
 
 #[derive(Debug)]
 enum Node<P> {
@@ -68,15 +87,59 @@ const fn covers(height: u32, index: u64) -> bool {
     bits >= u64::BITS || index >> bits == 0
 }
 
+/// The place of page `index` in a tree that covers it. Branches are allocated if need be, and counted.
+fn place<'a, P>(
+    root: &'a mut Option<Node<P>>,
+    height: u32,
+    branches: &mut u64,
+    index: u64,
+) -> Result<&'a mut Option<Node<P>>, Errno> {
+    let mut place = root;
+    for level in (0..height).rev() {
+        if place.is_none() {
+            *place = Some(Node::branch()?);
+            *branches += 1;
+        }
+        let Some(Node::Branch(children)) = place else { return Err(Errno::EIO) };
+        place = &mut children[child(index, level)];
+    }
+    Ok(place)
+}
+
 impl<P> SparsePages<P> {
     /// No pages.
     pub(super) const fn new() -> Self {
-        Self { root: None, height: 0, current_index: NONE, current: None, count: 0 }
+        Self {
+            root: None,
+            height: 0,
+            current_index: NONE,
+            current: None,
+            count: Count { pages: 0, branches: 0 },
+        }
     }
 
-    /// Number of pages, without holes.
-    pub(super) const fn count(&self) -> u64 {
+    /// Number of pages, without holes, and of branches.
+    pub(super) const fn count(&self) -> Count {
         self.count
+    }
+
+    /// Number of branches that a page number `index`, which does not exist, needs besides those that there are.
+    pub(super) fn missing_branches(&mut self, index: u64) -> u64 {
+        self.put_back();
+        let needed = (0..).find(|height| covers(*height, index)).unwrap_or(0);
+        let Some(mut node) = self.root.as_ref() else { return self.height.max(needed).into() };
+        if needed > self.height {
+            // Those above the root, and those on the way down from the uppermost one.
+            return (needed - self.height + needed - 1).into();
+        }
+        for level in (0..self.height).rev() {
+            let Node::Branch(children) = node else { return 0 };
+            match &children[child(index, level)] {
+                Some(next) => node = next,
+                None => return level.into(),
+            }
+        }
+        0
     }
 
     /// The page number `index`; `None` in a hole.
@@ -168,22 +231,25 @@ impl<P> SparsePages<P> {
             return self.current.as_mut().ok_or(Errno::EIO);
         }
         self.grow(index)?;
-        let mut place = &mut self.root;
-        for level in (0..self.height).rev() {
-            if place.is_none() {
-                *place = Some(Node::branch()?);
-            }
-            let Some(Node::Branch(children)) = place else { return Err(Errno::EIO) };
-            place = &mut children[child(index, level)];
-        }
+        let place = place(&mut self.root, self.height, &mut self.count.branches, index)?;
         if place.is_none() {
             *place = Some(Node::Page(allocate()?));
-            self.count += 1;
+            self.count.pages += 1;
         }
         match place {
             Some(Node::Page(page)) => Ok(page),
             _ => Err(Errno::EIO),
         }
+    }
+
+    /// Allocates the branches above page `index`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn reserve(&mut self, index: u64) -> Result<(), Errno> {
+        self.grow(index)?;
+        place(&mut self.root, self.height, &mut self.count.branches, index).map(drop)
     }
 
     /// Makes the tree high enough for page `index`.
@@ -197,6 +263,7 @@ impl<P> SparsePages<P> {
                 let branch = Node::branch()?;
                 let below = mem::replace(root, branch);
                 root.set_first(below);
+                self.count.branches += 1;
             }
             self.height += 1;
         }
@@ -233,9 +300,10 @@ impl<P> SparsePages<P> {
         None
     }
 
-    /// Subtracts a number of pages that were taken out.
-    pub(super) const fn subtract(&mut self, count: u64) {
-        self.count -= count;
+    /// Subtracts the numbers of what was taken out.
+    pub(super) const fn subtract(&mut self, count: Count) {
+        self.count.pages -= count.pages;
+        self.count.branches -= count.branches;
     }
 }
 
@@ -244,30 +312,42 @@ impl<P> SparsePages<P> {
 pub(super) struct RemovedPages<P>(Node<P>);
 
 impl<P> RemovedPages<P> {
-    /// Number of pages.
-    pub(super) fn count(&self) -> u64 {
-        fn count<P>(node: &Node<P>) -> u64 {
+    /// Number of pages and branches.
+    pub(super) fn count(&self) -> Count {
+        fn add<P>(node: &Node<P>, count: &mut Count) {
             match node {
-                Node::Page(_) => 1,
-                // At most 11 levels.
-                Node::Branch(children) => children.iter().flatten().map(count).sum(),
+                Node::Page(_) => count.pages += 1,
+                Node::Branch(children) => {
+                    count.branches += 1;
+                    // At most 11 levels.
+                    children.iter().flatten().for_each(|node| add(node, count));
+                }
             }
         }
-        count(&self.0)
+        let mut count = Count::default();
+        add(&self.0, &mut count);
+        count
     }
 }
 
 #[cfg(test)]
 mod tests {
 
-    use super::SparsePages;
+    use super::{Count, RemovedPages, SparsePages};
     use hermit_interface::Errno;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::vec::Vec;
 
     fn insert(pages: &mut SparsePages<u64>, index: u64) {
+        let (before, missing) = (pages.count().branches, pages.missing_branches(index));
+        let is_new = pages.get(index).is_none();
         assert_eq!(pages.get_or_insert(index, || Ok(index)).map(|page| *page), Ok(index));
+        assert!(!is_new || pages.count().branches == before + missing);
+        let root = pages.root.take();
+        let counted = root.map(RemovedPages);
+        assert_eq!(counted.as_ref().map(RemovedPages::count), Some(pages.count()));
+        pages.root = counted.map(|removed| removed.0);
     }
 
     fn truncate(pages: &mut SparsePages<u64>, first: u64) {
@@ -283,10 +363,10 @@ mod tests {
         for index in [0, 63, 64, 4095, 4096, 1 << 40, u64::MAX] {
             insert(&mut pages, index);
         }
-        assert_eq!((pages.height, pages.count()), (11, 7));
+        assert_eq!((pages.height, pages.count().pages), (11, 7));
         assert_eq!((pages.get(64), pages.get(65), pages.get(u64::MAX)), (Some(&64), None, Some(&u64::MAX)));
         truncate(&mut pages, 0);
-        assert_eq!((pages.height, pages.count(), pages.get(0)), (0, 0, None));
+        assert_eq!((pages.height, pages.count(), pages.get(0)), (0, Count::default(), None));
     }
 
     #[test]
@@ -298,21 +378,21 @@ mod tests {
         }
         assert!(pages.root.is_none() && pages.get(0) == Some(&0));
         insert(&mut pages, 5000);
-        assert_eq!((pages.get(0), pages.get(5000), pages.count()), (Some(&0), Some(&5000), 2));
+        assert_eq!((pages.get(0), pages.get(5000), pages.count().pages), (Some(&0), Some(&5000), 2));
         for index in [5000, 5000, 0, 5000, 5000, 7, 7, 7, 0, 0] {
             assert_eq!(pages.get_often(index).copied(), pages.get(index).copied());
             assert_eq!((pages.get(0), pages.get(7), pages.get(5000)), (Some(&0), None, Some(&5000)));
         }
         truncate(&mut pages, 0);
         assert_eq!(pages.get_often(0), None);
-        assert_eq!(pages.count(), 0);
+        assert_eq!(pages.count(), Count::default());
     }
 
     #[test]
     fn failed_allocation_leaves_a_hole() {
         let mut pages: SparsePages<u64> = SparsePages::new();
         assert_eq!(pages.get_or_insert(70, || Err(Errno::ENOSPC)), Err(Errno::ENOSPC));
-        assert_eq!((pages.get(70), pages.count()), (None, 0));
+        assert_eq!((pages.get(70), pages.count().pages), (None, 0));
         insert(&mut pages, 70);
     }
 
@@ -339,7 +419,7 @@ mod tests {
                         prop_assert_eq!(pages.get_often(index).copied(), model.get(&index).copied());
                     }
                 }
-                prop_assert_eq!(pages.count(), model.len() as u64);
+                prop_assert_eq!(pages.count().pages, model.len() as u64);
                 let found: Vec<u64> = model.keys().copied().filter(|key| pages.get(*key) == Some(key)).collect();
                 prop_assert_eq!(found.len(), model.len());
                 prop_assert_eq!(pages.get(index).copied(), model.get(&index).copied());

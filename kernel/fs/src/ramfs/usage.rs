@@ -45,7 +45,9 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::NAME_SIZE;
+    use crate::PAGE_SIZE;
     use crate::testing::{run, vfs};
+    use hermit_abi::{O_CREAT, O_WRONLY};
     use hermit_interface::Errno;
     use std::format;
 
@@ -86,6 +88,29 @@ mod tests {
         run(vfs.remove_file(b"/y")).unwrap();
         run(vfs.remove_file(b"/z")).unwrap();
         run(vfs.remove_directory(b"/d")).unwrap();
+        assert_eq!(used(), 0);
+    }
+
+    #[test]
+    fn branches_above_the_pages_of_sparse_files_count() {
+        let (ramfs, vfs) = vfs(1 << 20);
+        let used = || (1 << 20) - ramfs.usage.limit_and_free().1;
+        let opened = vfs.open_now(b"/x", O_CREAT | O_WRONLY, 0o666).expect("no walk").unwrap();
+        let page = |number: u64| opened.write_at(number * PAGE_SIZE as u64, b"x");
+        assert_eq!((run(page(0)), used()), (Ok(1), NAME_SIZE + 4096));
+        // A tree of seven levels: its first page and its last one have a branch in common.
+        assert_eq!((run(page(1 << 40)), used()), (Ok(1), NAME_SIZE + 2 * 4096 + 13 * 1024));
+        let before = used();
+        assert_eq!((run(page((1 << 40) + 1)), used()), (Ok(1), before + 4096));
+        // Without space for its branches, a page is not written, and nothing counts.
+        let left = ramfs.usage.limit_and_free().1;
+        ramfs.usage.charge(left - 4096).unwrap();
+        assert_eq!((run(page(1 << 30)), ramfs.usage.limit_and_free().1), (Err(Errno::ENOSPC), 4096));
+        ramfs.usage.release(left - 4096);
+        run(opened.set_size(0)).unwrap();
+        assert_eq!(used(), NAME_SIZE);
+        drop(opened);
+        run(vfs.remove_file(b"/x")).unwrap();
         assert_eq!(used(), 0);
     }
 }

@@ -8,7 +8,7 @@ use hermit_interface::Errno;
 use super::mount::Node;
 use super::open::is_for_writing;
 use super::{MAX_PATH, Metadata, OpenFile, UMASK, Vfs};
-use crate::{FileType, System};
+use crate::{FileType, FoundInode, System};
 
 /// Whether a path may lead to something other than a directory.
 fn is_followed(path: &[u8]) -> bool {
@@ -56,13 +56,7 @@ impl<S: System> Vfs<S> {
             }
             let (stops, permissions) = (start.mount.submount_bits(), permissions & 0o7777 & !UMASK);
             let created = start.file_system().create_path(start.ino, path, stops, permissions)?;
-            Some(created.and_then(|found| {
-                let node = Node::of_found(&start.mount, found).inspect_err(|_| {
-                    // A call that fails creates nothing.
-                    start.file_system().unlink_path(start.ino, path, stops);
-                })?;
-                Ok(OpenFile::new(node, 0, flags))
-            }))
+            Some(created.and_then(|found| open_created(start, path, found, flags)))
         })
     }
 
@@ -73,6 +67,20 @@ impl<S: System> Vfs<S> {
             start.file_system().unlink_path(start.ino, path, start.mount.submount_bits())
         })
     }
+}
+
+/// Opens a file that was created. If that fails, the file is removed: a call that fails creates nothing.
+fn open_created<S: System>(
+    start: &Node<S>,
+    path: &[u8],
+    found: FoundInode,
+    flags: i32,
+) -> Result<OpenFile<S>, Errno> {
+    let Ok(node) = Node::of_found(&start.mount, found) else {
+        start.file_system().unlink_path(start.ino, path, start.mount.submount_bits());
+        return Err(Errno::ENOMEM);
+    };
+    Ok(OpenFile::new(node, 0, flags))
 }
 
 /// Opens what a path leads to, unless it is to be truncated or cannot be opened so.
