@@ -241,12 +241,11 @@ fn empty_input_ends_immediately() {
 fn cpu_time_of_worker(device: &Arc<MmioTransport>) -> Duration {
     let stop = EventFd::new(0).unwrap();
     let worker = Worker::new(all_queues(device).collect(), stop.try_clone().unwrap()).unwrap();
-    let before = cpu_time();
+    let (before, begin) = (cpu_time(), Instant::now());
     let stopper = thread::spawn(move || {
         thread::sleep(Duration::from_millis(400));
         stop.write(1).unwrap();
     });
-    let begin = Instant::now();
     worker.run().unwrap();
     stopper.join().unwrap();
     assert!(begin.elapsed() >= Duration::from_millis(400));
