@@ -74,7 +74,7 @@ impl Core {
         }
     }
 
-    /// Resets the peer of a connection, which is over then. What is nobody's goes when the reset has been sent.
+    /// Resets the peer of a connection, which is over then. One without a socket is removed once the reset has been sent.
     pub(crate) fn reset(&mut self, slot: u32, error: Option<Errno>, host: &mut dyn Host) {
         self.unmap(slot);
         self.timers.set(slot, None);
@@ -90,7 +90,7 @@ impl Core {
         self.mark(slot);
     }
 
-    /// Removes a connection that nobody has or wants any more.
+    /// Removes a connection that no socket has and no listener will accept.
     pub(crate) fn discard(&mut self, slot: u32) {
         self.detach(slot);
         self.unmap(slot);
