@@ -1,11 +1,13 @@
 //! What file systems take from the kernel.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use hermit_interface::Errno;
 use lock_api::{Mutex, RawMutex};
+use once_cell::race::OnceBox;
 
 use crate::Time;
 
@@ -50,6 +52,20 @@ pub(crate) fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
     copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
     copy.extend_from_slice(bytes);
     Ok(copy)
+}
+
+/// The elements of a table, allocated if need be; none without memory.
+pub(crate) fn allocated<T>(table: &OnceBox<Box<[T]>>, length: usize, new: impl FnMut() -> T) -> &[T] {
+    if table.get().is_none() {
+        let mut elements = Vec::new();
+        if elements.try_reserve_exact(length).is_err() {
+            return &[];
+        }
+        elements.resize_with(length, new);
+        // If another thread was faster, its elements stay.
+        drop(table.set(Box::new(elements.into_boxed_slice())));
+    }
+    table.get().map_or(&[], |elements| elements)
 }
 
 /// A lock around a value.

@@ -186,6 +186,13 @@ pub struct Entry {
     pub validity: u64,
 }
 
+impl Entry {
+    /// The inode alone.
+    pub(crate) const fn found(&self) -> FoundInode {
+        FoundInode { ino: self.attr.ino, generation: self.generation, file_type: self.attr.file_type() }
+    }
+}
+
 /// An inode that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundInode {

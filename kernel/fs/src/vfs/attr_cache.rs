@@ -1,7 +1,6 @@
 //! Attributes of inodes of a mount, for as long as its file system says that they may be kept.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
@@ -9,7 +8,7 @@ use hermit_interface::to_usize;
 use lock_api::Mutex;
 use once_cell::race::OnceBox;
 
-use crate::system::Lock;
+use crate::system::{Lock, allocated};
 use crate::{Attr, Ino, System};
 
 /// Number of inodes whose attributes are kept; each has the place of its number modulo this.
@@ -64,15 +63,7 @@ impl<S: System> AttrCache<S> {
         if attr.validity == 0 {
             return;
         }
-        if self.places.get().is_none() {
-            let mut places = Vec::new();
-            if places.try_reserve_exact(PLACES).is_err() {
-                return;
-            }
-            places.resize_with(PLACES, || Mutex::new(None));
-            // If another thread was faster, its places stay.
-            drop(self.places.set(Box::new(places.into_boxed_slice())));
-        }
+        allocated(&self.places, PLACES, || Mutex::new(None));
         let Some(place) = self.place(attr.ino) else { return };
         let mut cached = place.lock();
         // A change counts before it takes the lock: it is counted here, or removes what is stored here.

@@ -158,31 +158,30 @@ pub(super) struct Node<S: System> {
 impl<S: System> Node<S> {
     /// The root directory of a mount.
     pub(super) fn root(mount: &Arc<Mount<S>>) -> Result<Arc<Self>, Errno> {
-        let (mount, file_type) = (Arc::clone(mount), FileType::Directory);
-        let node = Self { mount, ino: Ino::ROOT, generation: 0, file_type, above: None };
-        S::arc(node).ok_or(Errno::ENOMEM)
+        Self::of_found(mount, FoundInode { ino: Ino::ROOT, generation: 0, file_type: FileType::Directory })
     }
 
     /// An inode that a path leads to, whose reference the node takes over.
     pub(super) fn of_found(mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
+        Self::below(None, mount, found)
+    }
+
+    /// As [`Self::of_found`], below a directory that is kept.
+    fn below(above: Option<Arc<Self>>, mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
         let FoundInode { ino, generation, file_type } = found;
-        let node = Self { mount: Arc::clone(mount), ino, generation, file_type, above: None };
-        S::arc(node).ok_or(Errno::ENOMEM)
+        S::arc(Self { mount: Arc::clone(mount), ino, generation, file_type, above }).ok_or(Errno::ENOMEM)
     }
 
     /// The inode of an entry, whose reference the node takes over.
     pub(super) fn of_entry(mount: &Arc<Mount<S>>, entry: &Entry) -> Result<Arc<Self>, Errno> {
-        let (ino, generation, file_type) = (entry.attr.ino, entry.generation, entry.attr.file_type());
-        Self::of_found(mount, FoundInode { ino, generation, file_type })
+        Self::of_found(mount, entry.found())
     }
 
     /// The inode of an entry in this directory.
     pub(super) fn of_child(self: &Arc<Self>, entry: &Entry) -> Result<Arc<Self>, Errno> {
-        let (mount, ino, generation) = (Arc::clone(&self.mount), entry.attr.ino, entry.generation);
-        let file_type = entry.attr.file_type();
-        let is_kept = file_type == FileType::Directory && !self.file_system().finds_parents();
-        let above = is_kept.then(|| Arc::clone(self));
-        S::arc(Self { mount, ino, generation, file_type, above }).ok_or(Errno::ENOMEM)
+        let found = entry.found();
+        let is_kept = found.file_type == FileType::Directory && !self.file_system().finds_parents();
+        Self::below(is_kept.then(|| Arc::clone(self)), &self.mount, found)
     }
 
     /// Whether `..` leads from here to this very node of a directory, or to the same root, or the file system is asked for that.

@@ -8,7 +8,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::hash::BuildHasher as _;
 use core::mem;
@@ -19,7 +18,7 @@ use once_cell::race::OnceBox;
 
 use super::mount::Node;
 use crate::System;
-use crate::system::{Lock, copied};
+use crate::system::{Lock, allocated, copied};
 
 /// Number of buckets.
 const BUCKETS: usize = 32;
@@ -115,16 +114,8 @@ impl<S: System> NameCache<S> {
 
     /// The buckets, allocated if need be; none without memory.
     fn buckets(&self) -> &[Lock<S, Bucket<S>>] {
-        if self.buckets.get().is_none() {
-            let mut buckets = Vec::new();
-            if buckets.try_reserve_exact(BUCKETS).is_err() {
-                return &[];
-            }
-            buckets.resize_with(BUCKETS, || Mutex::new(Bucket { changes: 0, names: [const { None }; WAYS] }));
-            // If another thread was faster, its buckets stay.
-            drop(self.buckets.set(Box::new(buckets.into_boxed_slice())));
-        }
-        self.buckets.get().map_or(&[], |buckets| buckets)
+        let new = || Mutex::new(Bucket { changes: 0, names: [const { None }; WAYS] });
+        allocated(&self.buckets, BUCKETS, new)
     }
 
     fn bucket_of(&self, directory: DirectoryId, name: &[u8]) -> usize {
