@@ -1,42 +1,64 @@
 //! Cargo's configuration for crates outside the workspace: the runner, and the flag that lets panics unwind.
 
+mod text;
+
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::library::cargo_home;
+use super::record::Record;
 use super::tools;
 use crate::panics;
 use crate::target::GUEST_TARGET;
 use crate::toolchain::Toolchain;
 
-/// Prints the lines for the user's configuration.
-pub(super) fn explain(toolchain: &Toolchain) {
-    eprintln!(
-        "For cargo's own commands with `--target {GUEST_TARGET}` in any crate, add to ~/.cargo/config.toml\n\
-         (`cargo xtask setup --configure` does it):"
-    );
-    section(toolchain).lines().for_each(|line| eprintln!("    {line}"));
+/// Prints the lines for the user's configuration, as they can be pasted.
+pub(super) fn explain(toolchain: &Toolchain) -> Result<()> {
+    let (file, section) = (file()?, section(toolchain));
+    if read(&file).and_then(|text| text::with(&text, &section)).is_ok_and(|new| new.is_none()) {
+        eprintln!("{} lets cargo's own commands run programs for {GUEST_TARGET}.", file.display());
+    } else {
+        eprintln!(
+            "For cargo's own commands with `--target {GUEST_TARGET}` in any crate, add to {}\n\
+             (`cargo xtask setup --configure` does it):\n\n{section}",
+            file.display()
+        );
+    }
+    Ok(())
 }
 
-/// Adds the lines to the user's configuration.
+/// Adds the lines to the user's configuration, in place of those of an earlier set-up.
 pub(super) fn add(toolchain: &Toolchain) -> Result<()> {
+    // Whose toolchain is read-only has a configuration nevertheless.
+    let _lock = Record::open(toolchain);
     let file = file()?;
     add_to(&file, &section(toolchain))?;
     eprintln!("{} lets cargo's own commands run programs for {GUEST_TARGET}.", file.display());
     Ok(())
 }
 
-/// Removes the lines from the user's configuration, if they are there.
+/// Removes the lines from the user's configuration, if they are there. The set-up lock is held.
 pub(super) fn remove(toolchain: &Toolchain) -> Result<()> {
-    remove_from(&file()?, &section(toolchain))
+    let file = file()?;
+    let own = tools::runner(toolchain);
+    if remove_from(&file, |runner| runner == own || !runner.exists())? {
+        eprintln!("warning: {} keeps other lines for {GUEST_TARGET}", file.display());
+    }
+    Ok(())
 }
 
 /// The user's configuration of cargo.
 fn file() -> Result<PathBuf> {
-    Ok(cargo_home().context("there is no home folder for cargo's configuration")?.join("config.toml"))
+    Ok(file_in(&cargo_home().context("there is no home folder for cargo's configuration")?))
+}
+
+/// The file that cargo reads: the one with the old name if there is one.
+fn file_in(home: &Path) -> PathBuf {
+    let old = home.join("config");
+    if old.exists() { old } else { home.join("config.toml") }
 }
 
 fn section(toolchain: &Toolchain) -> String {
@@ -46,23 +68,22 @@ fn section(toolchain: &Toolchain) -> String {
 
 /// Adds a section to a file, unless the file has it. Fails if the file has another section for the target.
 fn add_to(file: &Path, section: &str) -> Result<()> {
-    let text = read(file)?;
-    if text.contains(section) {
-        return Ok(());
-    }
-    if text.contains(GUEST_TARGET) {
-        bail!("{} has other lines for {GUEST_TARGET}: replace them by\n{section}", file.display());
-    }
-    let gap = if text.is_empty() || text.ends_with("\n\n") { "" } else { "\n" };
-    write(file, &format!("{text}{gap}{section}"))
+    let new =
+        text::with(&read(file)?, section).with_context(|| format!("cannot change {}", file.display()))?;
+    new.map_or(Ok(()), |new| write(file, &new))
 }
 
-fn remove_from(file: &Path, section: &str) -> Result<()> {
-    let text = read(file)?;
-    match text.split_once(section) {
-        Some((before, after)) => write(file, &[before.trim_end_matches('\n'), "\n", after].concat()),
-        None => Ok(()),
+/// Removes the section with a runner that `is_removed`; returns whether the file still has one for the target.
+fn remove_from(file: &Path, is_removed: impl Fn(&Path) -> bool) -> Result<bool> {
+    let old = read(file)?;
+    let new = text::without(&old, is_removed).with_context(|| format!("cannot change {}", file.display()))?;
+    let Some(new) = new else { return Ok(text::has_section(&old)) };
+    if new.trim().is_empty() && !file.is_symlink() {
+        fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
+    } else {
+        write(file, &new)?;
     }
+    Ok(text::has_section(&new))
 }
 
 fn read(file: &Path) -> Result<String> {
@@ -72,43 +93,66 @@ fn read(file: &Path) -> Result<String> {
     }
 }
 
+/// Replaces a file as a whole, or makes it. Symbolic links to it and its permissions stay.
 fn write(file: &Path, text: &str) -> Result<()> {
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    let replace = || match fs::canonicalize(file) {
+        Ok(file) => {
+            let mut new = tempfile::NamedTempFile::new_in(file.parent().unwrap_or(&file))?;
+            new.write_all(text.as_bytes())?;
+            new.as_file().set_permissions(fs::metadata(&file)?.permissions())?;
+            new.as_file().sync_all()?;
+            new.persist(&file)?;
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::create_dir_all(file.parent().unwrap_or(file))?;
+            fs::write(file, text)
+        }
+        Err(error) => Err(error),
+    };
+    replace().with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{add_to, remove_from};
-    use std::fs;
+    use super::{add_to, file_in, remove_from};
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
-    const SECTION: &str = "[target.x86_64-unknown-hermit]\nrunner = [\"/runner\"]\n";
+    const SECTION: &str = "[target.x86_64-unknown-hermit]\nrunner = [\"/r/hermit-runner\", \"runner\"]\n";
 
     #[test]
-    fn section_is_added_once_and_removed() {
+    fn file_is_made_and_removed_with_its_only_section() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("config.toml");
-        remove_from(&file, SECTION).unwrap();
+        let file = folder.path().join("home/config.toml");
+        assert!(!remove_from(&file, |_| true).unwrap());
+        add_to(&file, SECTION).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), SECTION);
+        assert!(remove_from(&file, |_| false).unwrap());
+        assert!(!remove_from(&file, |_| true).unwrap());
         assert!(!file.exists());
-        for before in ["", "[net]\noffline = true\n"] {
-            fs::write(&file, before).unwrap();
-            for _ in 0..2 {
-                add_to(&file, SECTION).unwrap();
-                let text = fs::read_to_string(&file).unwrap();
-                assert!(text.starts_with(before) && text.matches(SECTION).count() == 1, "{text}");
-            }
-            remove_from(&file, SECTION).unwrap();
-            assert_eq!(fs::read_to_string(&file).unwrap().trim_start(), before);
-        }
     }
 
     #[test]
-    fn other_lines_for_the_target_are_kept() {
+    fn link_and_permissions_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("config.toml");
-        let own = "[target.x86_64-unknown-hermit]\nrunner = \"mine\"\n";
-        fs::write(&file, own).unwrap();
-        assert!(add_to(&file, SECTION).unwrap_err().to_string().contains("other lines"));
-        remove_from(&file, SECTION).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), own);
+        let (file, link) = (folder.path().join("dotfile"), folder.path().join("config.toml"));
+        fs::write(&file, "[net]\n").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        add_to(&link, SECTION).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), format!("[net]\n\n{SECTION}"));
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(!remove_from(&link, |_| true).unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "[net]\n");
+    }
+
+    #[test]
+    fn file_with_the_old_name_is_the_one_that_cargo_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(file_in(folder.path()), folder.path().join("config.toml"));
+        fs::write(folder.path().join("config"), "").unwrap();
+        assert_eq!(file_in(folder.path()), folder.path().join("config"));
     }
 }

@@ -89,8 +89,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     if arguments.configure {
         return configuration::add(&toolchain);
     }
-    configuration::explain(&toolchain);
-    Ok(())
+    configuration::explain(&toolchain)
 }
 
 /// Makes sure that everything that builds need is installed. Commands call it first.
@@ -268,7 +267,9 @@ fn remove() -> Result<()> {
             }
         }
     }
-    configuration::remove(&toolchain)?;
+    if let Err(error) = configuration::remove(&toolchain) {
+        eprintln!("warning: {error:#}");
+    }
     Sources::remove()?;
     user_cache::folder().map_or(Ok(()), |folder| files::remove_dir(&folder))?;
     record.delete()?;
