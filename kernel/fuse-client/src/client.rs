@@ -101,7 +101,7 @@ impl<T: Transport> FuseClient<T> {
         mut head: Head,
         extent: Extent<'_>,
     ) -> Poll<Result<(), Errno>> {
-        let tag = Tag { unique: self.unique(), state: extent.state };
+        let tag = Tag { unique: self.unique(), state: extent.state, started: self.transport.now() };
         let request = Request {
             head: head.finish(tag.unique, extent.data.len()),
             split: extent.split,
@@ -116,19 +116,19 @@ impl<T: Transport> FuseClient<T> {
         Poll::Pending
     }
 
-    /// Takes the reply to a request, and calls `parse` with what follows its header, and with what was to be remembered.
+    /// Takes the reply to a request, and calls `parse` with what follows its header, and with the request's tag.
     pub(crate) fn take<V>(
         &self,
         call: &mut Call<'_, '_>,
-        parse: impl FnOnce(Result<Payload<'_, T::Reply>, Errno>, u64) -> Result<V, Failure>,
+        parse: impl FnOnce(Result<Payload<'_, T::Reply>, Errno>, Tag) -> Result<V, Failure>,
     ) -> Reply<V> {
         let Some(number) = *call.ticket else { return Poll::Ready(Err(Errno::EIO)) };
         let reply = ready!(self.transport.poll(call.context, number));
         *call.ticket = None;
         let reply = reply?;
         let result = match check(&reply) {
-            Ok(payload) => parse(Ok(payload), reply.tag().state),
-            Err(Failure::Errno(errno)) => parse(Err(errno), reply.tag().state),
+            Ok(payload) => parse(Ok(payload), reply.tag()),
+            Err(Failure::Errno(errno)) => parse(Err(errno), reply.tag()),
             Err(Failure::Invalid) => Err(Failure::Invalid),
         };
         self.transport.release(reply);

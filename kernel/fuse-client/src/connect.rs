@@ -90,7 +90,7 @@ async fn initialize<T: Transport>(transport: &T) -> Result<InitOut, ConnectError
         data: &[],
         reply_head: HEADER + size_of::<InitOut>(),
         reply_data: 0,
-        tag: Tag { unique: FIRST, state: 0 },
+        tag: Tag { unique: FIRST, ..Tag::default() },
     };
     let number = poll_fn(|context| transport.submit(context, &request)).await?;
     let reply = poll_fn(|context| transport.poll(context, number)).await?;

@@ -67,10 +67,10 @@ impl<T: Transport> FuseClient<T> {
                 Stage::Further(offset) => ready!(self.submit_readdir(call, directory.ino.0, handle, offset))?,
                 Stage::InFlight => {}
             }
-            let (state, bytes) = ready!(self.take(call, |payload, state| {
+            let (state, bytes) = ready!(self.take(call, |payload, tag| {
                 let mut bytes = Vec::new();
                 payload?.extend(&mut bytes)?;
-                Ok((state, bytes))
+                Ok((tag.state, bytes))
             }))?;
             let (offset, is_plus) = (state & !PLUS, state & PLUS != 0);
             if is_plus {

@@ -14,14 +14,14 @@ use hermit_fuse::reply::{AttrOut, EntryOut, OpenOut, StatfsOut, WriteOut};
 use hermit_fuse::request::{
     CreateIn, FsyncIn, GetattrIn, LinkIn, MkdirIn, OpenIn, ReadIn, Rename2In, RenameIn, WriteIn,
 };
-use hermit_fuse::{InHeader, Opcode, ROOT_NODE};
+use hermit_fuse::{InHeader, Opcode, ROOT_NODE, Tag};
 use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, ReadBuffer};
 
 use crate::client::{Extent, FuseClient, Handle, Stage};
 use crate::convert;
 use crate::message::Head;
-use crate::read_ahead::AHEAD;
+use crate::read_ahead::{AHEAD, ReadRequest};
 use crate::reply::Failure;
 use crate::transport::Transport;
 
@@ -107,7 +107,7 @@ impl<T: Transport> FuseClient<T> {
         position: WriteAt,
         max: usize,
     ) -> Reply<WriteStep> {
-        self.take(call, |payload, state| {
+        self.take(call, |payload, Tag { state, .. }| {
             if state != 0 {
                 let attr = payload.map_err(Failure::from).and_then(|payload| payload.all::<AttrOut>());
                 // The bytes have been written, whatever the second reply says.
@@ -300,27 +300,28 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             return Poll::Ready(Ok(()));
         }
         if call.ticket.is_none() {
-            if handle.may_cache && self.read_ahead.read(file, offset, buffer, self.transport.now()) > 0 {
+            if handle.may_cache && self.read_ahead.read(file, offset, buffer, self.transport.now()) {
                 return Poll::Ready(Ok(()));
             }
             let is_ahead = handle.may_cache && self.read_ahead.follows(file, offset, buffer.room());
             let wanted = if is_ahead { AHEAD } else { buffer.room() };
-            let state = self.read_ahead.changes();
             ready!(self.submit_sized(call, wanted.min(self.sizes.read), |size| {
                 let body =
                     ReadIn { fh, offset, size: u32::try_from(size).unwrap_or(u32::MAX), ..ReadIn::default() };
+                let state = self.read_ahead.request(size).encode();
                 let extent = Extent { reply_data: size, state, ..Extent::default() };
                 (Head::new(Opcode::Read, file.ino.0, &body), extent)
             }))?;
         }
-        self.take(call, |payload, changes| {
+        self.take(call, |payload, tag| {
             let payload = payload?;
             let copied = payload.append_to(buffer);
             if handle.may_cache {
-                let (next, state) = (offset + copied as u64, (changes, self.transport.now()));
+                let next = offset + copied as u64;
+                let request = (ReadRequest::decode(tag.state), tag.started, payload.size);
                 // Without memory nothing is kept.
                 let copy_rest = |data: &mut _| payload.extend_from(copied, data).unwrap_or_default();
-                self.read_ahead.finish(file, next, state, copy_rest);
+                self.read_ahead.finish(file, next, request, copy_rest);
             }
             Ok(())
         })

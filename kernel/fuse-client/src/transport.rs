@@ -13,7 +13,7 @@ pub trait Transport: Debug + Send + Sync {
     /// A reply in the transport's memory.
     type Reply: ServedReply;
 
-    /// A lock that is held for the copy of a page at most.
+    /// A lock that is held for a few instructions.
     type RawLock: RawMutex + Send + Sync;
 
     /// Time in nanoseconds since any moment.

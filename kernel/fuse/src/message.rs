@@ -14,6 +14,8 @@ pub struct Tag {
     pub unique: u64,
     /// What the sender wants to remember until the reply.
     pub state: u64,
+    /// Time in nanoseconds of the sender's clock when it submitted the request.
+    pub started: u64,
 }
 
 /// A request in two parts, and the room for its reply.
