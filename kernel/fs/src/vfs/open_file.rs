@@ -101,9 +101,17 @@ impl<S: System> OpenFile<S> {
     }
 
     async fn read_from(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
-        let result = complete(|call| self.node.file_system().read(call, self.inode, offset, buffer)).await;
-        // The time of the last read has changed.
-        self.node.mount.forget_attr(self.inode.ino);
+        let mut was_pending = false;
+        let result = complete(|call| {
+            let reply = self.node.file_system().read(call, self.inode, offset, buffer);
+            was_pending |= reply.is_pending();
+            reply
+        })
+        .await;
+        // The time of the last read has changed, unless the client of a server had the data: such a reply does not wait.
+        if was_pending {
+            self.node.mount.forget_attr(self.inode.ino);
+        }
         result
     }
 
