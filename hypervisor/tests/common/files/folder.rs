@@ -74,11 +74,20 @@ impl MountedFolder {
         let (first, second) = (self.inside().join("victim"), self.inside().join("absolute"));
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
+            // The scope waits for the thread, also if `run` panics.
+            let _stop_at_end = SetAtEnd(&stop);
             scope.spawn(|| exchange(&first, &second, &stop));
-            let result = run();
-            stop.store(true, Ordering::Relaxed);
-            result
+            run()
         })
+    }
+}
+
+/// Sets a flag when it is dropped.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

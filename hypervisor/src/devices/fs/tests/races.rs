@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use hermit_fuse::{Opcode, ROOT_NODE};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -16,10 +16,30 @@ use super::client::{Client, O_RDWR, O_WRONLY, Outcome};
 /// Number of attempts.
 const ATTEMPTS: usize = 2000;
 
-/// Exchanges two names until `stop` is set.
-fn exchange_names(first: PathBuf, second: PathBuf, stop: Arc<AtomicBool>) {
-    while !stop.load(Ordering::Relaxed) {
-        renameat_with(CWD, &first, CWD, &second, RenameFlags::EXCHANGE).unwrap();
+/// A thread that exchanges two names until this is dropped.
+struct Exchanger {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exchanger {
+    fn start(first: PathBuf, second: PathBuf) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                renameat_with(CWD, &first, CWD, &second, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Exchanger {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let result = self.thread.take().map_or(Ok(()), JoinHandle::join);
+        assert!(result.is_ok() || thread::panicking(), "the thread has panicked");
     }
 }
 
@@ -54,16 +74,14 @@ fn directory_that_becomes_a_symlink_leads_nowhere() {
     fs::create_dir(client.host("victim")).unwrap();
     fs::write(client.host("victim/secret"), b"public").unwrap();
     symlink(outside.path(), client.host("other")).unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let (first, second, ended) = (client.host("victim"), client.host("other"), Arc::clone(&stop));
-    let exchanger = thread::spawn(move || exchange_names(first, second, ended));
+    // Dropped before the client, which removes the folder.
+    let exchanger = Exchanger::start(client.host("victim"), client.host("other"));
     for _ in 0..ATTEMPTS {
         let Some(entry) = found(client.lookup(ROOT_NODE, "victim")) else { continue };
         work_in(&mut client, entry.nodeid);
         client.forget(entry.nodeid, 1);
     }
-    stop.store(true, Ordering::Relaxed);
-    exchanger.join().unwrap();
+    drop(exchanger);
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"secret");
 }
@@ -75,9 +93,8 @@ fn file_that_becomes_a_symlink_is_not_followed() {
     fs::write(outside.path().join("secret"), b"secret").unwrap();
     fs::write(client.host("file"), b"public").unwrap();
     symlink(outside.path().join("secret"), client.host("other")).unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let (first, second, ended) = (client.host("file"), client.host("other"), Arc::clone(&stop));
-    let exchanger = thread::spawn(move || exchange_names(first, second, ended));
+    // Dropped before the client, which removes the folder.
+    let exchanger = Exchanger::start(client.host("file"), client.host("other"));
     for _ in 0..ATTEMPTS {
         let created = client.create(ROOT_NODE, "file", O_RDWR, 0o666);
         let Some((entry, fh)) = found(created) else { continue };
@@ -86,7 +103,6 @@ fn file_that_becomes_a_symlink_is_not_followed() {
         client.release(fh).unwrap();
         client.forget(entry.nodeid, 1);
     }
-    stop.store(true, Ordering::Relaxed);
-    exchanger.join().unwrap();
+    drop(exchanger);
     assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"secret");
 }
