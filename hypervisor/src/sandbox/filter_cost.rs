@@ -50,7 +50,12 @@ fn shortest_call() -> Duration {
 
 /// Describes what the filters of uhyve's threads cost: it takes some milliseconds.
 pub(crate) fn report() -> String {
-    match thread::spawn(FilterCost::measure).join() {
+    // Fails at the limit of threads (RLIMIT_NPROC).
+    let thread = match thread::Builder::new().spawn(FilterCost::measure) {
+        Ok(thread) => thread,
+        Err(error) => return format!("not possible: cannot start a thread: {error}"),
+    };
+    match thread.join() {
         Ok(Ok(cost)) => cost.describe(),
         Ok(Err(error)) => format!("not possible: {error}"),
         Err(_) => "not possible: the thread that measures it has panicked".to_owned(),
