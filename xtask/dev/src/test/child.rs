@@ -88,8 +88,12 @@ impl Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (output, errors) = (String::from_utf8_lossy(&self.output), String::from_utf8_lossy(&self.errors));
-        write!(out, "--- standard output:\n{output}\n--- standard error:\n{errors}\n---")
+        out.write_str(&streams(&output, &errors))
     }
+}
+
+fn streams(output: &str, errors: &str) -> String {
+    format!("--- standard output:\n{output}\n--- standard error:\n{errors}\n---")
 }
 
 /// A running process. It is killed when this is dropped.
@@ -138,11 +142,27 @@ impl ChildProcess {
 
     /// Waits until these bytes are on standard output.
     pub(super) fn has_printed(&self, bytes: &[u8]) -> Result<()> {
-        while !self.output.pieces().bytes.windows(bytes.len()).any(|window| window == bytes) {
-            ensure!(self.start.elapsed() < self.limit, "it has not printed the expected text");
+        loop {
+            // Before the search: threads that have ended have read everything.
+            let has_ended = self.output.has_ended() && self.errors.has_ended();
+            if self.output.pieces().bytes.windows(bytes.len()).any(|window| window == bytes) {
+                return Ok(());
+            }
+            let is_going_on = !has_ended && self.start.elapsed() < self.limit;
+            ensure!(
+                is_going_on,
+                "it has not printed {:?} but\n{}",
+                String::from_utf8_lossy(bytes),
+                self.text()
+            );
             thread::sleep(POLL);
         }
-        Ok(())
+    }
+
+    /// Standard output and standard error up to now.
+    fn text(&self) -> String {
+        let text = |reader: &Reader| String::from_utf8_lossy(&reader.pieces().bytes).into_owned();
+        streams(&text(&self.output), &text(&self.errors))
     }
 
     /// Waits for a line with this text on standard error, and returns the line.
@@ -237,6 +257,11 @@ impl Reader {
         locked(&self.pieces)
     }
 
+    /// Whether the pipe has ended, and everything was read.
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(thread::JoinHandle::is_finished)
+    }
+
     fn end(&mut self) -> Pieces {
         // The thread does not panic.
         self.thread.take().map_or(Ok(()), thread::JoinHandle::join).unwrap_or_default();
@@ -302,6 +327,15 @@ mod tests {
                 .unwrap();
         running.has_printed(b"x\n").unwrap();
         assert_eq!(running.end().unwrap().code, Some(0));
+    }
+
+    #[test]
+    fn text_is_not_awaited_from_a_process_that_has_ended() {
+        let script = "echo output; echo problem >&2";
+        let running = ChildProcess::start(shell(script), ChildInput::Nothing, Duration::MAX).unwrap();
+        running.has_printed(b"output\n").unwrap();
+        let message = running.has_printed(b"other").unwrap_err().to_string();
+        assert!(["other", "output\n", "problem\n"].iter().all(|text| message.contains(text)), "{message}");
     }
 
     #[test]
