@@ -3,10 +3,14 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+/// Program of util-linux that has a process killed when this one ends.
+const SETPRIV: &str = "setpriv";
 
 /// Returns a command of the cargo that started this process, else of the one in `PATH`.
 pub fn cargo() -> Command {
@@ -38,6 +42,21 @@ pub fn output(command: &mut Command) -> Result<String> {
     }
     String::from_utf8(output.stdout)
         .with_context(|| format!("`{}` printed bytes that are not UTF-8", display(command)))
+}
+
+/// Returns the command as one that is killed when this process ends, however it does, and that the terminal's Ctrl-C does
+/// not reach: this process handles it.
+pub(crate) fn dies_with_parent(command: Command) -> Command {
+    let mut command = match find(SETPRIV) {
+        Some(setpriv) => {
+            let mut wrapped = Command::new(setpriv);
+            wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+            wrapped
+        }
+        None => command,
+    };
+    command.process_group(0);
+    command
 }
 
 /// Formats the command as in a shell, with quotes.

@@ -11,6 +11,8 @@ use hermit_interface::memory_size::MemorySize;
 use hermit_options::mount::{CachePolicy, MountConfig};
 use tempfile::TempDir;
 
+use crate::process::dies_with_parent;
+
 /// The server, of QEMU's package in Debian.
 pub const PROGRAM: &str = "/usr/lib/qemu/virtiofsd";
 
@@ -20,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// Time after which a virtiofsd that does not listen is given up.
 const MAX_START: Duration = Duration::from_secs(60);
 
-/// A running virtiofsd. It exits when QEMU does, and is killed when this is dropped.
+/// A running virtiofsd. It exits when QEMU does, and is killed when this is dropped or this process ends.
 #[derive(Debug)]
 pub(crate) struct Virtiofsd {
     process: Child,
@@ -44,10 +46,12 @@ impl Virtiofsd {
         }
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let log = fs::File::create(folder.path().join("log")).context("cannot make a log")?;
-        let process = Command::new(PROGRAM)
+        let mut command = Command::new(PROGRAM);
+        command
             .arg(format!("--socket-path={}", socket(folder.path()).display()))
             .arg("-o")
-            .arg(format!("source={source},cache={}", cache(mount.cache)))
+            .arg(format!("source={source},cache={}", cache(mount.cache)));
+        let process = dies_with_parent(command)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

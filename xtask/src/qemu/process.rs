@@ -3,7 +3,6 @@
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -15,8 +14,9 @@ use tempfile::TempDir;
 use super::console::{drain, feed, feed_device, is_same_file, relay_errors};
 use super::files::{input_fifo, press_power_button, status};
 use super::{Guest, Input, QEMU};
+use crate::process::{self, dies_with_parent};
 use crate::setup::packages;
-use crate::{process, signals};
+use crate::signals;
 
 /// Interval at which a running guest is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -25,10 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const RELAY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time for QEMU to exit after a program that serves its devices has.
-const EXIT_TIME: Duration = Duration::from_secs(1);
-
-/// Program of util-linux that has QEMU killed when this process is, however it ends.
-const SETPRIV: &str = "setpriv";
+const EXIT_TIME: Duration = Duration::from_secs(5);
 
 /// How a guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,13 +132,18 @@ impl Guest {
     fn wait(&self, child: &mut Child, folder: &Path, is_served: &mut dyn FnMut() -> bool) -> Result<End> {
         let mut watch = Watch::new(self, folder);
         while child.try_wait().context("cannot wait for QEMU")?.is_none() {
-            if let Some(end) = watch.reason_to_kill().or_else(|| watch.not_served(is_served())) {
-                // Killing fails if it has exited meanwhile, which is as good.
-                let _: io::Result<()> = child.kill();
-                child.wait().context("cannot wait for QEMU")?;
-                return Ok(end);
+            let Some(end) = watch.reason_to_kill().or_else(|| watch.not_served(is_served())) else {
+                thread::sleep(POLL_INTERVAL);
+                continue;
+            };
+            // If this process has not run for a while, QEMU may have exited first.
+            if end == End::NotServed && child.try_wait().context("cannot wait for QEMU")?.is_some() {
+                break;
             }
-            thread::sleep(POLL_INTERVAL);
+            // Killing fails if it has exited meanwhile, which is as good.
+            let _: io::Result<()> = child.kill();
+            child.wait().context("cannot wait for QEMU")?;
+            return Ok(end);
         }
         Ok(status(folder).map_or(End::NoStatus, End::Exited))
     }
@@ -190,19 +192,4 @@ impl<'a> Watch<'a> {
         let since = *self.not_served.get_or_insert_with(Instant::now);
         (since.elapsed() >= EXIT_TIME).then_some(End::NotServed)
     }
-}
-
-/// Returns the command as one that is killed when this process ends, however it does, and that the terminal's Ctrl-C does
-/// not reach: this process handles it.
-fn dies_with_parent(command: Command) -> Command {
-    let mut command = match process::find(SETPRIV) {
-        Some(setpriv) => {
-            let mut wrapped = Command::new(setpriv);
-            wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
-            wrapped
-        }
-        None => command,
-    };
-    command.process_group(0);
-    command
 }
