@@ -111,18 +111,8 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// [`Self::create`] with a path, as [`Self::lookup_path`]. `None` also if its last name exists or is too long.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::create`].
-    fn create_path(
-        &self,
-        start: Ino,
-        path: &[u8],
-        stops: u64,
-        permissions: u32,
-    ) -> Option<Result<FoundInode, Errno>> {
+    /// [`Self::create`] with a path, as [`Self::lookup_path`]. `None` also if it fails: [`Self::create`] has the error.
+    fn create_path(&self, start: Ino, path: &[u8], stops: u64, permissions: u32) -> Option<FoundInode> {
         let _ = (start, path, stops, permissions);
         None
     }

@@ -132,13 +132,7 @@ impl<S: System> FileSystem for RamFs<S> {
         self.attr_of_path(start, path, stops)
     }
 
-    fn create_path(
-        &self,
-        start: Ino,
-        path: &[u8],
-        stops: u64,
-        permissions: u32,
-    ) -> Option<Result<FoundInode, Errno>> {
+    fn create_path(&self, start: Ino, path: &[u8], stops: u64, permissions: u32) -> Option<FoundInode> {
         self.add_file_at(start, path, stops, permissions)
     }
 

@@ -19,8 +19,8 @@ const MAX_LINKS: u32 = u32::MAX - 1;
 
 /// A new inode, and what its entry has.
 #[derive(Debug)]
-pub(super) struct NewInode {
-    pub(super) found: FoundInode,
+struct NewInode {
+    found: FoundInode,
     name: Box<[u8]>,
     now: Time,
 }
@@ -65,22 +65,29 @@ impl<S: System> RamFs<S> {
 
     /// Creates an inode with a name.
     pub(super) fn add(&self, entry: Name<'_>, body: Body<S::Page>, permissions: u32) -> Result<Entry, Errno> {
-        let new = self.new_inode(entry.name, body, permissions)?;
-        let FoundInode { ino, generation, .. } = new.found;
-        let names = self.names.lock();
-        let added = self.insert_new(entry, new);
-        drop(names);
-        added.inspect_err(|_| self.discard(ino))?;
+        let FoundInode { ino, generation, .. } = self.add_inode(entry, body, permissions)?;
         self.with(ino, |inode| Ok(Entry { attr: inode.attr(ino), generation, validity: 0 }))
     }
 
-    /// Creates an inode, and a copy of its name. Names are not locked: this may allocate memory.
-    pub(super) fn new_inode(
+    /// [`Self::add`] without the attributes.
+    pub(super) fn add_inode(
         &self,
-        name: &[u8],
+        entry: Name<'_>,
         body: Body<S::Page>,
         permissions: u32,
-    ) -> Result<NewInode, Errno> {
+    ) -> Result<FoundInode, Errno> {
+        let new = self.new_inode(entry.name, body, permissions)?;
+        let found = new.found;
+        let names = self.names.lock();
+        let added = self.insert_new(entry, new);
+        drop(names);
+        // Without an entry, the inode is freed.
+        added.inspect_err(|_| self.update(found.ino, |inode| (inode.nlink, inode.references) = (0, 0)))?;
+        Ok(found)
+    }
+
+    /// Creates an inode, and a copy of its name. Names are not locked: this may allocate memory.
+    fn new_inode(&self, name: &[u8], body: Body<S::Page>, permissions: u32) -> Result<NewInode, Errno> {
         let now = S::now();
         let name = boxed_name(name)?;
         let inode = Inode::new(body, permissions, now);
@@ -91,13 +98,8 @@ impl<S: System> RamFs<S> {
         Ok(NewInode { found: FoundInode { ino, generation, file_type }, name, now })
     }
 
-    /// Frees an inode that was [created](Self::new_inode), for which no entry was added.
-    pub(super) fn discard(&self, new: Ino) {
-        self.update(new, |inode| (inode.nlink, inode.references) = (0, 0));
-    }
-
     /// Adds an entry for a new inode. Names are locked.
-    pub(super) fn insert_new(&self, entry: Name<'_>, new: NewInode) -> Result<(), Errno> {
+    fn insert_new(&self, entry: Name<'_>, new: NewInode) -> Result<(), Errno> {
         let NewInode { found, name, now } = new;
         self.with(entry.parent, |parent| {
             let vacancy = parent.existing_directory()?.prepare(entry.name)?;

@@ -1,7 +1,5 @@
 //! Calls with a path of several names, without a pause between them.
 
-use hermit_interface::Errno;
-
 use super::RamFs;
 use super::inode::{Body, File, Inode};
 use crate::file_system::Name;
@@ -68,25 +66,15 @@ impl<S: System> RamFs<S> {
         path: &[u8],
         stops: u64,
         permissions: u32,
-    ) -> Option<Result<FoundInode, Errno>> {
+    ) -> Option<FoundInode> {
         let (directories, name) = path.split_at_checked(last_name(path)?)?;
-        let new = match self.new_inode(name, Body::File(File::new(&[])), permissions) {
-            Ok(new) => new,
-            Err(error) => return Some(Err(error)),
-        };
-        let found = new.found;
-        let names = self.names.lock();
-        let added = self.with_path(start, directories, stops, |parent, _, _| parent);
-        let added = added.map(|parent| self.insert_new(Name { parent, name }, new));
-        drop(names);
-        if !matches!(added, Some(Ok(()))) {
-            self.discard(found.ino);
-        }
-        match added? {
-            Ok(()) => Some(Ok(found)),
-            Err(Errno::EEXIST | Errno::ENOTDIR | Errno::ENOENT) => None,
-            Err(error) => Some(Err(error)),
-        }
+        let parent = self.with_path(start, directories, stops, |parent, _, inode| {
+            inode.references += 1;
+            parent
+        })?;
+        let added = self.add_inode(Name { parent, name }, Body::File(File::new(&[])), permissions);
+        self.drop_reference(parent);
+        added.ok()
     }
 
     /// Removes a name of what is no directory; `None` if a call with each of the names is to tell.

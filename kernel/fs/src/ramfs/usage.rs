@@ -45,9 +45,10 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::NAME_SIZE;
-    use crate::PAGE_SIZE;
-    use crate::testing::{run, vfs};
-    use hermit_abi::{O_CREAT, O_WRONLY};
+    use crate::testing::{TestSystem, run, vfs};
+    use crate::{PAGE_SIZE, RamFs};
+    use alloc::sync::Arc;
+    use hermit_abi::{O_CREAT, O_EXCL, O_WRONLY};
     use hermit_interface::Errno;
     use std::format;
 
@@ -89,6 +90,30 @@ mod tests {
         run(vfs.remove_file(b"/z")).unwrap();
         run(vfs.remove_directory(b"/d")).unwrap();
         assert_eq!(used(), 0);
+    }
+
+    #[test]
+    fn full_file_system_fails_only_calls_that_add_to_it() {
+        const CREATE: i32 = O_CREAT | O_WRONLY;
+        let (_, vfs) = vfs(SIZE);
+        let open = |path: &[u8], flags| match vfs.open_now(path, flags, 0o666) {
+            Some(opened) => opened.map(drop),
+            None => run(vfs.open(path, flags, 0o666)).map(drop),
+        };
+        run(vfs.create_directory(b"/d", 0o755)).unwrap();
+        run(vfs.create_directory(b"/other", 0o755)).unwrap();
+        run(vfs.create_symlink(b"d", b"/link")).unwrap();
+        run(vfs.mount(Arc::new(RamFs::<TestSystem>::new(SIZE).unwrap()), b"/other", false)).unwrap();
+        assert_eq!(open(b"/d/x", CREATE), Ok(()));
+        let link = |number: u64| run(vfs.create_link(b"/d/x", format!("/{number}").as_bytes()));
+        assert_eq!((0..).find_map(|number| link(number).err()), Some(Errno::ENOSPC));
+        assert_eq!(open(b"/d/y", CREATE), Err(Errno::ENOSPC));
+        for path in [&b"/other/x"[..], b"/link/x", b"/d/../d/x"] {
+            assert_eq!(open(path, CREATE), Ok(()), "{}", path.escape_ascii());
+        }
+        assert_eq!(open(b"/d/x", CREATE | O_EXCL), Err(Errno::EEXIST));
+        assert_eq!(open(b"/absent/x", CREATE), Err(Errno::ENOENT));
+        assert_eq!(open(b"/d/x/y", CREATE), Err(Errno::ENOTDIR));
     }
 
     #[test]

@@ -55,8 +55,8 @@ impl<S: System> Vfs<S> {
                 return None;
             }
             let (stops, permissions) = (start.mount.submount_bits(), permissions & 0o7777 & !UMASK);
-            let created = start.file_system().create_path(start.ino, path, stops, permissions)?;
-            Some(created.and_then(|found| open_created(start, path, found, flags)))
+            let found = start.file_system().create_path(start.ino, path, stops, permissions)?;
+            Some(open_created(start, path, found, flags))
         })
     }
 
