@@ -299,36 +299,28 @@ impl<S: System> RamFs<S> {
         // A new page need not be filled with what is written over.
         let replaces_all = start == 0 && count >= below.len().min(PAGE_SIZE);
         let mut is_written = false;
-        self.charge_branches(file, index)?;
-        let page = file.pages.get_or_insert(index, || {
+        let missing = file.pages.missing(index);
+        if missing.pages > 0 {
+            self.usage.charge(missing.size())?;
+        }
+        let inserted = file.pages.get_or_insert(index, || {
             is_written = replaces_all;
-            self.allocate_page(if replaces_all { bytes } else { below })
-        })?;
+            let start = if replaces_all { bytes } else { below };
+            S::allocate_page(start.get(..PAGE_SIZE).unwrap_or(start)).ok_or(Errno::ENOSPC)
+        });
+        let page = match inserted {
+            Ok(page) => page,
+            Err(error) => {
+                // Branches that are allocated stay, for the next write.
+                self.usage.release(file.pages.missing(index).size());
+                return Err(error);
+            }
+        };
         if !is_written && let Some(place) = page.as_mut().get_mut(start..start + count) {
             place.copy_from_slice(bytes);
         }
         file.size = file.size.max(offset + count as u64);
         Ok(count)
-    }
-
-    /// Allocates the branches above a page of a file, if it is a hole.
-    #[inline]
-    fn charge_branches(&self, file: &mut File<S::Page>, index: u64) -> Result<(), Errno> {
-        if file.pages.get(index).is_some() {
-            return Ok(());
-        }
-        match file.pages.missing_branches(index) {
-            0 => Ok(()),
-            missing => {
-                let size = Count { pages: 0, branches: missing }.size();
-                self.usage.charge(size)?;
-                file.pages.reserve(index).inspect_err(|_| {
-                    // Those that are allocated stay, for the next write.
-                    let left = Count { pages: 0, branches: file.pages.missing_branches(index) };
-                    self.usage.release(left.size());
-                })
-            }
-        }
     }
 
     /// Changes attributes.

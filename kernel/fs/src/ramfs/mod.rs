@@ -30,7 +30,7 @@ use lock_api::{Mutex, MutexGuard};
 
 use crate::file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 use crate::system::{BLOCK_SIZE, Lock};
-use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, PAGE_SIZE, SetAttr, StatFs, System};
+use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs, System};
 use directory::Directory;
 use inode::{Body, Inode, PAGE_BYTES};
 use table::{Slot, Table};
@@ -103,15 +103,6 @@ impl<S: System> RamFs<S> {
         drop(inode);
         self.inodes.release(ino);
         self.usage.release(size);
-    }
-
-    /// Allocates a page of a file that begins with some bytes, if it has so many, and goes on with zeros.
-    fn allocate_page(&self, start: &[u8]) -> Result<S::Page, Errno> {
-        self.usage.charge(PAGE_BYTES)?;
-        S::allocate_page(start.get(..PAGE_SIZE).unwrap_or(start)).ok_or_else(|| {
-            self.usage.release(PAGE_BYTES);
-            Errno::ENOSPC
-        })
     }
 }
 

@@ -123,8 +123,17 @@ impl<P> SparsePages<P> {
         self.count
     }
 
+    /// What page number `index` needs besides what there is: the page and branches above it, or nothing if it exists.
+    #[inline]
+    pub(super) fn missing(&mut self, index: u64) -> Count {
+        if self.get(index).is_some() {
+            return Count::default();
+        }
+        Count { pages: 1, branches: self.missing_branches(index) }
+    }
+
     /// Number of branches that a page number `index`, which does not exist, needs besides those that there are.
-    pub(super) fn missing_branches(&mut self, index: u64) -> u64 {
+    fn missing_branches(&mut self, index: u64) -> u64 {
         self.put_back();
         let needed = (0..).find(|height| covers(*height, index)).unwrap_or(0);
         let Some(mut node) = self.root.as_ref() else { return self.height.max(needed).into() };
@@ -240,16 +249,6 @@ impl<P> SparsePages<P> {
             Some(Node::Page(page)) => Ok(page),
             _ => Err(Errno::EIO),
         }
-    }
-
-    /// Allocates the branches above page `index`.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn reserve(&mut self, index: u64) -> Result<(), Errno> {
-        self.grow(index)?;
-        place(&mut self.root, self.height, &mut self.count.branches, index).map(drop)
     }
 
     /// Makes the tree high enough for page `index`.

@@ -127,11 +127,13 @@ mod tests {
         assert_eq!((run(page(1 << 40)), used()), (Ok(1), NAME_SIZE + 2 * 4096 + 13 * 1024));
         let before = used();
         assert_eq!((run(page((1 << 40) + 1)), used()), (Ok(1), before + 4096));
-        // Without space for its branches, a page is not written, and nothing counts.
-        let left = ramfs.usage.limit_and_free().1;
-        ramfs.usage.charge(left - 4096).unwrap();
-        assert_eq!((run(page(1 << 30)), ramfs.usage.limit_and_free().1), (Err(Errno::ENOSPC), 4096));
-        ramfs.usage.release(left - 4096);
+        // Without space for its five branches, or for it besides them, a page is not written, and nothing counts.
+        for left in [4096, 5 * 1024, 5 * 1024 + 4095] {
+            let others = ramfs.usage.limit_and_free().1 - left;
+            ramfs.usage.charge(others).unwrap();
+            assert_eq!((run(page(1 << 30)), ramfs.usage.limit_and_free().1), (Err(Errno::ENOSPC), left));
+            ramfs.usage.release(others);
+        }
         run(opened.set_size(0)).unwrap();
         assert_eq!(used(), NAME_SIZE);
         drop(opened);
