@@ -180,12 +180,18 @@ impl<P> File<P> {
 }
 
 impl Times {
-    /// Records a change of the contents, at a time that was taken before the inode was locked: another change may have come
-    /// first, and the times do not step back behind that one. If they are ahead by more, the clock was set back.
+    /// The time of a change, from one that was taken before the inode was locked: another change may have come first, and the
+    /// times do not step back behind that one. If they are ahead by more, the clock was set back.
+    #[inline]
+    fn time_of_change(&self, now: Time) -> Time {
+        let is_overtaken = now < self.ctime && self.ctime.seconds - now.seconds <= 1;
+        if is_overtaken { self.ctime } else { now }
+    }
+
+    /// Records a change of the contents.
     #[inline]
     pub(super) fn modified(&mut self, now: Time) {
-        let is_overtaken = now < self.ctime && self.ctime.seconds - now.seconds <= 1;
-        let now = if is_overtaken { self.ctime } else { now };
+        let now = self.time_of_change(now);
         self.mtime = now;
         self.ctime = now;
         self.is_unread = self.atime <= now;
@@ -194,6 +200,7 @@ impl Times {
     /// Records a change of the inode without its contents.
     #[inline]
     pub(super) fn changed(&mut self, now: Time) {
+        let now = self.time_of_change(now);
         self.ctime = now;
         self.is_unread |= self.atime <= now;
     }
@@ -219,6 +226,7 @@ impl Times {
     }
 
     pub(super) fn set(&mut self, atime: Option<SetTime>, mtime: Option<SetTime>, now: Time) {
+        let now = self.time_of_change(now);
         let value = |time| match time {
             SetTime::Now => now,
             SetTime::To(time) => time,
@@ -252,8 +260,13 @@ mod tests {
             inode.times.mtime
         };
         assert_eq!((modified(time(6, 7)), modified(time(6, 5))), (time(6, 7), time(6, 7)));
+        inode.times.changed(time(6, 6));
+        assert_eq!(inode.times.ctime, time(6, 7));
+        inode.times.set(None, None, time(6, 6));
+        assert_eq!(inode.times.ctime, time(6, 7));
         // So far back, the clock was set.
-        assert_eq!(modified(time(2, 0)), time(2, 0));
+        inode.times.modified(time(2, 0));
+        assert_eq!(inode.times.mtime, time(2, 0));
         // A time that a program has set is not kept.
         inode.times.set(None, Some(SetTime::To(time(100, 0))), time(3, 0));
         inode.times.modified(time(3, 1));
