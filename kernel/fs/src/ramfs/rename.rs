@@ -50,20 +50,23 @@ impl<S: System> RamFs<S> {
         match existing {
             Some(_) if flags.contains(RenameFlags::NO_REPLACE) => Err(Errno::EEXIST),
             Some((other, _)) if other == ino => Ok(None),
-            Some(existing) => self.replace((from, file_type), to, existing, now).map(Some),
+            Some(existing) => self.replace(from, (ino, file_type), to, existing, now).map(Some),
             None => self.move_entry(from, (to, name), now).map(|()| None),
         }
     }
 
-    /// Whether a directory is `ancestor` or below it. Names are locked.
+    /// Whether a directory is the directory `ancestor`, which is not the root, or below it. Names are locked.
+    ///
+    /// That takes a step for each directory above, up to the one that has `ancestor`, or to the root: none if the names of a
+    /// rename are in one directory, and else as many as the tree is deep.
     fn is_within(&self, directory: Ino, ancestor: Ino) -> Result<bool, Errno> {
-        let mut current = directory;
+        let parent = |ino| self.with(ino, |inode| Ok(inode.directory()?.parent));
+        let (above, mut current) = (parent(ancestor)?, directory);
         while current != ancestor {
-            let parent = self.with(current, |inode| Ok(inode.directory()?.parent))?;
-            if parent == current {
+            if current == above || current == Ino::ROOT {
                 return Ok(false);
             }
-            current = parent;
+            current = parent(current)?;
         }
         Ok(true)
     }
@@ -81,7 +84,8 @@ impl<S: System> RamFs<S> {
     /// Moves an entry to a name that exists; returns the inode that had it, as [`Self::remove_name`].
     fn replace(
         &self,
-        (from, file_type): (Name<'_>, FileType),
+        from: Name<'_>,
+        (ino, file_type): (Ino, FileType),
         to: Name<'_>,
         (existing, existing_type): (Ino, FileType),
         now: Time,
@@ -92,13 +96,14 @@ impl<S: System> RamFs<S> {
             (_, FileType::Directory) => return Err(Errno::EISDIR),
             _ => {}
         }
-        let moved = self.remove_entry(from, now)?;
-        self.set_parent(moved.ino, to.parent, now);
-        // If both are directories, the new parent loses one and gets one.
+        // Replaced first, so that there is always one of the two names, as in `move_entry`. If both are directories, the new
+        // parent loses one and gets one.
         self.with(to.parent, |inode| {
             inode.times.modified(now);
-            inode.directory()?.replace(to.name, moved.ino, moved.file_type)
+            inode.directory()?.replace(to.name, ino, file_type)
         })?;
+        self.set_parent(ino, to.parent, now);
+        self.remove_entry(from, now)?;
         let nameless = self.remove_name(existing, now);
         self.keep_parent(nameless);
         Ok(nameless)
