@@ -65,6 +65,10 @@ impl Facts for KernelFacts {
         descriptors::next_open(from)
     }
 
+    fn is_open(&self, number: usize) -> bool {
+        i32::try_from(number).is_ok_and(|descriptor| descriptors::handle(descriptor).is_ok())
+    }
+
     fn descriptor(&self, number: usize) -> Result<DescriptorTarget, Errno> {
         let descriptor = i32::try_from(number).map_err(|_| Errno::ENOENT)?;
         match descriptors::handle(descriptor).map_err(|_| Errno::ENOENT)? {

@@ -80,6 +80,9 @@ pub trait Facts: Debug + Send + Sync {
     /// The first open descriptor from a number on.
     fn next_descriptor(&self, from: usize) -> Option<usize>;
 
+    /// Whether a descriptor is open.
+    fn is_open(&self, number: usize) -> bool;
+
     /// What a descriptor refers to.
     ///
     /// # Errors

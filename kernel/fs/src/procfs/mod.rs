@@ -39,9 +39,7 @@ impl<S: System, F: Facts> ProcFs<S, F> {
     fn inode(&self, ino: Ino) -> Result<Inode, Errno> {
         let inode = Inode::of(ino)?;
         match inode {
-            Inode::Descriptor(number) if self.facts.next_descriptor(number) != Some(number) => {
-                Err(Errno::ENOENT)
-            }
+            Inode::Descriptor(number) if !self.facts.is_open(number) => Err(Errno::ENOENT),
             _ => Ok(inode),
         }
     }

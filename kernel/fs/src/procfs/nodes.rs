@@ -140,7 +140,9 @@ impl Inode {
 pub(super) fn descriptor(name: &[u8]) -> Option<usize> {
     let digits = core::str::from_utf8(name).ok()?;
     let is_canonical = digits == "0" || digits.starts_with(|first: char| ('1'..='9').contains(&first));
-    digits.parse().ok().filter(|_| is_canonical)
+    // No more bits: an inode number has room for these.
+    let number: u32 = digits.parse().ok().filter(|_| is_canonical)?;
+    Some(to_usize(number.into()))
 }
 
 /// Calls `entries` with the files of a directory, from a position on.

@@ -60,6 +60,10 @@ impl Facts for TestFacts {
         [0, 1, 12].into_iter().find(|number| *number >= from)
     }
 
+    fn is_open(&self, number: usize) -> bool {
+        [0, 1, 12].contains(&number)
+    }
+
     fn descriptor(&self, number: usize) -> Result<DescriptorTarget, Errno> {
         Ok(match number {
             0 => DescriptorTarget::Path(b"/".to_vec()),
@@ -147,7 +151,7 @@ fn links_lead_to_the_process() {
     assert_eq!(run(vfs.read_link(b"/proc/self/cwd")).unwrap(), b"/proc");
     assert_eq!(run(vfs.real_path(b"/proc/self/cwd/self/fd/0/proc")).unwrap(), b"/proc");
     assert_eq!(run(vfs.read_link(b"/proc/self/fd/12")).unwrap(), b"pipe:[7]");
-    for absent in ["2", "13", "012", "+1", "x", ""] {
+    for absent in ["2", "13", "012", "+1", "x", "", "4294967296", "18446744069414584321"] {
         let path = ["/proc/self/fd/", absent].concat();
         assert!(run(vfs.read_link(path.as_bytes())).is_err(), "{path}");
     }
