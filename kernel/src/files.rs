@@ -8,7 +8,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
-use hermit_abi::{O_CREAT, O_EXCL};
 use hermit_clock::NANOSECONDS;
 use hermit_fs::{
     DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PAGE_SIZE, ProcFs, RamFs, Symlinks,
@@ -158,24 +157,14 @@ pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     // First: without a free descriptor nothing is created or truncated.
     let descriptor = descriptors::reserve()?;
     let vfs = vfs()?;
-    let handle = match vfs.open_now(path, flags, mode) {
-        Some(opened) => file_handle(opened?),
-        None => match complete(vfs.open(path, flags, mode))? {
-            OpenedPath::File(file) => file_handle(file),
-            OpenedPath::Object(object) => Ok(Handle::Object(object)),
-        },
+    let opened = match vfs.open_now(path, flags, mode) {
+        Some(file) => OpenedPath::File(file?),
+        None => complete(vfs.open(path, flags, mode))?,
     };
-    let handle = handle.inspect_err(|_| {
-        // A call that fails creates nothing.
-        if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
-            let _: Result<(), Errno> = remove_file(path);
-        }
-    })?;
-    descriptor.open_handle(handle)
-}
-
-fn file_handle(file: File) -> Result<Handle, Errno> {
-    Ok(Handle::File(FileHandle::new(fallible::arc(file).ok_or(Errno::ENOMEM)?)))
+    descriptor.open_handle(match opened {
+        OpenedPath::File(file) => Handle::File(FileHandle::new(file)),
+        OpenedPath::Object(object) => Handle::Object(object),
+    })
 }
 
 /// Metadata of what a path leads to.

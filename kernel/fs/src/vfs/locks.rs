@@ -185,7 +185,7 @@ mod tests {
     use hermit_abi::{O_CREAT, O_RDWR};
     use hermit_interface::Errno;
 
-    fn open(vfs: &Vfs<TestSystem>, path: &[u8]) -> OpenFile<TestSystem> {
+    fn open(vfs: &Vfs<TestSystem>, path: &[u8]) -> Arc<OpenFile<TestSystem>> {
         match run(vfs.open(path, O_CREAT | O_RDWR, 0o666)) {
             Ok(OpenedPath::File(file)) => file,
             other => panic!("{other:?}"),

@@ -17,7 +17,7 @@ use crate::{FileType, SetAttr, System};
 #[derive(Debug)]
 pub enum OpenedPath<S: System> {
     /// An open file or directory.
-    File(OpenFile<S>),
+    File(Arc<OpenFile<S>>),
     /// A device or another object with operations of its own.
     Object(Arc<dyn Object>),
 }
@@ -80,15 +80,19 @@ impl<S: System> Vfs<S> {
         let created = complete(create).await;
         self.forget_name(parent, name, None);
         let (entry, opened) = created?;
-        let Ok(node) = Node::of_entry(&parent.mount, &entry) else {
-            // A call that fails creates nothing.
-            if let Opened::Inode(handle) = opened {
-                parent.file_system().release(entry.attr.ino, handle);
+        let node = Node::of_entry(&parent.mount, &entry).inspect_err(|_| {
+            if let Opened::Inode(handle) = &opened {
+                parent.file_system().release(entry.attr.ino, *handle);
             }
-            complete(|call| parent.file_system().unlink(call, parent.name(name))).await?;
-            return Err(Errno::ENOMEM);
-        };
-        Ok(open_path(&node, opened, flags))
+        });
+        let result = node.and_then(|node| open_path(node, opened, flags));
+        if result.is_err() {
+            // A call that fails creates nothing.
+            let _: Result<(), Errno> =
+                complete(|call| parent.file_system().unlink(call, parent.name(name))).await;
+            self.forget_name(parent, name, None);
+        }
+        result
     }
 }
 
@@ -115,12 +119,12 @@ async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<Ope
 async fn open_node<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
     let flags = if node.is_directory() { flags | O_DIRECTORY } else { flags };
     let opened = complete(|call| node.file_system().open(call, node.ino, flags)).await?;
-    Ok(open_path(node, opened, flags))
+    open_path(Arc::clone(node), opened, flags)
 }
 
-fn open_path<S: System>(node: &Arc<Node<S>>, opened: Opened, flags: i32) -> OpenedPath<S> {
-    match opened {
-        Opened::Inode(handle) => OpenedPath::File(OpenFile::new(Arc::clone(node), handle, flags)),
+fn open_path<S: System>(node: Arc<Node<S>>, opened: Opened, flags: i32) -> Result<OpenedPath<S>, Errno> {
+    Ok(match opened {
+        Opened::Inode(handle) => OpenedPath::File(OpenFile::new(node, handle, flags)?),
         Opened::Object(object) => OpenedPath::Object(object),
-    }
+    })
 }

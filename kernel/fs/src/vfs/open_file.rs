@@ -44,16 +44,22 @@ pub struct OpenFile<S: System> {
 }
 
 impl<S: System> OpenFile<S> {
-    pub(super) fn new(node: Arc<Node<S>>, handle: u64, flags: i32) -> Self {
+    /// An opened inode. Without memory, it is released.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(node: Arc<Node<S>>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
         let inode = OpenInode { ino: node.ino, handle };
-        Self {
+        let file = Self {
             node,
             inode,
             access_mode: flags & ACCESS_MODE,
             is_appending: AtomicBool::new(flags & O_APPEND != 0),
             lock: Held::default(),
             position: Position::new(),
-        }
+        };
+        S::arc(file).ok_or(Errno::ENOMEM)
     }
 
     pub(super) const fn node(&self) -> &Arc<Node<S>> {

@@ -45,7 +45,12 @@ impl<S: System> Vfs<S> {
     ///
     /// As [`Self::open`].
     #[inline]
-    pub fn open_now(&self, path: &[u8], flags: i32, permissions: u32) -> Option<Result<OpenFile<S>, Errno>> {
+    pub fn open_now(
+        &self,
+        path: &[u8],
+        flags: i32,
+        permissions: u32,
+    ) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
         self.with_start(path, |start| {
             let is_exclusive = flags & O_CREAT != 0 && flags & O_EXCL != 0;
             if !is_exclusive && let Some(found) = start.lookup_path(path) {
@@ -75,19 +80,18 @@ fn open_created<S: System>(
     path: &[u8],
     found: FoundInode,
     flags: i32,
-) -> Result<OpenFile<S>, Errno> {
-    let Ok(node) = Node::of_found(&start.mount, found) else {
+) -> Result<Arc<OpenFile<S>>, Errno> {
+    let opened = Node::of_found(&start.mount, found).and_then(|node| OpenFile::new(node, 0, flags));
+    opened.inspect_err(|_| {
         start.file_system().unlink_path(start.ino, path, start.mount.submount_bits());
-        return Err(Errno::ENOMEM);
-    };
-    Ok(OpenFile::new(node, 0, flags))
+    })
 }
 
 /// Opens what a path leads to, unless it is to be truncated or cannot be opened so.
 fn open_found<S: System>(
     node: Result<Arc<Node<S>>, Errno>,
     flags: i32,
-) -> Option<Result<OpenFile<S>, Errno>> {
+) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
     let node = match node {
         Ok(node) => node,
         Err(error) => return Some(Err(error)),
@@ -98,5 +102,5 @@ fn open_found<S: System>(
         FileType::Directory => !is_for_writing(flags) && flags & O_CREAT == 0,
         _ => false,
     };
-    is_opened.then(|| Ok(OpenFile::new(node, 0, flags)))
+    is_opened.then(|| OpenFile::new(node, 0, flags))
 }

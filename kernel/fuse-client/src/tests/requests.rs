@@ -52,7 +52,7 @@ fn taken<T: FromBytes>(messages: &Messages, opcode: Opcode) -> Vec<T> {
     bodies.map(|(_, body)| T::read_from_prefix(body).expect("a structure").0).collect()
 }
 
-fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> OpenFile<TestSystem> {
+fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> Arc<OpenFile<TestSystem>> {
     match run(vfs.open(path.as_bytes(), flags, 0o640)) {
         Ok(OpenedPath::File(file)) => file,
         other => panic!("{other:?}"),
@@ -60,7 +60,7 @@ fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> OpenFile<TestSystem> {
 }
 
 /// Opens a file of [`SIZE`] bytes.
-fn file(vfs: &Vfs<TestSystem>) -> OpenFile<TestSystem> {
+fn file(vfs: &Vfs<TestSystem>) -> Arc<OpenFile<TestSystem>> {
     let file = open(vfs, "/m/file", O_RDWR | O_CREAT);
     for _ in 0..SIZE / 1000 {
         assert_eq!(run(file.write(&[7; 1000])), Ok(1000));

@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn open(vfs: &TestVfs, path: &str, flags: i32) -> Result<OpenFile<TestSystem>, Errno> {
+fn open(vfs: &TestVfs, path: &str, flags: i32) -> Result<Arc<OpenFile<TestSystem>>, Errno> {
     match run(vfs.open(path.as_bytes(), flags, 0o640))? {
         OpenedPath::File(file) => Ok(file),
         OpenedPath::Object(_) => Err(Errno::ENXIO),

@@ -74,7 +74,7 @@ fn file_that_is_linked_to_itself_stays() {
     open(&tree, "/next");
 }
 
-fn open(tree: &Tree, path: &str) -> OpenFile<TestSystem> {
+fn open(tree: &Tree, path: &str) -> Arc<OpenFile<TestSystem>> {
     match run(tree.vfs.open(path.as_bytes(), O_RDWR, 0)) {
         Ok(OpenedPath::File(file)) => file,
         other => panic!("{path}: {other:?}"),

@@ -40,7 +40,7 @@ impl Shared {
     }
 }
 
-fn open(vfs: &Vfs<TestSystem>, path: &str) -> OpenFile<TestSystem> {
+fn open(vfs: &Vfs<TestSystem>, path: &str) -> Arc<OpenFile<TestSystem>> {
     match run(vfs.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o666)) {
         Ok(OpenedPath::File(file)) => file,
         other => panic!("{path}: {other:?}"),

@@ -1,7 +1,6 @@
 //! Reads, writes and seeks of open files that need no waiting, by handles as descriptors have them.
 
 use core::mem::MaybeUninit;
-use std::sync::Arc;
 use std::thread;
 use std::vec;
 use std::vec::Vec;
@@ -22,7 +21,7 @@ const MAX_READ: usize = 10_000;
 
 fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> File {
     match run(vfs.open(path.as_bytes(), flags | O_CREAT, 0o666)) {
-        Ok(OpenedPath::File(file)) => FileHandle::new(Arc::new(file)),
+        Ok(OpenedPath::File(file)) => FileHandle::new(file),
         other => panic!("{other:?} is no file"),
     }
 }

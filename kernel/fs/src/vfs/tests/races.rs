@@ -1,5 +1,6 @@
 //! Names that one thread changes while another one looks them up.
 
+use std::sync::Arc;
 use std::thread;
 
 use hermit_abi::{O_CREAT, O_WRONLY};
@@ -15,7 +16,7 @@ const ROUNDS: u32 = if cfg!(miri) { 2 } else { 30 };
 /// Calls of each thread in a round.
 const CALLS: u32 = if cfg!(miri) { 3 } else { 50 };
 
-fn create(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<OpenFile<TestSystem>, Errno> {
+fn create(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<Arc<OpenFile<TestSystem>>, Errno> {
     let opened = vfs.open_now(path, O_CREAT | O_WRONLY, 0o666);
     opened.unwrap_or_else(|| match run(vfs.open(path, O_CREAT | O_WRONLY, 0o666))? {
         crate::OpenedPath::File(file) => Ok(file),
