@@ -1,8 +1,9 @@
 //! Test executables: each test runs in a machine of its own, and the results are printed as libtest prints them.
 //!
-//! A panic ends the machine, so a test executable that runs all its tests in one machine ends with the first that fails. libtest can
-//! start a process for each test instead, where panics abort: a variable names the test that a process runs. Set-up patches libtest so
-//! that this works for every test executable of the target (`setup/patches.rs`); this module has the part of the parent process.
+//! A test may abort, by `panic = "abort"` or by its own call, and that ends the machine: all tests in one would end with the first
+//! that does. libtest can start a process for each test instead, where panics abort: a variable names the test that a process runs.
+//! Set-up patches libtest so that this works for every test executable of the target, whether it unwinds or not
+//! (`setup/patches/tests_in_machines.rs`); this module has the part of the parent process.
 
 mod machine;
 mod options;
