@@ -84,6 +84,8 @@ use super::{__rust_drop_panic, __rust_foreign_exception};
 pub(crate) unsafe fn panic(data: Box<dyn Any + Send>) -> u32 {
     // Fails if it was set before, by the first panic.
     let _ = unwind::set_custom_eh_frame_finder(&Image);
+    // SAFETY: the caller is `__rust_start_panic`, as it is of `gcc::panic` elsewhere: it owns the payload, and the frames above it are
+    // Rust's, whose tables the finder gives. A frame without a table ends the search with an error, which the caller gets.
     unsafe { gcc::panic(data) }
 }
 
@@ -116,6 +118,7 @@ unsafe impl EhFrameFinder for Image {
         let mut headers = (0..usize::from(count)).map(|index| headers.wrapping_add(index * SIZE));
         // SAFETY: as above. The image begins at the virtual address 0, to which it is relocated.
         let header = headers.find(|header| unsafe { header.cast::<u32>().read() } == PT_GNU_EH_FRAME)?;
+        // SAFETY: as above: `header` is one of the program headers, and its address at this offset is aligned to 8 bytes.
         let address = unsafe { header.add(ADDRESS).cast::<u64>().read() } as usize;
         let kind = FrameInfoKind::EhFrameHdr(image.wrapping_add(address) as usize);
         Some(FrameInfo { text_base: None, kind })
