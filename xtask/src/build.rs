@@ -59,15 +59,33 @@ fn advice(folder: &Path, float: FloatAbi, notes: &[String]) -> Option<String> {
     let mut tree = process::cargo();
     tree.args(["tree", "--quiet", "--prefix", "none", "--format", "{p}", "--target", float.target()]);
     let tree = process::output(tree.current_dir(folder)).ok()?;
-    advice_for(&tree)
+    let kernel = match float {
+        FloatAbi::Hard if setup::has_kernel() => Kernel::Installed,
+        FloatAbi::Hard => Kernel::Installable,
+        FloatAbi::Soft => Kernel::OfSoftFloat,
+    };
+    advice_for(&tree, kernel)
+}
+
+/// The kernel that a crate without `hermit-sys` is linked to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    Installed,
+    Installable,
+    /// There is none for soft-float programs.
+    OfSoftFloat,
 }
 
 /// As [`advice`], for a list of packages, one in each line, which begins with its name.
-fn advice_for(tree: &str) -> Option<String> {
+fn advice_for(tree: &str, kernel: Kernel) -> Option<String> {
     let has = |name: &str| tree.lines().any(|line| line.split(' ').next() == Some(name));
-    if !has("hermit-sys") {
+    if !has("hermit-sys") && kernel != Kernel::Installed {
+        let remedy = match kernel {
+            Kernel::OfSoftFloat => ", which soft-float programs need: add",
+            _ => "; `cargo xtask setup` installs a kernel for such crates; or add",
+        };
         return Some(format!(
-            "the crate does not depend on hermit-sys; `cargo xtask setup` installs a kernel for such crates; or add to its Cargo.toml\n\n    \
+            "the crate does not depend on hermit-sys{remedy} to its Cargo.toml\n\n    \
              [target.'cfg(target_os = \"hermit\")'.dependencies]\n    hermit-sys = {{ path = {:?} }}\n\nand to its main.rs\n\n    \
              #[cfg(target_os = \"hermit\")]\n    use hermit_sys as _;\n",
             workspace::root().join("hermit-sys")
@@ -138,19 +156,29 @@ fn only_program(mut programs: Vec<(String, PathBuf)>, folder: &Path) -> Result<P
 
 #[cfg(test)]
 mod tests {
-    use super::{advice_for, only_program};
+    use super::{Kernel, advice_for, only_program};
     use std::path::{Path, PathBuf};
 
     #[test]
     fn advice_follows_from_dependencies() {
-        let missing = advice_for("kv v0.1.0 (/kv)\nserde v1.0.0\n").unwrap();
-        assert!(
-            missing.contains("hermit-sys = { path = \"/") && missing.contains("use hermit_sys as _;"),
-            "{missing}"
-        );
-        let foreign = advice_for("kv v0.1.0\nhermit-sys v0.1.0\nrustls v0.23.0\nring v0.17.0\n").unwrap();
-        assert!(foreign.contains("ring") && foreign.contains("docs/compatibility.md"), "{foreign}");
-        assert_eq!(advice_for("kv v0.1.0\nhermit-sys v0.1.0\n"), None);
+        let own = "kv v0.1.0 (/kv)\nserde v1.0.0\n";
+        let missing = advice_for(own, Kernel::Installable).unwrap();
+        assert!(missing.contains("`cargo xtask setup`"), "{missing}");
+        let soft = advice_for(own, Kernel::OfSoftFloat).unwrap();
+        assert!(soft.contains("soft-float programs need") && !soft.contains("setup"), "{soft}");
+        for advice in [missing, soft] {
+            assert!(
+                advice.contains("hermit-sys = { path = \"/") && advice.contains("use hermit_sys as _;"),
+                "{advice}"
+            );
+        }
+        assert_eq!(advice_for(own, Kernel::Installed), None);
+        for name in ["hermit-sys", "serde"] {
+            let tree = format!("kv v0.1.0\n{name} v0.1.0\nrustls v0.23.0\nring v0.17.0\n");
+            let foreign = advice_for(&tree, Kernel::Installed).unwrap();
+            assert!(foreign.contains("ring") && foreign.contains("docs/compatibility.md"), "{foreign}");
+        }
+        assert_eq!(advice_for("kv v0.1.0\nhermit-sys v0.1.0\n", Kernel::OfSoftFloat), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::archive;
 use super::library;
 use super::record::{self, Record};
 use super::stamp::{Stamp, State};
+use super::tools;
 use crate::cargo;
 use crate::target::{FloatAbi, GUEST_TARGET};
 use crate::toolchain::{Toolchain, file_names};
@@ -28,40 +29,91 @@ pub(super) fn is_library(file: &Path) -> bool {
     name.is_some_and(|name| name.starts_with(LIBRARY) && name.ends_with(".rlib"))
 }
 
-/// Compares the installed kernel with what it should be: one that was added to the std that is installed. It may be older than the
-/// sources of the kernel; `cargo xtask setup` replaces it.
+/// Compares the installed kernel with what it should be: one that was added to the std that is installed, when the tools, which boot
+/// it, were of today's sources. It may be older than other sources of the kernel; `cargo xtask setup` replaces it.
 pub(super) fn state(toolchain: &Toolchain) -> Result<State> {
     let stamp = record::stamp(&toolchain.records(), "default-kernel");
+    if !stamp.is_file() {
+        return Ok(State::Missing);
+    }
     Ok(Stamp::compare(&stamp, &key(toolchain)?, &libraries(toolchain)))
 }
 
-/// Identifies the std to which a kernel was added.
+/// Identifies the std to which a kernel was added, and the tools.
 fn key(toolchain: &Toolchain) -> Result<String> {
     let installation = library::installation(toolchain, FloatAbi::Hard)?;
-    Ok(installation.trim_end().replace('\n', ", "))
+    Ok(format!("{}, tools {}", installation.trim_end().replace('\n', ", "), tools::key(toolchain)?))
 }
 
-/// Builds the objects, unless a program has been built with them, and installs them.
-pub(super) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
+/// Fails if the library to which a kernel is added is missing or damaged.
+pub(super) fn check_library(toolchain: &Toolchain) -> Result<()> {
+    check_library_in(&libraries(toolchain))
+}
+
+fn check_library_in(folder: &Path) -> Result<()> {
+    let library = folder.join(find_library(folder)?);
+    extend(&read(&library)?, &OBJECTS.map(|name| (name, Vec::new())), &library).map(drop)
+}
+
+/// Builds the objects, unless a program has been built with them, and installs them. Returns whether they are others than before.
+pub(super) fn install(toolchain: &Toolchain, record: &Record) -> Result<bool> {
     let key = key(toolchain)?;
     let folder = libraries(toolchain);
-    let library = file_names(&folder).into_iter().find(|name| is_library(name));
-    let library = library.with_context(|| format!("{} has no {LIBRARY}*.rlib", folder.display()))?;
+    let library = find_library(&folder)?;
     let objects = cargo::build_objects()?;
-    let read = |file: PathBuf| fs::read(&file).with_context(|| format!("cannot read {}", file.display()));
-    let contents: Vec<_> = OBJECTS.iter().map(|name| read(objects.join(name))).collect::<Result<_>>()?;
-    let members: Vec<_> = OBJECTS.into_iter().zip(contents.iter().map(Vec::as_slice)).collect();
+    let object = |name: &'static str| Ok((name, read(&objects.join(name))?));
+    let members: Vec<_> = OBJECTS.into_iter().map(object).collect::<Result<_>>()?;
     let path = folder.join(&library);
-    let extended = archive::with_members(&read(path.clone())?, &members)
-        .with_context(|| format!("cannot extend {}", path.display()))?;
+    let old = read(&path)?;
+    let extended = extend(&old, &members, &path)?;
     // A rename: a linker may be reading the old library.
     let partial = path.with_extension("partial");
-    fs::write(&partial, extended)
+    fs::write(&partial, &extended)
         .and_then(|()| fs::rename(&partial, &path))
         .with_context(|| format!("cannot install {}", path.display()))?;
-    Stamp::of(key, &folder, &[library])?.save(&record.stamp("default-kernel"))
+    Stamp::of(key, &folder, &[library])?.save(&record.stamp("default-kernel"))?;
+    Ok(extended != old)
+}
+
+fn find_library(folder: &Path) -> Result<PathBuf> {
+    let library = file_names(folder).into_iter().find(|name| is_library(name));
+    library.with_context(|| format!("{} has no {LIBRARY}*.rlib", folder.display()))
+}
+
+/// Returns the library, which is read from `path`, with these members.
+fn extend(library: &[u8], members: &[(&str, Vec<u8>)], path: &Path) -> Result<Vec<u8>> {
+    let members: Vec<_> = members.iter().map(|(name, contents)| (*name, contents.as_slice())).collect();
+    archive::with_members(library, &members).with_context(|| format!("cannot extend {}", path.display()))
+}
+
+fn read(file: &Path) -> Result<Vec<u8>> {
+    fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 fn libraries(toolchain: &Toolchain) -> PathBuf {
     toolchain.target(GUEST_TARGET).join("lib")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_library_in, extend};
+    use std::fs;
+
+    #[test]
+    fn damaged_library_is_detected_with_and_without_a_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libhermit_abi-1.rlib");
+        assert!(check_library_in(folder.path()).is_err());
+        let std = extend(b"!<arch>\n", &[("lib.rmeta", vec![1; 8])], &file).unwrap();
+        let whole = extend(&std, &[("hermit-kernel.o", vec![2; 8])], &file).unwrap();
+        let check = |bytes: &[u8]| {
+            fs::write(&file, bytes).unwrap();
+            check_library_in(folder.path()).is_ok()
+        };
+        assert!(check(&std) && check(&whole));
+        assert!(check(&whole[..whole.len() - 1]), "what is added is replaced anyway");
+        for length in [0, 20, std.len() - 1] {
+            assert!(!check(&whole[..length]), "{length} bytes");
+        }
+    }
 }

@@ -72,9 +72,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     }
     ensure()?;
     // A toolchain that is read-only keeps the kernel that it has.
-    if let Err(error) = install_kernel() {
-        eprintln!("warning: {error:#}");
-    }
+    let kernel = install_kernel();
     match Uhyve::check(uhyve()?) {
         Ok(uhyve) if uhyve.is_fast => eprintln!("Programs run in uhyve:\n{}", uhyve.report),
         _ if packages::QEMU.is_installed() => {}
@@ -84,7 +82,12 @@ pub fn main(arguments: &Arguments) -> Result<()> {
             }
         }
     }
-    eprintln!("Setup is complete.");
+    match kernel {
+        Ok(()) => eprintln!("Setup is complete."),
+        Err(error) => eprintln!(
+            "warning: {error:#}\nSetup is complete, but for the kernel of crates that do not depend on hermit-sys."
+        ),
+    }
     let toolchain = Toolchain::detect()?;
     if arguments.configure {
         return configuration::add(&toolchain);
@@ -118,6 +121,7 @@ fn ensure_libraries(toolchain: &Toolchain) -> Result<()> {
 fn ensure_libraries_with<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     if libraries_are_current(toolchain)? {
         remove_stale_images(toolchain)?;
+        renew_kernel(toolchain)?;
         return Ok(None);
     }
     install_libraries(toolchain, build).map(Some)
@@ -138,17 +142,54 @@ fn ensure_tools(toolchain: &Toolchain) -> Result<()> {
             tools::install(toolchain, &record)?;
         }
     }
-    // Only what uses it installs it first.
-    if !matches!(default_kernel::state(toolchain)?, State::Current | State::Missing) {
-        install_kernel()?;
-    }
     Ok(())
 }
 
 /// Installs the kernel of programs without `hermit-sys`, as it is in this workspace. [`ensure`] has run before.
 pub fn install_kernel() -> Result<()> {
     let toolchain = Toolchain::detect()?;
-    default_kernel::install(&toolchain, &Record::open(&toolchain)?)
+    install_kernel_into(&toolchain, &Record::open(&toolchain)?)
+}
+
+/// Whether programs without `hermit-sys` have a kernel.
+pub(crate) fn has_kernel() -> bool {
+    Toolchain::detect()
+        .and_then(|toolchain| default_kernel::state(&toolchain))
+        .is_ok_and(|state| state == State::Current)
+}
+
+/// Installs the kernel of programs without `hermit-sys` again if it is of another std or of other tools. What uses it has installed it
+/// first.
+fn renew_kernel(toolchain: &Toolchain) -> Result<()> {
+    let state = || default_kernel::state(toolchain);
+    if matches!(state()?, State::Current | State::Missing) {
+        return Ok(());
+    }
+    let record = Record::open(toolchain)?;
+    // Another process may have installed it while this one waited for the lock.
+    let state = state()?;
+    if matches!(state, State::Current | State::Missing) {
+        return Ok(());
+    }
+    eprintln!("kernel of crates that do not depend on hermit-sys: {state}; building and installing it");
+    install_kernel_into(toolchain, &record)
+}
+
+fn install_kernel_into(toolchain: &Toolchain, record: &Record) -> Result<()> {
+    if let Err(error) = default_kernel::check_library(toolchain) {
+        // Its size changes with the kernel, so it is not in the stamp of std.
+        eprintln!("{error:#}: installing std again");
+        record.remove_stamp("std")?;
+        install_std(toolchain, record, FloatAbi::Hard, Progress::new().add("std", STD_COST))?;
+        remove_stale_images(toolchain)?;
+    }
+    let had_kernel = default_kernel::state(toolchain)? != State::Missing;
+    if default_kernel::install(toolchain, record)? && had_kernel {
+        eprintln!(
+            "Cargo does not notice the new kernel: run `cargo clean` in crates that do not depend on hermit-sys."
+        );
+    }
+    Ok(())
 }
 
 fn libraries_are_current(toolchain: &Toolchain) -> Result<bool> {
@@ -176,6 +217,7 @@ fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>
         // Dropped before `build`, which may install other parts.
         install_library_parts(toolchain, &Record::open(toolchain)?, std)?;
         remove_stale_images(toolchain)?;
+        renew_kernel(toolchain)?;
         let built = build()?;
         uhyve.join().unwrap_or_else(|_| bail!("the build of uhyve panicked"))?;
         Ok(built)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -76,6 +77,17 @@ impl Record {
         stamp(&self.folder, part)
     }
 
+    /// Removes the stamp of a part, which then counts as not installed.
+    pub(crate) fn remove_stamp(&self, part: &str) -> Result<()> {
+        let stamp = self.stamp(part);
+        match fs::remove_file(&stamp) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove {}", stamp.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Removes the record itself.
     pub(crate) fn delete(self) -> Result<()> {
         fs::remove_dir_all(&self.folder).with_context(|| format!("cannot remove {}", self.folder.display()))
@@ -103,7 +115,7 @@ pub(crate) fn stamp(records: &std::path::Path, part: &str) -> PathBuf {
 /// Says what to do about a toolchain in which set-up cannot write a file.
 fn not_writable(file: &std::path::Path) -> String {
     format!(
-        "cannot write to the Rust toolchain, which has not been set up by these sources: run `cargo xtask setup` as a user who \
+        "cannot write to the Rust toolchain, to which these sources have something to add: run `cargo xtask setup` as a user who \
          can, or set RUSTUP_HOME to the folder of a toolchain of your own (cannot open {})",
         file.display()
     )
@@ -115,7 +127,7 @@ fn lock(folder: &std::path::Path) -> Result<Option<File>> {
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = match opened {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| not_writable(&path)),
     };
     match file.try_lock() {

@@ -42,7 +42,7 @@ fn folder(toolchain: &Toolchain) -> PathBuf {
 }
 
 /// Returns a digest of everything that the tools are made from.
-fn key(toolchain: &Toolchain) -> Result<String> {
+pub(super) fn key(toolchain: &Toolchain) -> Result<String> {
     let mut hash = Sha256::new();
     hash.update(&toolchain.identity);
     for source in SOURCES {
