@@ -11,7 +11,7 @@ use hermit_sys as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, io};
+use std::{env, future, io};
 
 use axum::Router;
 use tokio::net::TcpListener;
@@ -50,8 +50,15 @@ async fn run(folder: &Path, port: u16) -> io::Result<()> {
     folder.read_dir()?;
     let listener = listen(port).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    let end = async { drop(signal::ctrl_c().await) };
-    axum::serve(listener, router(folder)).with_graceful_shutdown(end).await
+    axum::serve(listener, router(folder)).with_graceful_shutdown(wait_for_ctrl_c()).await
+}
+
+/// Waits until the host wants the program to end; without such requests, the program runs until something else ends it.
+async fn wait_for_ctrl_c() {
+    if let Err(error) = signal::ctrl_c().await {
+        eprintln!("cannot wait for Ctrl-C: {error}");
+        future::pending::<()>().await;
+    }
 }
 
 /// Listens on all local addresses: IPv6 and IPv4, or IPv4 alone on a host without IPv6.

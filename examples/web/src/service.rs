@@ -1,5 +1,6 @@
 //! The service: the router on a listener, until a client or the host ends it.
 
+use std::future;
 use std::io;
 use std::sync::Arc;
 
@@ -18,10 +19,18 @@ pub(crate) async fn serve(listener: TcpListener) -> io::Result<()> {
     let end = async move {
         tokio::select! {
             () = state.exit.notified() => {}
-            result = signal::ctrl_c() => drop(result),
+            () = wait_for_ctrl_c() => {}
         }
     };
     axum::serve(listener, router).with_graceful_shutdown(end).await
+}
+
+/// Waits until the host wants the program to end; without such requests, the program runs until something else ends it.
+async fn wait_for_ctrl_c() {
+    if let Err(error) = signal::ctrl_c().await {
+        eprintln!("cannot wait for Ctrl-C: {error}");
+        future::pending::<()>().await;
+    }
 }
 
 #[cfg(test)]
