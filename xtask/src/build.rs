@@ -41,8 +41,7 @@ pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
     if options.float == FloatAbi::Hard {
         panics::configure(&mut command, folder);
     }
-    let notes =
-        crates::configure(&mut command, folder, &options.features, |package| package.folder == folder)?;
+    let notes = crates::configure(&mut command, folder, &[], &options.features)?;
     let programs = programs(command.current_dir(folder)).with_context(|| {
         let advice =
             advice(folder, options.float, &notes).map(|advice| format!(": {advice}")).unwrap_or_default();
@@ -102,9 +101,7 @@ pub fn examples(names: &[&str], options: &BuildOptions) -> Result<Vec<(String, P
     let mut command = guest_cargo(options)?;
     command.current_dir(workspace::root()).arg("--quiet");
     command.args(names.iter().flat_map(|name| ["--package", name]));
-    crates::configure(&mut command, workspace::root(), &[], |package| {
-        names.contains(&package.name.as_str())
-    })?;
+    crates::configure(&mut command, workspace::root(), names, &[])?;
     let programs = programs(&mut command).context("cannot build the examples")?;
     ensure!(programs.len() == names.len(), "cargo built {} programs of {names:?}", programs.len());
     Ok(programs)

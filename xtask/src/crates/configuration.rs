@@ -7,18 +7,19 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
-use super::graph::Package;
+use super::Copy;
 use crate::setup::hex;
 
 /// Cargo has `resolver.lockfile-path` behind a flag, which it accepts if it takes itself for a nightly one. Unlike
-/// `RUSTC_BOOTSTRAP`, this variable does not reach the compiler, so what is built is the same.
+/// `RUSTC_BOOTSTRAP`, this variable does not reach the compiler. Build scripts inherit it, too: it matters to those only that run
+/// cargo themselves, which then takes flags of nightly ones without needing them.
 const NIGHTLY_CARGO: (&str, &str) = ("__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS", "nightly");
 
 /// Files for cargo.
 #[derive(Debug)]
 pub(super) struct Configuration {
     /// The configuration file, with `[patch.crates-io]`.
-    pub(super) file: PathBuf,
+    file: PathBuf,
     /// The lock file, if it is not the workspace's own.
     lock: Option<PathBuf>,
 }
@@ -26,17 +27,33 @@ pub(super) struct Configuration {
 impl Configuration {
     /// The configuration of the workspace `root` for all its builds, with its own lock file. Its name stays when the patches
     /// change.
-    pub(super) fn of_workspace(root: &Path, copies: &[(&Package, PathBuf)]) -> Result<Self> {
+    pub(super) fn of_workspace(root: &Path, copies: &[Copy]) -> Result<Self> {
         let folder = super::folder().join("workspaces").join(digest(&root.to_string_lossy()));
         Ok(Self { file: write_patches(&folder, copies)?, lock: None })
     }
 
     /// The configuration of a build for the guest, whose lock file is derived from that of the workspace `root`.
-    pub(super) fn of_build(root: &Path, copies: &[(&Package, PathBuf)]) -> Result<Self> {
+    pub(super) fn of_build(root: &Path, copies: &[Copy]) -> Result<Self> {
         let key = format!("{}\n{}", root.display(), patches(copies));
         let folder = super::folder().join("builds").join(digest(&key));
         let file = write_patches(&folder, copies)?;
         Ok(Self { file, lock: Some(derive_lock(&root.join("Cargo.lock"), &folder)?) })
+    }
+
+    /// What includes the file in a workspace's configuration. It is optional: the workspace has to stay usable when this
+    /// repository's target folder is cleaned.
+    pub(super) fn include(&self) -> String {
+        format!(
+            "# Crates that are patched for x86_64-unknown-hermit; `cargo xtask patch-config` renews the file.\n\
+             include = [{{ path = {:?}, optional = true }}]",
+            self.file
+        )
+    }
+
+    /// The folder of the files.
+    #[cfg(test)]
+    pub(super) fn folder(&self) -> &Path {
+        self.file.parent().unwrap()
     }
 
     /// Adds the options to a command of cargo.
@@ -50,7 +67,7 @@ impl Configuration {
 }
 
 /// The section of patched crates. Each entry has a name of its own: a crate may be there in several versions.
-fn patches(copies: &[(&Package, PathBuf)]) -> String {
+fn patches(copies: &[Copy]) -> String {
     let entries = copies.iter().map(|(package, folder)| {
         let key = format!("{}-{}", package.name, package.version).replace(['.', '+'], "-");
         format!("{key} = {{ package = {:?}, path = {folder:?} }}\n", package.name)
@@ -58,7 +75,7 @@ fn patches(copies: &[(&Package, PathBuf)]) -> String {
     ["[patch.crates-io]\n".to_owned()].into_iter().chain(entries).collect()
 }
 
-fn write_patches(folder: &Path, copies: &[(&Package, PathBuf)]) -> Result<PathBuf> {
+fn write_patches(folder: &Path, copies: &[Copy]) -> Result<PathBuf> {
     let file = folder.join("config.toml");
     replace(&file, &patches(copies))?;
     Ok(file)

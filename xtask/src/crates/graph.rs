@@ -1,12 +1,14 @@
-//! The dependencies of a workspace's packages for the guest, as cargo resolves them.
+//! The dependencies of a workspace's packages for the guest, as cargo resolves them: their names, and where the sources are.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::process;
+use crate::target::GUEST_TARGET;
 
 /// A package in a dependency graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,10 +17,18 @@ pub(crate) struct Package {
     id: String,
     pub(crate) name: String,
     pub(super) version: String,
-    /// Folder of its sources.
+    /// Folder of its sources as they were published, which may be missing for a patched copy.
     pub(crate) folder: PathBuf,
-    /// It is from crates.io.
+    /// It is from crates.io, or a patched copy of such a package.
     is_registered: bool,
+}
+
+/// What the dependencies are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Programs,
+    /// Tests of the workspace's packages, too. Cargo knows no development dependencies of other packages.
+    ProgramsAndTests,
 }
 
 /// The packages of a workspace and all their dependencies.
@@ -33,20 +43,21 @@ pub(super) struct Graph {
 
 impl Graph {
     /// Queries cargo, which writes the lock file if it is missing or out of date, and downloads what is missing.
-    pub(super) fn of(folder: &Path, features: &[String]) -> Result<Self> {
-        let mut cargo = super::metadata();
+    pub(super) fn of(folder: &Path, features: &[String], purpose: Purpose) -> Result<Self> {
+        let mut cargo = metadata();
         cargo.current_dir(folder).args(features.iter().flat_map(|features| ["--features", features]));
         let metadata = process::output(&mut cargo).context("cannot query the dependencies")?;
-        Self::parse(&metadata).context("cannot understand cargo's metadata")
+        Self::parse(&metadata, purpose).context("cannot understand cargo's metadata")
     }
 
-    pub(super) fn parse(metadata: &str) -> Result<Self> {
+    pub(super) fn parse(metadata: &str, purpose: Purpose) -> Result<Self> {
         let metadata: Value = serde_json::from_str(metadata)?;
         let root = metadata["workspace_root"].as_str().context("no workspace root")?;
         let packages = metadata["packages"].as_array().context("no packages")?;
         let nodes = metadata["resolve"]["nodes"].as_array().context("no graph")?;
         let edges = nodes.iter().flat_map(|node| {
-            let dependencies = node["deps"].as_array().into_iter().flatten().filter(|edge| is_linked(edge));
+            let dependencies =
+                node["deps"].as_array().into_iter().flatten().filter(|edge| is_linked(edge, purpose));
             dependencies.filter_map(|edge| Some((text(&node["id"])?, text(&edge["pkg"])?)))
         });
         Ok(Self {
@@ -81,22 +92,44 @@ impl Package {
     }
 
     fn parse(package: &Value) -> Option<Self> {
-        let manifest = PathBuf::from(package["manifest_path"].as_str()?);
+        let manifest = Path::new(package["manifest_path"].as_str()?);
+        let original = package["metadata"][super::source::MARK]["original"].as_str();
+        let source = package["source"].as_str();
         Some(Self {
             id: text(&package["id"])?,
             name: text(&package["name"])?,
             version: text(&package["version"])?,
-            folder: manifest.parent()?.to_owned(),
-            is_registered: package["source"]
-                .as_str()
-                .is_some_and(|source| source.contains("crates.io-index")),
+            folder: original.map_or(manifest.parent()?, Path::new).to_owned(),
+            is_registered: original.is_some() || source.is_some_and(|from| from.contains("crates.io-index")),
         })
     }
 }
 
-/// Whether a dependency is linked, not only used by a build script or by tests.
-fn is_linked(edge: &Value) -> bool {
-    edge["dep_kinds"].as_array().into_iter().flatten().any(|kind| kind["kind"].is_null())
+/// A command that prints cargo's metadata for the guest.
+pub(super) fn metadata() -> Command {
+    let mut cargo = process::cargo();
+    cargo.args(["metadata", "--format-version", "1", "--filter-platform", GUEST_TARGET]);
+    cargo
+}
+
+/// The names of what the program in `folder`, or the workspace's `packages`, are built with for the guest. Unlike a [`Graph`],
+/// which is of all the workspace's packages, it makes cargo download only what their build needs.
+pub(super) fn names(folder: &Path, packages: &[&str], features: &[String]) -> Result<HashSet<String>> {
+    let mut cargo = process::cargo();
+    cargo.args(["tree", "--edges", "normal", "--prefix", "none", "--target", GUEST_TARGET]);
+    cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+    cargo.args(features.iter().flat_map(|features| ["--features", features]));
+    let tree = process::output(cargo.current_dir(folder)).context("cannot query the dependencies")?;
+    Ok(tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
+}
+
+/// Whether a dependency is linked for this purpose, not only used by a build script.
+fn is_linked(edge: &Value, purpose: Purpose) -> bool {
+    edge["dep_kinds"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|kind| kind["kind"].is_null() || (purpose == Purpose::ProgramsAndTests && kind["kind"] == "dev"))
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -105,7 +138,7 @@ fn text(value: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Graph;
+    use super::{Graph, Purpose};
     use serde_json::{Value, json};
 
     fn package(name: &str, source: Value) -> Value {
@@ -124,21 +157,23 @@ mod tests {
             "workspace_root": "/w",
             "packages": [
                 package("web", Value::Null), package("tool", Value::Null), package("tokio", registry.clone()),
-                package("mio", registry.clone()), package("cc", registry.clone()), package("rustix", registry),
+                package("mio", registry.clone()), package("cc", registry.clone()), package("tar", registry.clone()),
+                package("rustix", registry),
             ],
             "resolve": { "nodes": [
-                { "id": "web", "deps": [edge("tokio", Value::Null), edge("cc", json!("build"))] },
+                { "id": "web", "deps": [edge("tokio", Value::Null), edge("cc", json!("build")), edge("tar", json!("dev"))] },
                 { "id": "tool", "deps": [edge("rustix", Value::Null)] },
                 { "id": "tokio", "deps": [edge("mio", Value::Null)] },
             ] },
         });
-        let graph = Graph::parse(&metadata.to_string()).unwrap();
-        let names = |root: &str| {
+        let names = |root: &str, purpose| {
+            let graph = Graph::parse(&metadata.to_string(), purpose).unwrap();
             let packages = graph.dependencies(|package| package.name == root);
             packages.into_iter().map(|package| package.name.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(names("web"), ["tokio", "mio"]);
-        assert_eq!(names("tool"), ["rustix"]);
-        assert!(Graph::parse("{}").is_err());
+        assert_eq!(names("web", Purpose::Programs), ["tokio", "mio"]);
+        assert_eq!(names("web", Purpose::ProgramsAndTests), ["tokio", "mio", "tar"]);
+        assert_eq!(names("tool", Purpose::Programs), ["rustix"]);
+        assert!(Graph::parse("{}", Purpose::Programs).is_err());
     }
 }

@@ -18,16 +18,16 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::usage::usage_error;
-use crate::{process, workspace};
+use crate::workspace;
 use configuration::Configuration;
-use graph::{Graph, Package};
+use graph::{Graph, Package, Purpose};
 use patch::{Catalog, Patch};
 
 /// Options of `patch-config`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Prints what to add to .cargo/config.toml of the workspace. Cargo then records patched crates in Cargo.lock as \
-                  local packages. Run it again after dependencies have changed."
+    after_help = "Prints what to add to .cargo/config.toml of the workspace, at its top. Cargo then records patched crates in \
+                  Cargo.lock as local packages. Run it again after dependencies have changed."
 )]
 pub struct Arguments {
     /// Folder of the crate or workspace
@@ -40,90 +40,134 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     if !arguments.folder.join("Cargo.toml").is_file() {
         return Err(usage_error(format!("there is no Cargo.toml in {}", arguments.folder.display())));
     }
-    let graph = Graph::of(&arguments.folder, &[])?;
-    let selection = Selection::new(&graph, |_| true)?;
-    for note in &selection.notes {
+    let graph = Graph::of(&arguments.folder, &[], Purpose::ProgramsAndTests)?;
+    let selection = Selection::new(&graph, &catalog()?, |_| true)?;
+    for note in selection.notes.iter().chain(&selection.mismatches) {
         eprintln!("warning: {note}");
     }
-    if selection.patches.is_empty() {
+    let configuration = Configuration::of_workspace(&graph.root, &selection.copies)?;
+    if selection.copies.is_empty() {
         eprintln!("No dependency needs a patch.");
         return Ok(());
     }
-    let configuration = Configuration::of_workspace(&graph.root, &selection.copies()?)?;
-    eprintln!("Add this to {}:\n", graph.root.join(".cargo/config.toml").display());
-    println!(
-        "# Crates that are patched for x86_64-unknown-hermit; `cargo xtask patch-config` renews the file."
-    );
-    println!("include = [{:?}]", configuration.file);
+    let file = graph.root.join(".cargo/config.toml");
+    eprintln!("Add this to {}, at its top, before any [section]:\n", file.display());
+    println!("{}", configuration.include());
     Ok(())
 }
 
-/// Patches the dependencies of the packages in `folder` that `is_root` selects, in a build for the guest. Returns what may be
-/// the reason if the build fails.
+/// Patches the dependencies of the program in `folder`, or of these packages of the workspace `folder`, in a build for the guest.
+/// Returns what may be the reason if the build fails.
 pub(crate) fn configure(
     cargo: &mut Command,
     folder: &Path,
+    packages: &[&str],
     features: &[String],
-    is_root: impl Fn(&Package) -> bool,
 ) -> Result<Vec<String>> {
-    let graph = Graph::of(folder, features)?;
-    let selection = Selection::new(&graph, is_root)?;
-    if !selection.patches.is_empty() {
-        Configuration::of_build(&graph.root, &selection.copies()?)?.apply(cargo);
+    let catalog = catalog()?;
+    if !catalog.has_any_of(&graph::names(folder, packages, features)?) {
+        return Ok(Vec::new());
     }
-    Ok(selection.notes)
+    let graph = Graph::of(folder, features, Purpose::Programs)?;
+    let selection = Selection::new(&graph, &catalog, |package| match packages {
+        [] => package.folder == folder,
+        names => names.contains(&package.name.as_str()),
+    })?;
+    for mismatch in &selection.mismatches {
+        eprintln!("warning: {mismatch}");
+    }
+    if !selection.copies.is_empty() {
+        Configuration::of_build(&graph.root, &selection.copies)?.apply(cargo);
+    }
+    Ok([selection.mismatches, selection.notes].concat())
 }
 
-/// The patches of a program's dependencies.
-#[derive(Debug)]
+/// The patches of this repository.
+fn catalog() -> Result<Catalog> {
+    Catalog::read(&workspace::root().join("hermit-sys/patches"))
+}
+
+/// A package, and the folder of its patched copy.
+type Copy = (Package, PathBuf);
+
+/// The patched dependencies of a program.
+#[derive(Debug, Default)]
 struct Selection {
-    /// Each patch, and the sources that it fits.
-    patches: Vec<(Patch, Package)>,
+    /// Sorted by names and versions.
+    copies: Vec<Copy>,
     /// What has patches, but none for its version.
     notes: Vec<String>,
+    /// What has a patch for its version that does not fit the sources.
+    mismatches: Vec<String>,
 }
 
 impl Selection {
-    fn new(graph: &Graph, is_root: impl Fn(&Package) -> bool) -> Result<Self> {
-        let catalog = Catalog::read(&workspace::root().join("hermit-sys/patches"))?;
-        let mut selection = Self { patches: Vec::new(), notes: Vec::new() };
+    /// Selects among the dependencies of the packages that `is_root` selects, and makes the copies.
+    fn new(graph: &Graph, catalog: &Catalog, is_root: impl Fn(&Package) -> bool) -> Result<Self> {
+        let mut selection = Self::default();
         for package in graph.dependencies(is_root) {
             match catalog.find(&package.name, &package.version) {
-                Ok(Some(patch)) if patch.is_for_itself => selection.add(graph, &catalog, patch, package)?,
+                Ok(Some(patch)) if patch.is_for_itself => {
+                    selection.add(graph, catalog, patch, package)?;
+                }
                 Ok(_) => {}
                 Err(known) => selection.notes.push(known),
             }
         }
+        selection
+            .copies
+            .sort_by(|(one, _), (other, _)| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
         Ok(selection)
     }
 
-    /// Adds a patch, and those that it requires: of crates on which the patched one may depend, if the lock file has them.
-    fn add(&mut self, graph: &Graph, catalog: &Catalog, patch: &Patch, package: &Package) -> Result<()> {
-        if self.patches.iter().any(|(_, other)| other.is_same_as(package)) {
-            return Ok(());
+    /// Adds a package, and those that its patch requires: of crates on which the patched one may depend, if the lock file has
+    /// them. Adds none if a patch does not fit; returns whether it has added them.
+    fn add(&mut self, graph: &Graph, catalog: &Catalog, patch: &Patch, package: &Package) -> Result<bool> {
+        if self.copies.iter().any(|(other, _)| other.is_same_as(package)) {
+            return Ok(true);
         }
-        self.patches.push((patch.clone(), package.clone()));
+        let Some(copy) = self.copy(graph, patch, package)? else { return Ok(false) };
+        let count = self.copies.len();
+        self.copies.push((package.clone(), copy));
         for name in &patch.requires {
             let required = source::find(graph, name);
             let required = required.with_context(|| format!("{} requires {name}", package.name))?;
             let Some(required) = required else { continue };
-            match catalog.find(&required.name, &required.version) {
+            let fits = match catalog.find(&required.name, &required.version) {
                 Ok(Some(patch)) => self.add(graph, catalog, patch, &required)?,
-                Ok(None) => {}
-                Err(known) => self.notes.push(known),
+                Ok(None) => true,
+                Err(known) => {
+                    self.notes.push(known);
+                    true
+                }
+            };
+            if !fits {
+                self.copies.truncate(count);
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Makes the patched copies; returns their names, versions and folders, sorted.
-    fn copies(&self) -> Result<Vec<(&Package, PathBuf)>> {
-        let mut copies = Vec::new();
-        for (patch, package) in &self.patches {
-            copies.push((package, source::copy(patch, package)?));
+    /// The folder of a package's patched copy, which is made if there is none; `None` if the patch does not fit.
+    fn copy(&mut self, graph: &Graph, patch: &Patch, package: &Package) -> Result<Option<PathBuf>> {
+        let folder = source::folder_of_copy(patch, package);
+        if folder.is_dir() {
+            return Ok(Some(folder));
         }
-        copies.sort_by(|(one, _), (other, _)| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
-        Ok(copies)
+        let failed = || format!("cannot patch {} {}", package.name, package.version);
+        let original = source::original(graph, package).with_context(failed)?;
+        match patch.apply(&original) {
+            Ok(files) => source::copy(&original, &files, &folder).with_context(failed)?,
+            Err(error) => {
+                let mismatch = format!("{} {} is not patched: {error:#}", package.name, package.version);
+                if !self.mismatches.contains(&mismatch) {
+                    self.mismatches.push(mismatch);
+                }
+                return Ok(None);
+            }
+        }
+        Ok(Some(folder))
     }
 }
 
@@ -132,16 +176,5 @@ fn folder() -> PathBuf {
     workspace::target_dir().join("setup/crates")
 }
 
-/// A command that prints cargo's metadata for the guest.
-fn metadata() -> Command {
-    let mut cargo = process::cargo();
-    cargo.args([
-        "metadata",
-        "--quiet",
-        "--format-version",
-        "1",
-        "--filter-platform",
-        crate::target::GUEST_TARGET,
-    ]);
-    cargo
-}
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Patches: lists of edits, as TOML.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,9 @@ struct Creation {
     file: PathBuf,
     text: String,
 }
+
+/// The texts of files, by their paths in a crate.
+pub(super) type Files = BTreeMap<PathBuf, String>;
 
 /// A version: its three numbers. Pre-releases count as the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,27 +98,30 @@ impl Patch {
         (self.from..self.below).contains(&version)
     }
 
-    /// Applies the patch to the sources in `folder`. Each edit sees what the earlier ones have made of its file.
+    /// Applies the patch to the sources in `folder`; returns the files that differ or are new. Each edit sees what the earlier
+    /// ones have made of its file.
     ///
     /// # Errors
     ///
     /// A text does not occur as often as it must: the sources are of a version that the patch does not fit.
-    pub(super) fn apply(&self, folder: &Path) -> Result<()> {
+    pub(super) fn apply(&self, folder: &Path) -> Result<Files> {
+        let mut files = Files::new();
         for creation in &self.creations {
-            let file = folder.join(&creation.file);
-            ensure!(!file.exists(), "{}: {} exists", self.origin.display(), creation.file.display());
-            fs::write(&file, &creation.text).with_context(|| format!("cannot write {}", file.display()))?;
+            let file = &creation.file;
+            ensure!(!folder.join(file).exists(), "{}: {} exists", self.origin.display(), file.display());
+            files.insert(file.clone(), creation.text.clone());
         }
         for edit in &self.edits {
-            let file = folder.join(&edit.file);
-            let text =
-                fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-            let text = edit
-                .apply(&text)
-                .with_context(|| format!("{} does not fit {}", self.origin.display(), edit.file.display()))?;
-            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            let misfit = || format!("{} does not fit {}", self.origin.display(), edit.file.display());
+            let text = match files.get(&edit.file) {
+                Some(text) => edit.apply(text),
+                None => fs::read_to_string(folder.join(&edit.file))
+                    .map_err(Into::into)
+                    .and_then(|text| edit.apply(&text)),
+            };
+            files.insert(edit.file.clone(), text.with_context(misfit)?);
         }
-        Ok(())
+        Ok(files)
     }
 }
 
@@ -178,9 +185,19 @@ impl Catalog {
         Ok(Self(patches))
     }
 
+    #[cfg(test)]
+    pub(super) fn new(patches: Vec<(String, Patch)>) -> Self {
+        Self(patches)
+    }
+
     /// All patches of a crate.
     pub(super) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Patch> {
         self.0.iter().filter(move |(other, _)| other == name).map(|(_, patch)| patch)
+    }
+
+    /// Whether one of these crates needs a patch in some version.
+    pub(super) fn has_any_of(&self, names: &HashSet<String>) -> bool {
+        self.0.iter().any(|(name, patch)| patch.is_for_itself && names.contains(name))
     }
 
     /// The patch of a crate in a version; `None` if the crate has none.
@@ -234,12 +251,11 @@ mod tests {
     fn edits_apply_one_after_the_other() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("src")).unwrap();
-        let file = dir.path().join("src/lib.rs");
-        fs::write(&file, "cfg(unix) first, cfg(unix) second").unwrap();
-        patch().apply(dir.path()).unwrap();
+        fs::write(dir.path().join("src/lib.rs"), "cfg(unix) first, cfg(unix) second").unwrap();
+        let files = patch().apply(dir.path()).unwrap();
         let expected = "cfg(any(hermit, unix)) first, cfg(any(unix, hermit)) second";
-        assert_eq!(fs::read_to_string(&file).unwrap(), expected);
-        assert_eq!(fs::read_to_string(dir.path().join("src/hermit.rs")).unwrap(), "new");
+        assert_eq!(files[Path::new("src/lib.rs")], expected);
+        assert_eq!(files[Path::new("src/hermit.rs")], "new");
     }
 
     #[test]

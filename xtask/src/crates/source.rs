@@ -2,40 +2,46 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
-use super::graph::{Graph, Package};
-use super::patch::Patch;
+use super::graph::{self, Graph, Package, Purpose};
+use super::patch::{Files, Patch};
 use crate::process;
 use crate::setup::copy_dir;
 
-/// Makes a patched copy of a package, unless there is one; returns its folder.
-pub(super) fn copy(patch: &Patch, package: &Package) -> Result<PathBuf> {
+/// The table below `[package.metadata]` by which patched copies are recognized. Its `original` is the folder of the sources.
+pub(super) const MARK: &str = "hermit-patch";
+
+/// The folder of a package's patched copy.
+pub(super) fn folder_of_copy(patch: &Patch, package: &Package) -> PathBuf {
     let name = format!("{}-{}-{}", package.name, package.version, patch.digest);
-    let folder = super::folder().join("sources").join(name);
-    if folder.is_dir() {
-        return Ok(folder);
-    }
-    let parent = folder.parent().unwrap_or(&folder);
-    let failed = || format!("cannot patch {} {}", package.name, package.version);
-    fs::create_dir_all(parent).with_context(failed)?;
-    let new = tempfile::tempdir_in(parent).with_context(failed)?;
+    super::folder().join("copies").join(name)
+}
+
+/// Makes a copy of `original` with these changed files, unless another process has made it meanwhile.
+pub(super) fn copy(original: &Path, files: &Files, folder: &Path) -> Result<()> {
+    let parent = folder.parent().unwrap_or(folder);
+    fs::create_dir_all(parent)?;
+    let new = tempfile::tempdir_in(parent)?;
     let copy = new.path().join("copy");
-    copy_dir(&package.folder, &copy).with_context(failed)?;
-    patch.apply(&copy).with_context(failed)?;
-    allow_warnings(&copy.join("Cargo.toml")).with_context(failed)?;
-    match fs::rename(&copy, &folder) {
-        // Another process may have made it meanwhile.
-        Err(_) if folder.is_dir() => Ok(folder),
-        result => result.map(|()| folder).with_context(failed),
+    copy_dir(original, &copy)?;
+    for (file, text) in files {
+        fs::write(copy.join(file), text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    adapt_manifest(&copy.join("Cargo.toml"), original)?;
+    match fs::rename(&copy, folder) {
+        Err(_) if folder.is_dir() => Ok(()),
+        result => Ok(result?),
     }
 }
 
-/// Silences the lints of a crate, which cargo does itself only for crates from a registry.
-fn allow_warnings(manifest: &Path) -> Result<()> {
-    let text = fs::read_to_string(manifest)?;
-    Ok(fs::write(manifest, without_lints(&text) + "\n[lints.rust]\nwarnings = \"allow\"\n")?)
+/// Marks the manifest of a copy, and silences the lints, which cargo does itself only for crates from a registry.
+fn adapt_manifest(manifest: &Path, original: &Path) -> Result<()> {
+    let text = without_lints(&fs::read_to_string(manifest)?);
+    let mark = format!("[package.metadata.{MARK}]\noriginal = {original:?}\n");
+    Ok(fs::write(manifest, text + "\n[lints.rust]\nwarnings = \"allow\"\n\n" + &mark)?)
 }
 
 /// A manifest without its tables of lints.
@@ -57,11 +63,19 @@ pub(super) fn find(graph: &Graph, name: &str) -> Result<Option<Package>> {
         return Ok(Some(package.clone()));
     }
     let lock = fs::read_to_string(graph.root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
-    locked_version(&lock, name).map(|version| fetch(name, version)).transpose()
+    locked_version(&lock, name).map(|version| fetch(graph, name, version)).transpose()
+}
+
+/// The folder of a package's sources as they were published.
+pub(super) fn original(graph: &Graph, package: &Package) -> Result<PathBuf> {
+    if package.folder.is_dir() {
+        return Ok(package.folder.clone());
+    }
+    Ok(fetch(graph, &package.name, &package.version)?.folder)
 }
 
 /// Has cargo download a version of a crate, unless it is there.
-fn fetch(name: &str, version: &str) -> Result<Package> {
+fn fetch(graph: &Graph, name: &str, version: &str) -> Result<Package> {
     let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
     let manifest = format!(
         "[package]\nname = \"scratch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n\
@@ -70,9 +84,36 @@ fn fetch(name: &str, version: &str) -> Result<Package> {
     fs::write(scratch.path().join("Cargo.toml"), manifest)
         .and_then(|()| fs::write(scratch.path().join("lib.rs"), ""))
         .context("cannot write a scratch crate")?;
-    let metadata = process::output(super::metadata().current_dir(scratch.path()))?;
-    let found = Graph::parse(&metadata)?;
-    found.named(name).next().cloned().with_context(|| format!("cargo does not find {name} {version}"))
+    // The workspace's configuration may replace the registry, but also have a patched copy whose original is gone.
+    let folders = [graph.root.as_path(), scratch.path()];
+    let offline = folders.into_iter().find_map(|folder| {
+        let mut cargo = metadata_of(scratch.path(), folder);
+        let output = cargo.arg("--offline").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+        published(&String::from_utf8(output.stdout).ok()?, name)
+    });
+    if let Some(package) = offline {
+        return Ok(package);
+    }
+    for folder in folders {
+        let metadata = process::output(&mut metadata_of(scratch.path(), folder))?;
+        if let Some(package) = published(&metadata, name) {
+            return Ok(package);
+        }
+    }
+    bail!("cargo does not find {name} {version}")
+}
+
+/// A command that prints the metadata of a scratch crate with the configuration that is effective in `folder`.
+fn metadata_of(scratch: &Path, folder: &Path) -> Command {
+    let mut cargo = graph::metadata();
+    cargo.current_dir(folder).arg("--quiet").arg("--manifest-path").arg(scratch.join("Cargo.toml"));
+    cargo
+}
+
+/// A package of this name whose sources are there.
+fn published(metadata: &str, name: &str) -> Option<Package> {
+    let graph = Graph::parse(metadata, Purpose::Programs).ok()?;
+    graph.named(name).find(|package| package.folder.is_dir()).cloned()
 }
 
 /// The highest version of a package in a lock file.

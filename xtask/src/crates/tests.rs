@@ -1,0 +1,112 @@
+//! Tests of the selection of patched crates, with cargo's metadata of crates outside of this workspace.
+
+use std::fs;
+use std::path::Path;
+
+use super::configuration::Configuration;
+use super::graph::{Graph, Purpose};
+use super::patch::{Catalog, Patch};
+use super::{Selection, catalog, source};
+use crate::workspace;
+
+/// A crate outside of this workspace, with its lock file, whose tests depend on socket2, and which depends on filetime elsewhere.
+fn crate_with_socket2(folder: &Path) {
+    let manifest = "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n\
+                    [dev-dependencies]\nsocket2 = \"0.6\"\n\
+                    [target.'cfg(windows)'.dependencies]\nfiletime = \"0.2\"\n[workspace]\n";
+    // Has cargo download what the crate needs, which is without network from here on.
+    Graph::of(workspace::root(), &[], Purpose::Programs).unwrap();
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    fs::write(folder.join("lib.rs"), "").unwrap();
+    fs::copy(workspace::root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    fs::create_dir(folder.join(".cargo")).unwrap();
+    configure(folder, "");
+}
+
+/// Writes the configuration of the crate: without network, and with what `patch-config` prints.
+fn configure(folder: &Path, include: &str) {
+    fs::write(folder.join(".cargo/config.toml"), format!("{include}\n[net]\noffline = true\n")).unwrap();
+}
+
+/// The patched crates of a folder, and their configuration.
+fn patched(folder: &Path, catalog: &Catalog) -> (Selection, Configuration) {
+    let graph = Graph::of(folder, &[], Purpose::ProgramsAndTests).unwrap();
+    let selection = Selection::new(&graph, catalog, |_| true).unwrap();
+    let configuration = Configuration::of_workspace(&graph.root, &selection.copies).unwrap();
+    (selection, configuration)
+}
+
+#[test]
+fn patches_are_kept_when_they_are_already_configured() {
+    let dir = tempfile::tempdir().unwrap();
+    crate_with_socket2(dir.path());
+    let catalog = catalog().unwrap();
+    let (first, configuration) = patched(dir.path(), &catalog);
+    let names: Vec<_> = first.copies.iter().map(|(package, _)| package.name.as_str()).collect();
+    assert_eq!(names, ["libc", "socket2"]);
+
+    configure(dir.path(), &configuration.include());
+    let is_local = |name: &str| {
+        let lock = fs::read_to_string(dir.path().join("Cargo.lock")).unwrap();
+        let entry = lock.split("\n\n").find(|entry| entry.contains(&format!("name = \"{name}\""))).unwrap();
+        !entry.contains("source = ")
+    };
+    assert!(!is_local("socket2") && !is_local("libc"));
+    let (second, _) = patched(dir.path(), &catalog);
+    assert!(is_local("socket2") && is_local("libc"));
+    let copies =
+        |selection: &Selection| selection.copies.iter().map(|(_, folder)| folder.clone()).collect::<Vec<_>>();
+    assert_eq!(copies(&second), copies(&first));
+
+    // As after `cargo clean` in this repository.
+    fs::remove_dir_all(configuration.folder()).unwrap();
+    let (third, _) = patched(dir.path(), &catalog);
+    assert!(!is_local("socket2") && !is_local("libc"));
+    assert_eq!(copies(&third), copies(&first));
+    fs::remove_dir_all(configuration.folder()).unwrap();
+}
+
+#[test]
+fn package_is_unpatched_if_the_patch_of_a_required_one_does_not_fit() {
+    let dir = tempfile::tempdir().unwrap();
+    crate_with_socket2(dir.path());
+    let graph = Graph::of(dir.path(), &[], Purpose::ProgramsAndTests).unwrap();
+    let parse = |text| Patch::parse(Path::new("a.toml"), text).unwrap();
+    let socket2 = parse("from = \"0.6\"\nbelow = \"0.7\"\nrequires = [\"libc\"]");
+    let libc = parse(
+        "from = \"0.2\"\nbelow = \"0.3\"\nonly-if-required = true\n\
+         [[edit]]\nfile = \"Cargo.toml\"\nfind = \"no such text\"\nreplace = \"\"\n",
+    );
+    let catalog = Catalog::new(vec![("socket2".to_owned(), socket2.clone()), ("libc".to_owned(), libc)]);
+    let selection = Selection::new(&graph, &catalog, |_| true).unwrap();
+    let copy = source::folder_of_copy(&socket2, graph.named("socket2").next().unwrap());
+    fs::remove_dir_all(copy).unwrap();
+    assert!(selection.copies.is_empty(), "{selection:?}");
+    let [mismatch] = &*selection.mismatches else { panic!("{selection:?}") };
+    assert!(mismatch.contains("a.toml does not fit Cargo.toml: found 0 times, not 1"), "{mismatch}");
+}
+
+#[test]
+fn required_crate_is_found_outside_of_the_graph_without_network() {
+    let dir = tempfile::tempdir().unwrap();
+    crate_with_socket2(dir.path());
+    let graph = Graph::of(dir.path(), &[], Purpose::ProgramsAndTests).unwrap();
+    assert!(graph.named("filetime").next().is_none());
+    let package = source::find(&graph, "filetime").unwrap().unwrap();
+    assert!(package.folder.join("Cargo.toml").is_file(), "{package:?}");
+    assert_eq!(source::find(&graph, "no-such-crate").unwrap(), None);
+}
+
+#[test]
+fn patches_fit_the_versions_of_the_lock_file() {
+    let catalog = catalog().unwrap();
+    let graph = Graph::of(workspace::root(), &[], Purpose::ProgramsAndTests).unwrap();
+    let mut count = 0;
+    for package in graph.dependencies(|_| true) {
+        if let Ok(Some(patch)) = catalog.find(&package.name, &package.version) {
+            patch.apply(&package.folder).unwrap();
+            count += 1;
+        }
+    }
+    assert!(count >= 4, "{count}");
+}
