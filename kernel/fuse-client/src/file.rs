@@ -10,19 +10,19 @@ use hermit_fs::{
     SetAttr, StatFs, WriteAt, Written,
 };
 use hermit_fuse::flags::FSYNC_DATASYNC;
-use hermit_fuse::reply::{AttrOut, EntryOut, OpenOut, StatfsOut, WriteOut};
+use hermit_fuse::reply::{AttrOut, EntryOut, OpenOut, StatfsOut};
 use hermit_fuse::request::{
-    CreateIn, FsyncIn, GetattrIn, LinkIn, MkdirIn, OpenIn, ReadIn, Rename2In, RenameIn, WriteIn,
+    CreateIn, FsyncIn, GetattrIn, LinkIn, MkdirIn, OpenIn, ReadIn, Rename2In, RenameIn,
 };
-use hermit_fuse::{InHeader, Opcode, ROOT_NODE, Tag};
+use hermit_fuse::{Opcode, ROOT_NODE};
 use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, ReadBuffer};
 
-use crate::client::{Extent, FuseClient, Handle, Stage};
+use crate::client::{Extent, FuseClient, Handle};
 use crate::convert;
 use crate::message::Head;
 use crate::read_ahead::{AHEAD, ReadRequest};
-use crate::reply::Failure;
+use crate::reply::{Failure, Payload};
 use crate::transport::Transport;
 
 /// Maximum size in bytes of the target of a symbolic link.
@@ -30,13 +30,6 @@ const MAX_TARGET: usize = 4096;
 
 /// Flags of an opening that concern the server: it appends by itself.
 const OPEN_FLAGS: i32 = ACCESS_MODE | O_APPEND | O_DIRECTORY;
-
-/// What follows the reply to a message of a write.
-enum WriteStep {
-    Done(Written),
-    /// This number of bytes was appended: the size of the file is to be asked for.
-    AskSize(u64),
-}
 
 impl<T: Transport> FuseClient<T> {
     /// Submits a request with data of `wanted` bytes, or of less if there is no memory for that.
@@ -58,79 +51,17 @@ impl<T: Transport> FuseClient<T> {
     }
 
     /// Makes a request of names, whose reply is an entry.
-    fn request_entry(
-        &self,
-        call: &mut Call<'_, '_>,
-        head: impl FnOnce() -> Head,
-        data: &[u8],
-    ) -> Reply<Entry> {
+    fn request_entry(&self, call: &mut Call<'_, '_>, head: impl Fn() -> Head, data: &[u8]) -> Reply<Entry> {
         let extent = Extent { data, reply: size_of::<EntryOut>(), ..Extent::default() };
-        self.request(call, head, extent, |payload| convert::entry(&payload.all()?))
+        self.with_space(call, |call| {
+            self.request(call, &head, extent, |payload| convert::entry(&payload.all()?))
+        })
     }
 
     /// Makes a request whose reply has nothing but its header.
     fn request_nothing(&self, call: &mut Call<'_, '_>, head: impl FnOnce() -> Head) -> Reply<()> {
         self.request(call, head, Extent::default(), |payload| payload.nothing())
     }
-
-    fn submit_write(
-        &self,
-        call: &mut Call<'_, '_>,
-        node: u64,
-        body: WriteIn,
-        bytes: &[u8],
-    ) -> Poll<Result<(), Errno>> {
-        self.submit_sized(call, bytes.len().min(self.sizes.write), |size| {
-            let data = bytes.get(..size).unwrap_or(bytes);
-            let body = WriteIn { size: u32::try_from(data.len()).unwrap_or(u32::MAX), ..body };
-            let split = [size_of::<InHeader>(), size_of::<WriteIn>()];
-            let extent = Extent { split, data, reply: size_of::<WriteOut>(), ..Extent::default() };
-            (Head::new(Opcode::Write, node, &body), extent)
-        })
-    }
-
-    /// Asks for the size of a file to which `count` bytes were appended.
-    fn ask_size(&self, call: &mut Call<'_, '_>, node: u64, count: u64) -> Reply<Written> {
-        let extent = Extent { state: count, ..Extent::reply(size_of::<AttrOut>()) };
-        match self.submit(call, Head::new(Opcode::Getattr, node, &GetattrIn::default()), extent) {
-            // The bytes have been written, though it is not known where.
-            Poll::Ready(Err(_)) => Poll::Ready(Ok(written(count, count))),
-            _ => Poll::Pending,
-        }
-    }
-
-    /// Takes the reply to a message of a write.
-    fn take_write(
-        &self,
-        call: &mut Call<'_, '_>,
-        ino: Ino,
-        position: WriteAt,
-        max: usize,
-    ) -> Reply<WriteStep> {
-        self.take(call, |payload, Tag { state, .. }| {
-            if state != 0 {
-                let attr = payload.map_err(Failure::from).and_then(|payload| payload.all::<AttrOut>());
-                // The bytes have been written, whatever the second reply says.
-                let size =
-                    attr.and_then(|attr| convert::attributes(ino, &attr)).map_or(state, |attr| attr.size);
-                return Ok(WriteStep::Done(written(state, size)));
-            }
-            let count = usize::try_from(payload?.all::<WriteOut>()?.size).unwrap_or(usize::MAX);
-            if !(1..=max).contains(&count) {
-                return Err(Failure::Invalid);
-            }
-            Ok(match position {
-                WriteAt::Offset(offset) => {
-                    WriteStep::Done(Written { count, end: offset.saturating_add(count as u64) })
-                }
-                WriteAt::End => WriteStep::AskSize(count as u64),
-            })
-        })
-    }
-}
-
-fn written(count: u64, end: u64) -> Written {
-    Written { count: usize::try_from(count).unwrap_or(usize::MAX), end }
 }
 
 fn open_flags(flags: i32) -> u32 {
@@ -172,9 +103,11 @@ impl<T: Transport> FileSystem for FuseClient<T> {
     fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
         let head = || Head::new(Opcode::Setattr, ino.0, &convert::changes(changes));
         self.read_ahead.invalidate(ino);
-        self.request(call, head, Extent::reply(size_of::<AttrOut>()), |payload| {
-            self.read_ahead.invalidate(ino);
-            convert::attributes(ino, &payload.all()?)
+        self.with_space(call, |call| {
+            self.request(call, head, Extent::reply(size_of::<AttrOut>()), |payload| {
+                self.read_ahead.invalidate(ino);
+                convert::attributes(ino, &payload.all()?)
+            })
         })
     }
 
@@ -206,14 +139,15 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             Head::new(Opcode::Create, entry.parent.0, &body).with_name(entry.name)
         };
         let extent = Extent::reply(size_of::<EntryOut>() + size_of::<OpenOut>());
-        self.request(call, head, extent, |payload| {
+        let parse = |payload: &Payload<'_, T::Reply>| {
             if payload.size != extent.reply {
                 return Err(Failure::Invalid);
             }
             let entry = convert::entry(&payload.at(0)?)?;
             let opened: OpenOut = payload.at(size_of::<EntryOut>())?;
             Ok((entry, Opened::Inode(Handle::new(&opened, false).encode()?)))
-        })
+        };
+        self.with_space(call, |call| self.request(call, head, extent, parse))
     }
 
     fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
@@ -251,7 +185,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
 
     fn rename(&self, call: &mut Call<'_, '_>, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Reply<()> {
         let (node, newdir) = (from.parent.0, to.parent.0);
-        self.request_nothing(call, || {
+        let head = || {
             let head = if flags.is_empty() {
                 Head::new(Opcode::Rename, node, &RenameIn { newdir })
             } else {
@@ -259,7 +193,8 @@ impl<T: Transport> FileSystem for FuseClient<T> {
                 Head::new(Opcode::Rename2, node, &body)
             };
             head.with_name(from.name).with_name(to.name)
-        })
+        };
+        self.with_space(call, |call| self.request_nothing(call, head))
     }
 
     fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
@@ -334,34 +269,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         position: WriteAt,
         bytes: &[u8],
     ) -> Reply<Written> {
-        let fh = Handle::decode(file.handle).file()?;
-        // With `O_APPEND`, the server ignores the offset.
-        let offset = if let WriteAt::Offset(offset) = position { offset } else { 0 };
-        if bytes.is_empty() {
-            return Poll::Ready(Ok(Written { count: 0, end: offset }));
-        }
-        self.read_ahead.invalidate(file.ino);
-        match Stage::of(call) {
-            Stage::First => {
-                ready!(self.submit_write(
-                    call,
-                    file.ino.0,
-                    WriteIn { fh, offset, ..WriteIn::default() },
-                    bytes
-                ))?;
-            }
-            Stage::Further(count) => return self.ask_size(call, file.ino.0, count),
-            Stage::InFlight => {}
-        }
-        let step = ready!(self.take_write(call, file.ino, position, bytes.len()));
-        self.read_ahead.invalidate(file.ino);
-        match step? {
-            WriteStep::Done(written) => Poll::Ready(Ok(written)),
-            WriteStep::AskSize(count) => {
-                Stage::go_on(call, count);
-                self.ask_size(call, file.ino.0, count)
-            }
-        }
+        self.with_space(call, |call| self.write_file(call, file, position, bytes))
     }
 
     fn fsync(&self, call: &mut Call<'_, '_>, file: OpenInode, data_only: bool) -> Reply<()> {

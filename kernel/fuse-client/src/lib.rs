@@ -11,7 +11,8 @@
 //! | `convert` | what both sides say of inodes |
 //! | `read_ahead` | data that were asked for before they are read |
 //! | `connect` | the handshake |
-//! | `client`, `file` | the file system |
+//! | `space` | waiting for space that removed files still have |
+//! | `client`, `file`, `write`, `directory` | the file system |
 //!
 //! # Trust
 //!
@@ -32,9 +33,11 @@ mod file;
 mod message;
 mod read_ahead;
 mod reply;
+mod space;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod write;
 
 pub use client::FuseClient;
 pub use connect::ConnectError;

@@ -47,6 +47,13 @@ pub trait Transport: Debug + Send + Sync {
     /// does not wait.
     fn send(&self, message: &[u8], has_reply: bool);
 
+    /// Number of messages that were [sent](Self::send) up to now: below 2^61.
+    fn sent(&self) -> u64;
+
+    /// Waits until the server has handled as many of the [sent](Self::send) messages as `count` says, or is gone. Which ones is
+    /// not said: messages may overtake others. Ready at once if it has; else the waker is woken when it may have.
+    fn poll_handled(&self, context: &Context<'_>, count: u64) -> Poll<()>;
+
     /// Stops a server that has sent an invalid reply.
     fn stop(&self);
 }

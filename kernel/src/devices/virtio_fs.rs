@@ -127,6 +127,14 @@ impl hermit_fuse_client::Transport for FuseTransport {
         self.0.driver.lock().send(message, has_reply);
     }
 
+    fn sent(&self) -> u64 {
+        self.0.driver.lock().sent()
+    }
+
+    fn poll_handled(&self, context: &Context<'_>, count: u64) -> Poll<()> {
+        if self.0.driver.lock().is_handled(count, context.waker()) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
     fn stop(&self) {
         self.0.driver.lock().stop();
         self.0.wake();

@@ -13,6 +13,7 @@ use hermit_fuse::flags::{InitFlags, OpenReply, SetattrValid};
 use hermit_fuse::reply::{Attr, EntryOut, InitOut, OpenOut};
 use hermit_fuse::request::{ReadIn, SetattrIn};
 use hermit_fuse::{InHeader, Opcode};
+use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 use parking_lot::Mutex;
 use zerocopy::{FromBytes, IntoBytes};
@@ -141,6 +142,26 @@ fn data_read_ahead_are_dropped_after_changes_and_in_time() {
     transport.pass(1_000_000_000);
     assert_eq!(read(&file, 300, 100), 100);
     assert_eq!(taken::<ReadIn>(&messages, Opcode::Read).len(), 1);
+}
+
+#[test]
+fn space_of_removed_files_can_be_used_at_once() {
+    let (vfs, transport, _) = recorded(|_, _| None);
+    for round in 0..3 {
+        let file = open(&vfs, "/m/file", O_RDWR | O_CREAT);
+        let mut size = 0;
+        let error = loop {
+            match run(file.write(&[7; 5000])) {
+                Ok(count) => size += count,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, Errno::ENOSPC);
+        assert!(size > 3 << 20, "{size} bytes in round {round}");
+        // The messages that end the file's use arrive only when a call waits for that.
+        transport.be_late();
+        run(vfs.remove_file(b"/m/file")).expect("a file");
+    }
 }
 
 #[test]

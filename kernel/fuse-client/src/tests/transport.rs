@@ -26,6 +26,10 @@ struct State {
     replies: HashMap<u64, (Reply, u32)>,
     is_stopped: bool,
     now: u64,
+    /// Messages that the server has not handled yet, if it is late.
+    late: Vec<Vec<u8>>,
+    is_late: bool,
+    sent: u64,
 }
 
 #[derive(Clone)]
@@ -48,6 +52,11 @@ impl ModelTransport {
     /// Lets nanoseconds pass.
     pub(super) fn pass(&self, nanoseconds: u64) {
         self.state.lock().now += nanoseconds;
+    }
+
+    /// The server handles messages that were sent only when a call waits for that.
+    pub(super) fn be_late(&self) {
+        self.state.lock().is_late = true;
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -134,10 +143,32 @@ impl Transport for ModelTransport {
 
     fn send(&self, message: &[u8], has_reply: bool) {
         assert!(message.len() <= 64);
+        let mut state = self.state.lock();
+        state.sent += 1;
+        if state.is_late {
+            return state.late.push(message.to_vec());
+        }
+        drop(state);
         if !self.is_stopped() {
             let reply = (self.serve.lock())(message);
             assert_eq!(reply.is_some(), has_reply);
         }
+    }
+
+    fn sent(&self) -> u64 {
+        self.state.lock().sent
+    }
+
+    fn poll_handled(&self, _: &Context<'_>, count: u64) -> Poll<()> {
+        let mut state = self.state.lock();
+        if state.sent - (state.late.len() as u64) >= count || state.is_stopped {
+            return Poll::Ready(());
+        }
+        // One after the other, the last one first.
+        let message = state.late.pop().expect("a message");
+        drop(state);
+        (self.serve.lock())(&message);
+        Poll::Pending
     }
 
     fn stop(&self) {

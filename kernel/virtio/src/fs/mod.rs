@@ -6,6 +6,7 @@
 //! without the lock, too.
 
 mod config;
+mod messages;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ use core::mem;
 use core::num::NonZeroU64;
 use core::task::Waker;
 
-use hermit_fuse::{MAX_HEAD, OutHeader, Request};
+use hermit_fuse::{MAX_HEAD, Request};
 use virtio_spec::{F, Id};
 
 pub use self::request::{DataBuffer, DataPlan, ServedRequest};
@@ -100,7 +101,10 @@ pub struct FsDriver<T: Transport, M> {
     max_data: usize,
     /// Messages that wait for room in their queue.
     late: Vec<LateMessage>,
-    /// Tasks that wait for a free slot or data buffer.
+    /// Number of messages that were sent, and of those of them that the device has handled or that are lost.
+    sent: u64,
+    handled: u64,
+    /// Tasks that wait for a free slot or data buffer, or until messages are handled.
     waiting: Vec<Waker>,
     tag: config::Tag,
 }
@@ -148,6 +152,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
             data_buffers: 0,
             max_data,
             late: Vec::new(),
+            sent: 0,
+            handled: 0,
             waiting: Vec::new(),
             tag,
         };
@@ -251,52 +257,6 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         FsError::Busy
     }
 
-    /// Sends a message that has no reply, or one that does not matter; it is lost if the device has failed, or if it cannot be
-    /// sent at once and there is no memory to keep it. `bytes` are at most 64.
-    pub fn send(&mut self, bytes: &[u8], has_reply: bool) {
-        if self.device.ensure_usable().is_err() {
-            return;
-        }
-        let Some(message) = LateMessage::new(bytes, has_reply) else { return };
-        if !self.try_send(&message) && self.late.try_reserve(1).is_ok() {
-            self.late.push(message);
-        }
-    }
-
-    /// Sends a message, if there is room for it.
-    fn try_send(&mut self, message: &LateMessage) -> bool {
-        if message.has_reply {
-            let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)));
-            let request =
-                Request { head: message.bytes(), reply_head: size_of::<OutHeader>(), ..Request::default() };
-            return free.is_some_and(|index| self.start(index, None, &request, None).is_ok());
-        }
-        self.collect_messages();
-        let Some(buffer) = self.free_messages.pop() else { return false };
-        match self.hiprio.submit(OneWayMessage::new(buffer, message.bytes())) {
-            Ok(_) => {
-                self.hiprio.notify(self.device.transport());
-                true
-            }
-            Err(refused) => {
-                self.free_messages.push(refused.chain.into_buffer());
-                false
-            }
-        }
-    }
-
-    /// Takes back the buffers of messages that the device has read. Its interrupt is of use only if there are no others.
-    fn collect_messages(&mut self) {
-        loop {
-            let is_empty = self.free_messages.is_empty();
-            let used = if is_empty { self.hiprio.complete_or_arm() } else { self.hiprio.complete() };
-            match self.device.checked(used) {
-                Ok(Some(used)) => self.free_messages.push(used.chain.into_buffer()),
-                Ok(None) | Err(_) => return,
-            }
-        }
-    }
-
     /// Takes the replies that have arrived from the queue, and arms the interrupt for further ones.
     fn collect(&mut self) {
         loop {
@@ -304,7 +264,10 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
             let Ok(Some(used)) = self.device.checked(used) else { break };
             let Some(slot) = self.slots.get_mut(used.chain.slot()) else { continue };
             match slot {
-                Slot::InFlight { is_one_way: true, .. } => self.release_buffers(used.chain),
+                Slot::InFlight { is_one_way: true, .. } => {
+                    self.handled += 1;
+                    self.release_buffers(used.chain);
+                }
                 Slot::InFlight { waker, .. } => {
                     let waker = waker.take();
                     *slot = Slot::Served(ServedRequest::new(used.chain, used.written, waker));
@@ -314,16 +277,6 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
             }
         }
         self.send_late();
-    }
-
-    fn send_late(&mut self) {
-        while let Some(message) = self.late.pop() {
-            if self.device.ensure_usable().is_ok() && !self.try_send(&message) {
-                // Does not allocate: the vector had room for it.
-                self.late.push(message);
-                return;
-            }
-        }
     }
 
     /// Frees the slot of a request, and its data buffer.

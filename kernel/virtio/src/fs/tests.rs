@@ -216,6 +216,38 @@ fn messages_with_a_reply_free_their_slots() {
     assert!(fs.submit(&request(&[1], &[], 0), Waker::noop()).is_ok());
 }
 
+/// The device uses the next chain of a queue, and raises an interrupt if the driver wants one. Returns whether it does.
+fn use_next(fs: &mut Driver, model: &SharedDevice, queue: u16, reply: &[u8]) -> bool {
+    let mut device = model.lock().unwrap();
+    let chain = device.take(queue).expect("a message");
+    let written = device.scatter(&chain, reply);
+    let before = device.queues[usize::from(queue)].interrupts;
+    device.use_chain(queue, chain.head, written);
+    let has_interrupted = device.queues[usize::from(queue)].interrupts > before;
+    drop(device);
+    if has_interrupted {
+        fs.interrupt();
+    }
+    has_interrupted
+}
+
+#[test]
+fn task_that_waits_for_messages_is_woken_by_each() {
+    let (mut fs, model, _) = fs(&[4, 128]);
+    assert!(fs.is_handled(0, Waker::noop()));
+    fs.send(&[1; 48], false);
+    fs.send(&[2; 64], true);
+    assert_eq!((fs.sent(), fs.is_handled(2, Waker::noop())), (2, false));
+    assert!(use_next(&mut fs, &model, HIPRIO, &[]));
+    assert_eq!(fs.waiting().len(), 1);
+    assert_eq!((fs.is_handled(1, Waker::noop()), fs.is_handled(2, Waker::noop())), (true, false));
+    assert!(use_next(&mut fs, &model, REQUESTS, &[0; 16]));
+    assert_eq!(fs.waiting().len(), 1);
+    assert!(fs.is_handled(2, Waker::noop()));
+    fs.stop();
+    assert!(fs.is_handled(3, Waker::noop()));
+}
+
 #[test]
 fn broken_queue_fails_all_requests_and_wakes_them() {
     let (mut fs, model, dma) = fs(&[8, 128]);
