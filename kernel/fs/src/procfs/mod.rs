@@ -82,9 +82,7 @@ impl<S: System, F: Facts> ProcFs<S, F> {
     }
 
     fn write(&self, write: Write) -> Result<Vec<u8>, Errno> {
-        let mut text = Text::default();
-        write(&self.facts, S::now(), &mut text).map_err(|_| Errno::ENOMEM)?;
-        Ok(text.into_bytes())
+        Text::written(|text| write(&self.facts, S::now(), text))
     }
 
     fn open_text(&self, ino: Ino, flags: i32) -> Result<Opened, Errno> {

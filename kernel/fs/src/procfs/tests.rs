@@ -13,8 +13,11 @@ use hermit_io::{Object, ReadBuffer};
 use std::string::String;
 use std::vec::Vec;
 
-#[derive(Debug)]
-struct TestFacts;
+#[derive(Debug, Default)]
+struct TestFacts {
+    /// Why the mounts are not known.
+    error: Option<Errno>,
+}
 
 impl Facts for TestFacts {
     fn cpus(&self) -> u32 {
@@ -47,6 +50,9 @@ impl Facts for TestFacts {
     }
 
     fn mounts(&self) -> Result<Vec<MountInfo>, Errno> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
         let info =
             |type_name, path: &[u8], is_read_only| MountInfo { type_name, path: path.to_vec(), is_read_only };
         Ok(Vec::from([info("tmpfs", b"/", false), info("proc", b"/a b\\", true)]))
@@ -90,13 +96,20 @@ type TestProcFs = ProcFs<TestSystem, TestFacts>;
 fn text(parent: usize, name: &str) -> String {
     let node = NODES.iter().find(|node| node.parent == parent && node.name == name).unwrap();
     let (Content::Text(write) | Content::Link(write)) = node.content else { panic!("a directory") };
-    String::from_utf8(TestProcFs::new(TestFacts).write(write).unwrap()).unwrap()
+    String::from_utf8(TestProcFs::new(TestFacts::default()).write(write).unwrap()).unwrap()
+}
+
+#[test]
+fn error_of_a_fact_is_that_of_the_call() {
+    let procfs: TestProcFs = ProcFs::new(TestFacts { error: Some(Errno::EIO) });
+    assert_eq!(procfs.write(super::text::mounts), Err(Errno::EIO));
+    assert!(procfs.write(super::text::maps).is_ok());
 }
 
 fn mounted() -> Vfs<TestSystem> {
     let (_, vfs) = vfs(1 << 20);
     run(vfs.create_directory(b"/proc", 0o555)).unwrap();
-    run(vfs.mount(Arc::new(TestProcFs::new(TestFacts)), b"/proc", false)).unwrap();
+    run(vfs.mount(Arc::new(TestProcFs::new(TestFacts::default())), b"/proc", false)).unwrap();
     vfs
 }
 

@@ -17,13 +17,34 @@ const PAGE: u64 = 4096;
 /// Nanoseconds of a hundredth of a second, in which `stat` and `uptime` count.
 const TICK_NS: u64 = 10_000_000;
 
-/// A text that is being written. Writing fails without memory.
+/// A text that is being written. Writing fails without memory, and where a fact is not known.
 #[derive(Debug, Default)]
-pub(super) struct Text(Vec<u8>);
+pub(super) struct Text {
+    bytes: Vec<u8>,
+    /// Why a fact is not known.
+    error: Option<Errno>,
+}
 
 impl Text {
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.0
+    /// The text that `write` writes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or why a fact is not known.
+    pub(super) fn written(write: impl FnOnce(&mut Self) -> fmt::Result) -> Result<Vec<u8>, Errno> {
+        let mut text = Self::default();
+        match write(&mut text) {
+            Ok(()) => Ok(text.bytes),
+            Err(fmt::Error) => Err(text.error.unwrap_or(Errno::ENOMEM)),
+        }
+    }
+
+    /// A fact; keeps why it is not known.
+    fn known<V>(&mut self, fact: Result<V, Errno>) -> Result<V, fmt::Error> {
+        fact.map_err(|error| {
+            self.error = Some(error);
+            fmt::Error
+        })
     }
 
     pub(super) fn add(&mut self, text: &str) -> fmt::Result {
@@ -31,8 +52,8 @@ impl Text {
     }
 
     fn add_bytes(&mut self, bytes: &[u8]) -> fmt::Result {
-        self.0.try_reserve(bytes.len()).map_err(|_| fmt::Error)?;
-        self.0.extend_from_slice(bytes);
+        self.bytes.try_reserve(bytes.len()).map_err(|_| fmt::Error)?;
+        self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 }
@@ -49,9 +70,7 @@ impl fmt::Write for Text {
 ///
 /// `ENOMEM`.
 pub(super) fn numbered(name: &str, number: u64) -> Result<Vec<u8>, Errno> {
-    let mut text = Text::default();
-    write!(text, "{name}:[{number}]").map_err(|_| Errno::ENOMEM)?;
-    Ok(text.into_bytes())
+    Text::written(|text| write!(text, "{name}:[{number}]"))
 }
 
 /// Adds texts that end with a zero byte each.
@@ -175,7 +194,7 @@ fn add_escaped(text: &mut Text, path: &[u8]) -> fmt::Result {
 }
 
 pub(super) fn mounts(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
-    facts.mounts().map_err(|_| fmt::Error)?.iter().try_for_each(|mount| {
+    text.known(facts.mounts())?.iter().try_for_each(|mount| {
         let access = if mount.is_read_only { "ro" } else { "rw" };
         write!(text, "{} ", mount.type_name)?;
         add_escaped(text, &mount.path)?;
@@ -185,7 +204,7 @@ pub(super) fn mounts(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result
 
 /// The parts of the address space. No part is that of a file, so offset, device and inode are 0.
 pub(super) fn maps(facts: &dyn Facts, time: Time, text: &mut Text) -> fmt::Result {
-    let mappings = facts.mappings().map_err(|_| fmt::Error)?;
+    let mappings = text.known(facts.mappings())?;
     mappings.iter().try_for_each(|mapping| add_mapping(facts, time, text, mapping))
 }
 
