@@ -44,6 +44,9 @@ pub(crate) trait FileObject: Object + Positioned {
     /// Metadata of the file.
     fn metadata(&self) -> Result<Metadata, Errno>;
 
+    /// Reports errors of what was written, before a descriptor is closed.
+    fn flush(&self) -> Result<(), Errno>;
+
     /// What `/proc/self/fd` says of the file.
     fn describe(&self) -> Result<DescriptorTarget, Errno>;
 }
@@ -197,7 +200,11 @@ pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
     i32::try_from(duplicate).map_err(|_| Errno::EMFILE)
 }
 
-/// Closes a descriptor. The last reference drops the object: not under a lock.
+/// Closes a descriptor. The last reference drops the object: not under a lock. With an error of what was written to a file, the
+/// descriptor is closed, too.
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-    TABLE.remove(index(descriptor)).map(drop)
+    match TABLE.remove(index(descriptor))? {
+        Handle::File(file) => file.file().flush(),
+        Handle::Object(_) => Ok(()),
+    }
 }

@@ -89,6 +89,10 @@ impl FileObject for File {
         complete(OpenFile::metadata(self))
     }
 
+    fn flush(&self) -> Result<(), Errno> {
+        if self.is_dirty() { complete(OpenFile::flush(self)) } else { Ok(()) }
+    }
+
     fn describe(&self) -> Result<DescriptorTarget, Errno> {
         complete(vfs()?.describe(self))
     }

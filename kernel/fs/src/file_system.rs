@@ -295,6 +295,17 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
+    /// Reports an error of what was written, before a descriptor of the file is closed: a server may accept data before it
+    /// knows that there is room for them.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`, `ENOSPC`.
+    fn flush(&self, call: &mut Call<'_, '_>, file: OpenInode) -> Reply<()> {
+        let _ = (call, file);
+        Poll::Ready(Ok(()))
+    }
+
     /// Makes what was written durable: contents and attributes, or with `data_only` what is needed to read the contents.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! The client: one request and its reply at a time.
 
 use core::num::NonZeroU64;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::task::{Poll, ready};
 
 use hermit_fs::{Call, Reply};
@@ -65,6 +65,8 @@ pub struct FuseClient<T: Transport> {
     pub(crate) next_unique: AtomicU64,
     pub(crate) read_ahead: ReadAhead<T>,
     pub(crate) listing: Listing,
+    /// The server does not know `Flush`: it has nothing to report when a file is closed.
+    pub(crate) has_no_flush: AtomicBool,
 }
 
 /// What a request carries besides its head, and what its reply may have.

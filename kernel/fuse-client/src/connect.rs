@@ -1,7 +1,7 @@
 //! The handshake.
 
 use core::future::poll_fn;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use hermit_fuse::flags::InitFlags;
 use hermit_fuse::reply::InitOut;
@@ -65,7 +65,8 @@ impl<T: Transport> FuseClient<T> {
         match reply.and_then(|reply| Ok((sizes(&transport, &reply)?, Listing::new(&reply)))) {
             Ok((sizes, listing)) => {
                 let next_unique = AtomicU64::new(FIRST + 1);
-                Ok(Self { transport, sizes, next_unique, read_ahead: ReadAhead::new(), listing })
+                let (read_ahead, has_no_flush) = (ReadAhead::new(), AtomicBool::new(false));
+                Ok(Self { transport, sizes, next_unique, read_ahead, listing, has_no_flush })
             }
             Err(error) => {
                 transport.stop();

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
+use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Poll, ready};
 
 use hermit_abi::{O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, S_IFREG};
@@ -12,7 +13,7 @@ use hermit_fs::{
 use hermit_fuse::flags::FSYNC_DATASYNC;
 use hermit_fuse::reply::{AttrOut, EntryOut, OpenOut, StatfsOut};
 use hermit_fuse::request::{
-    CreateIn, FsyncIn, GetattrIn, LinkIn, MkdirIn, OpenIn, ReadIn, Rename2In, RenameIn,
+    CreateIn, FlushIn, FsyncIn, GetattrIn, LinkIn, MkdirIn, OpenIn, ReadIn, Rename2In, RenameIn,
 };
 use hermit_fuse::{Opcode, ROOT_NODE};
 use hermit_interface::Errno;
@@ -270,6 +271,21 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         bytes: &[u8],
     ) -> Reply<Written> {
         self.with_space(call, |call| self.write_file(call, file, position, bytes))
+    }
+
+    fn flush(&self, call: &mut Call<'_, '_>, file: OpenInode) -> Reply<()> {
+        let fh = Handle::decode(file.handle).file()?;
+        if call.ticket.is_none() && self.has_no_flush.load(Relaxed) {
+            return Poll::Ready(Ok(()));
+        }
+        let body = FlushIn { fh, ..FlushIn::default() };
+        match ready!(self.request_nothing(call, || Head::new(Opcode::Flush, file.ino.0, &body))) {
+            Err(Errno::ENOSYS) => {
+                self.has_no_flush.store(true, Relaxed);
+                Poll::Ready(Ok(()))
+            }
+            result => Poll::Ready(result),
+        }
     }
 
     fn fsync(&self, call: &mut Call<'_, '_>, file: OpenInode, data_only: bool) -> Reply<()> {

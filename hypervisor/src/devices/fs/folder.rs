@@ -4,8 +4,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fstat, linkat, mkdirat, open, openat,
-    openat2, renameat_with, symlinkat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fdatasync, fstat, fstatfs, linkat,
+    mkdirat, open, openat, openat2, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -35,6 +35,17 @@ pub(super) struct Folder {
     /// `/proc/self/fd`: opening a number in it opens the very inode that the descriptor refers to, whatever names it has
     /// by now. Nothing else opens by an `O_PATH` descriptor without privileges.
     descriptors: OwnedFd,
+    /// Whether the file system may report errors of writes only when a file is closed.
+    reports_at_close: bool,
+}
+
+/// Whether close(2) of a file in a file system of this type (statfs(2)) may write data back and report what fails: 9p, CIFS,
+/// SMB, SMB 2, Ceph, FUSE, kAFS and NFS. Those on a disk report it by fsync(2) alone.
+const fn reports_at_close(file_system: u64) -> bool {
+    matches!(
+        file_system,
+        0x0102_1997 | 0xff53_4d42 | 0x517b | 0xfe53_4d42 | 0x00c3_6400 | 0x6573_5546 | 0x6b41_4653 | 0x6969
+    )
 }
 
 impl Folder {
@@ -46,7 +57,14 @@ impl Folder {
     pub(super) fn open(path: &std::path::Path) -> rustix::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = Arc::new(open(path, flags, Mode::empty())?);
-        Ok(Self { root, descriptors: open("/proc/self/fd", flags, Mode::empty())? })
+        let reports_at_close = u64::try_from(fstatfs(&*root)?.f_type).is_ok_and(reports_at_close);
+        Ok(Self { root, descriptors: open("/proc/self/fd", flags, Mode::empty())?, reports_at_close })
+    }
+
+    /// Writes back what close(2) would, and reports what fails. `ENOSYS` where it would report nothing.
+    pub(super) fn flush(&self, file: &OwnedFd) -> Result<(), Errno> {
+        // Safe code does not see the result of close(2).
+        if self.reports_at_close { fdatasync(file) } else { Err(Errno::NOSYS) }
     }
 
     /// Finds a name in a directory: a descriptor (`O_PATH`) of the inode, be it a symbolic link.
@@ -158,4 +176,16 @@ fn permissions(mode: u32) -> Mode {
 /// Name of a descriptor in `/proc/self/fd`.
 fn number(descriptor: &OwnedFd) -> String {
     descriptor.as_raw_fd().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reports_at_close;
+
+    #[test]
+    fn only_remote_file_systems_report_at_close() {
+        let [nfs, fuse, tmpfs, ext4, xfs] = [0x6969, 0x6573_5546, 0x0102_1994, 0xef53, 0x5846_5342];
+        assert!([nfs, fuse].into_iter().all(reports_at_close));
+        assert!(![tmpfs, ext4, xfs].into_iter().any(reports_at_close));
+    }
 }

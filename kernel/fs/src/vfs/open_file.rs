@@ -38,6 +38,8 @@ pub struct OpenFile<S: System> {
     access_mode: i32,
     /// Whether writes are at the end of the file (`O_APPEND`).
     is_appending: AtomicBool,
+    /// Whether something was written whose errors no flush has reported yet.
+    is_dirty: AtomicBool,
     /// The advisory lock.
     lock: Held,
     position: Position<S>,
@@ -56,6 +58,7 @@ impl<S: System> OpenFile<S> {
             inode,
             access_mode: flags & ACCESS_MODE,
             is_appending: AtomicBool::new(flags & O_APPEND != 0),
+            is_dirty: AtomicBool::new(false),
             lock: Held::default(),
             position: Position::new(),
         };
@@ -154,6 +157,7 @@ impl<S: System> OpenFile<S> {
     async fn write_from(&self, start: WriteAt, bytes: &[u8]) -> Result<Written, Errno> {
         let written = complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await;
         self.node.mount.forget_attr(self.inode.ino);
+        self.is_dirty.store(true, Relaxed);
         written
     }
 
@@ -219,12 +223,32 @@ impl<S: System> OpenFile<S> {
         self.node.set_attr(changes).await
     }
 
+    /// Whether [`Self::flush`] may have something to do.
+    #[inline]
+    pub fn is_dirty(&self) -> bool {
+        self.is_dirty.load(Relaxed)
+    }
+
+    /// Reports an error of what was written since the last flush: before a descriptor is closed (`close`).
+    ///
+    /// # Errors
+    ///
+    /// `EIO`, `ENOSPC`.
+    pub async fn flush(&self) -> Result<(), Errno> {
+        if !self.is_dirty.swap(false, Relaxed) {
+            return Ok(());
+        }
+        complete(|call| self.node.file_system().flush(call, self.inode)).await
+    }
+
     /// Makes what was written durable (`fsync`, or `fdatasync` with `data_only`).
     ///
     /// # Errors
     ///
     /// `EIO`, `ENOSPC`.
     pub async fn sync(&self, data_only: bool) -> Result<(), Errno> {
+        // The errors are those of this call.
+        self.is_dirty.store(false, Relaxed);
         complete(|call| self.node.file_system().fsync(call, self.inode, data_only)).await
     }
 

@@ -11,7 +11,7 @@ use hermit_fs::{FileType, OpenFile, OpenedPath, Vfs};
 use hermit_fuse::dirent::{Dirent, write_record};
 use hermit_fuse::flags::{InitFlags, OpenReply, SetattrValid};
 use hermit_fuse::reply::{Attr, EntryOut, InitOut, OpenOut};
-use hermit_fuse::request::{ReadIn, SetattrIn};
+use hermit_fuse::request::{FlushIn, ReadIn, SetattrIn};
 use hermit_fuse::{InHeader, Opcode};
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
@@ -32,14 +32,14 @@ type Messages = Arc<Mutex<Vec<Vec<u8>>>>;
 /// A virtual file system on a server, the way to it, and the messages that it gets. `answer` replies in its place, unless
 /// it returns `None`.
 fn recorded(
-    mut answer: impl FnMut(&InHeader, &[u8]) -> Option<Vec<u8>> + Send + 'static,
+    mut answer: impl FnMut(&InHeader, &[u8]) -> Option<Result<Vec<u8>, i32>> + Send + 'static,
 ) -> (Vfs<TestSystem>, ModelTransport, Messages) {
     let messages = Messages::default();
     let (copy, mut serve) = (Arc::clone(&messages), serve(&Files::new(ramfs())));
     let transport = ModelTransport::new(move |message| {
         copy.lock().push(message.to_vec());
         let (header, body) = InHeader::read_from_prefix(message).expect("a header");
-        answer(&header, body).map(|payload| reply(header.unique, Ok(payload))).or_else(|| serve(message))
+        answer(&header, body).map(|result| reply(header.unique, result)).or_else(|| serve(message))
     });
     let client = run(FuseClient::connect(transport.clone())).expect("a connection");
     (mounted(Arc::new(client)), transport, messages)
@@ -144,6 +144,38 @@ fn data_read_ahead_are_dropped_after_changes_and_in_time() {
     assert_eq!(taken::<ReadIn>(&messages, Opcode::Read).len(), 1);
 }
 
+/// Writes to a file, and flushes it; returns the results, and the number of `Flush`.
+fn flushes(errors: [i32; 3]) -> ([Result<(), Errno>; 3], usize) {
+    let mut errors = errors.into_iter();
+    let (vfs, _, messages) = recorded(move |header, _| {
+        (header.opcode == Opcode::Flush.number()).then(|| match errors.next() {
+            Some(0) | None => Ok(Vec::new()),
+            Some(error) => Err(error),
+        })
+    });
+    let file = open(&vfs, "/m/file", O_RDWR | O_CREAT);
+    assert_eq!(run(file.flush()), Ok(()));
+    assert!(taken::<FlushIn>(&messages, Opcode::Flush).is_empty(), "nothing was written");
+    let results = [(); 3].map(|()| {
+        assert_eq!(run(file.write(b"text")), Ok(4));
+        let result = run(file.flush());
+        // The error is reported once.
+        assert_eq!(run(file.flush()), Ok(()));
+        result
+    });
+    let requests: Vec<FlushIn> = taken(&messages, Opcode::Flush);
+    assert!(requests.iter().all(|request| request.fh != 0), "{requests:?}");
+    (results, requests.len())
+}
+
+#[test]
+fn flush_reports_errors_of_writes() {
+    let [ok, io, no_space] = [Ok(()), Err(Errno::EIO), Err(Errno::ENOSPC)];
+    assert_eq!(flushes([28, 0, 5]), ([no_space, ok, io], 3));
+    // Servers that do not know the request are not asked again.
+    assert_eq!(flushes([38, 5, 5]), ([ok; 3], 1));
+}
+
 #[test]
 fn space_of_removed_files_can_be_used_at_once() {
     let (vfs, transport, _) = recorded(|_, _| None);
@@ -169,7 +201,7 @@ fn nothing_is_read_ahead_of_a_file_that_is_not_to_be_cached() {
     let (vfs, _, messages) = recorded(|header, _| {
         let open_flags = OpenReply::DIRECT_IO.bits();
         let opened = OpenOut { fh: header.nodeid, open_flags, padding: 0 };
-        (header.opcode == Opcode::Open.number()).then(|| opened.as_bytes().to_vec())
+        (header.opcode == Opcode::Open.number()).then(|| Ok(opened.as_bytes().to_vec()))
     });
     drop(file(&vfs));
     let file = open(&vfs, "/m/file", O_RDWR);
@@ -196,10 +228,10 @@ fn types_that_the_server_does_not_know_are_those_of_the_attributes() {
     let (vfs, _, messages) = recorded(|header, body| match Opcode::from_number(header.opcode)? {
         Opcode::Init => {
             let flags = InitFlags::DO_READDIRPLUS.bits();
-            Some(InitOut { major: 7, minor: 31, flags, ..InitOut::default() }.as_bytes().to_vec())
+            Some(Ok(InitOut { major: 7, minor: 31, flags, ..InitOut::default() }.as_bytes().to_vec()))
         }
         opcode @ (Opcode::Readdir | Opcode::Readdirplus) => {
-            Some(listing(ReadIn::read_from_prefix(body).ok()?.0.offset, opcode == Opcode::Readdirplus))
+            Some(Ok(listing(ReadIn::read_from_prefix(body).ok()?.0.offset, opcode == Opcode::Readdirplus)))
         }
         _ => None,
     });

@@ -86,11 +86,10 @@ impl Server {
         reply.write(&WriteOut { size: u32::try_from(count).unwrap_or(u32::MAX), padding: 0 })
     }
 
-    /// A descriptor of the guest is closed: nothing is buffered here.
+    /// A descriptor of the guest is closed. Nothing is buffered here, but the host's file system may have errors to report.
     pub(super) fn flush(&mut self, request: &mut Request<'_>) -> RequestResult<()> {
         let FlushIn { fh, .. } = request.read()?;
-        self.file(fh)?;
-        Ok(())
+        Ok(self.folder.flush(self.file(fh)?)?)
     }
 
     /// Closes a file or a directory.
