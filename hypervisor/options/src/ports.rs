@@ -107,16 +107,28 @@ mod tests {
     use super::{PortError, choose, message};
     use hermit_interface::port_forward::{PortForward, Protocol};
     use std::net::{TcpListener, UdpSocket};
+    use std::ops::Range;
+    use std::process;
+
+    /// Ports that hosts give no socket which asks for any: no other program takes one of them meanwhile.
+    const UNASSIGNED: Range<u16> = 20_000..30_000;
 
     fn forward(text: &str) -> PortForward {
         text.parse().unwrap()
     }
 
+    /// A listener at a port that is free for UDP, too.
+    fn listen(address: &str) -> (u16, TcpListener) {
+        let start = process::id().to_le_bytes().map(u16::from)[0] * 20;
+        let mut ports = UNASSIGNED.skip(start.into());
+        let bind = |port| UdpSocket::bind(("0.0.0.0", port)).and_then(|_| TcpListener::bind((address, port)));
+        ports.find_map(|port| Some((port, bind(port).ok()?))).unwrap()
+    }
+
     #[test]
     fn port_in_use_at_any_address_is_an_error() {
-        for address in ["127.0.0.1:0", "0.0.0.0:0"] {
-            let listener = TcpListener::bind(address).unwrap();
-            let port = listener.local_addr().unwrap().port();
+        for address in ["127.0.0.1", "0.0.0.0"] {
+            let (port, listener) = listen(address);
             let wanted = forward(&format!("{port}:80"));
             assert!(matches!(choose(&mut [wanted]), Err(PortError::InUse(found)) if found == port));
             let other = PortForward { protocol: Protocol::Udp, ..wanted };
@@ -143,7 +155,8 @@ mod tests {
         let chosen = choose(&mut forwards).unwrap();
         assert_eq!(chosen, forwards);
         assert!(forwards.iter().all(|forward| forward.host != 0) && forwards[0].host != forwards[1].host);
-        assert_eq!(choose(&mut forwards).unwrap(), []);
+        let mut given = [forward(&format!("{}:80", listen("0.0.0.0").0))];
+        assert_eq!(choose(&mut given).unwrap(), []);
         let text = message(&forward("127.0.0.1:4000:53/udp"));
         assert_eq!(text, "UDP port 4000 of the host at 127.0.0.1 is forwarded to port 53 of the guest");
         assert_eq!(

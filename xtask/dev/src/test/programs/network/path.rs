@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::process;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Error, Result};
 
@@ -10,8 +12,13 @@ use crate::test::platform::{TestGuest, TestPlatform};
 use hermit_interface::port_forward::PortForward;
 use xtask::setup::packages::PASST;
 
-/// Number of ports that are tried.
-const ATTEMPTS: usize = 10;
+/// First of the ports that are tried. Hosts give neither these nor the [`PORTS`] behind it to sockets that ask for any port, as
+/// those of other tests do until a guest's VMM has bound the port.
+const FIRST_PORT: u16 = 10_000;
+const PORTS: u16 = 10_000;
+
+/// Number of ports that were tried.
+static TRIED: AtomicU16 = AtomicU16::new(0);
 
 /// The network path between host and guest.
 #[derive(Debug)]
@@ -23,14 +30,10 @@ pub(super) enum NetworkPath {
 }
 
 impl NetworkPath {
-    /// A free port.
+    /// A port that is free for TCP and for UDP, another one each time.
     pub(super) fn port() -> Result<Self> {
-        for _ in 1..ATTEMPTS {
-            if let Ok(port) = free_port() {
-                return Ok(Self::Port(port));
-            }
-        }
-        free_port().map(Self::Port)
+        let free = (0..PORTS).map(|_| next_port()).find(|&port| is_free(port));
+        free.map(Self::Port).context("no port is free")
     }
 
     /// A tap if one can be created, because it does not limit the number of connections; otherwise a port.
@@ -54,12 +57,16 @@ impl NetworkPath {
     }
 }
 
-/// A port that is free for TCP and for UDP.
-fn free_port() -> Result<u16> {
-    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let port = tcp.local_addr()?.port();
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).context("a port is free for TCP only")?;
-    Ok(port)
+/// The next port to try. Test runs begin at different ones.
+fn next_port() -> u16 {
+    let [low, ..] = process::id().to_le_bytes();
+    let start = u16::from(low) * (PORTS / 256);
+    FIRST_PORT + start.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed)) % PORTS
+}
+
+fn is_free(port: u16) -> bool {
+    let address = (Ipv4Addr::LOCALHOST, port);
+    TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
 }
 
 /// Why this host cannot connect a guest without a tap.
