@@ -168,12 +168,14 @@ impl ChildProcess {
     /// Waits for a line with this text on standard error, and returns the line.
     pub(super) fn error_line(&self, text: &str) -> Result<String> {
         loop {
+            let has_ended = self.output.has_ended() && self.errors.has_ended();
             let errors = String::from_utf8_lossy(&self.errors.pieces().bytes).into_owned();
             let mut lines = errors.split_inclusive('\n').filter(|line| line.ends_with('\n'));
             if let Some(line) = lines.find(|line| line.contains(text)) {
                 return Ok(line.to_owned());
             }
-            ensure!(self.start.elapsed() < self.limit, "it has not printed {text:?} but\n{errors}");
+            let is_going_on = !has_ended && self.start.elapsed() < self.limit;
+            ensure!(is_going_on, "it has not printed {text:?} but\n{}", self.text());
             thread::sleep(POLL);
         }
     }

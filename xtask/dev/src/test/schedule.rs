@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
 use std::iter::Enumerate;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +15,7 @@ use std::vec::IntoIter;
 
 use anyhow::{Result, anyhow};
 
-use super::report::take_notes;
+use super::report::{note, take_notes};
 
 /// What a test does.
 type TestBody<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
@@ -73,28 +74,29 @@ impl<'a> Tests<'a> {
         }
     }
 
-    /// Runs all tests, two at a time for each CPU: many of them wait for a timer or a peer. Their results are passed to
-    /// `record` in the order in which the tests were added.
+    /// Runs all tests, three at a time for each CPU: a third of their time they wait for a timer or a peer. Their results are
+    /// passed to `record` in the order in which the tests were added.
     pub(super) fn run(self, record: impl FnMut(Finished)) {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-        let jobs = 2 * cpus;
+        let jobs = 3 * cpus;
         let queue = Mutex::new(self.list.into_iter().enumerate());
         let (sender, receiver) = mpsc::channel();
+        let start = Instant::now();
         thread::scope(|scope| {
             for sender in vec![sender; jobs] {
-                scope.spawn(|| work(&queue, sender));
+                scope.spawn(|| work(&queue, start, sender));
             }
             in_order(receiver, record);
         });
     }
 }
 
-/// Runs tests of the queue until it is empty.
-fn work(queue: &Mutex<Enumerate<IntoIter<Test<'_>>>>, results: Sender<(usize, Finished)>) {
+/// Runs tests of the queue, whose first one begins at `start`, until it is empty.
+fn work(queue: &Mutex<Enumerate<IntoIter<Test<'_>>>>, start: Instant, results: Sender<(usize, Finished)>) {
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     while let Some((index, test)) = next() {
         // The receiver outlives all senders.
-        results.send((index, test.run())).unwrap_or_default();
+        results.send((index, test.run(start))).unwrap_or_default();
     }
 }
 
@@ -111,13 +113,26 @@ fn in_order<T>(results: impl IntoIterator<Item = (usize, T)>, mut pass_on: impl 
 }
 
 impl Test<'_> {
-    fn run(self) -> Finished {
+    /// Runs the test in a step that has begun at `step`.
+    fn run(self, step: Instant) -> Finished {
         let start = Instant::now();
         // A test that panics leaves nothing behind that another test uses.
         let result = catch_unwind(AssertUnwindSafe(self.action));
         let result = result.unwrap_or_else(|panic| Err(anyhow!("the test panicked: {}", message(&*panic))));
+        if result.is_err() {
+            note(format!("failed {:.0} s after the step began; {}", step.elapsed().as_secs_f64(), load()));
+        }
         Finished { name: self.name, time: start.elapsed(), notes: take_notes(), result }
     }
+}
+
+/// Load averages of the last 1, 5 and 15 minutes, runnable threads and memory that is left.
+fn load() -> String {
+    let read = |file| fs::read_to_string(file).unwrap_or_default();
+    let (average, memory) = (read("/proc/loadavg"), read("/proc/meminfo"));
+    let average: Vec<_> = average.split(' ').take(4).collect();
+    let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap_or("unknown");
+    format!("load {}; {} of memory available", average.join(" "), available.trim())
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {
@@ -127,7 +142,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tests, in_order};
+    use super::{Finished, Tests, in_order};
     use crate::test::report::note;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -154,7 +169,11 @@ mod tests {
         tests.run(|test| finished.push(test));
         assert_eq!(runs.into_inner(), 50);
         assert_eq!(finished.len(), 50);
-        assert!(finished.iter().all(|test| test.notes == [test.name.as_str()]));
+        for Finished { name, notes, result, .. } in &finished {
+            let (own, of_failure) = notes.split_at(1);
+            assert_eq!((own, of_failure.len()), (&[name.clone()][..], usize::from(result.is_err())));
+            assert!(of_failure.iter().all(|note| note.contains("load ")), "{notes:?}");
+        }
         assert!(finished.iter().all(|test| test.result.is_err() == (test.name == "7")));
         assert!((0..50).map(|number| number.to_string()).eq(finished.iter().map(|test| test.name.clone())));
     }
