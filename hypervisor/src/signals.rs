@@ -165,7 +165,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     /// Timeout that no wait of the test reaches.
-    const LONG: Duration = Duration::from_secs(30);
+    const LONG: Duration = Duration::from_secs(150);
 
     #[test]
     fn ignored_signals_are_those_of_the_process() {

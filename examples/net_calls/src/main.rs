@@ -46,7 +46,7 @@ use support::IpVersion;
 const USAGE_ERROR: u8 = 2;
 
 /// Time limit of a row: a row that takes longer is reported as hanging.
-const ROW_TIMEOUT: Duration = Duration::from_secs(60);
+const ROW_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Result of a row's function: an error if it could not continue.
 type CheckResult = io::Result<()>;

@@ -13,7 +13,7 @@ use crate::{TestResult, digest, ensure, numbers};
 const ENTRIES: usize = 2_000;
 
 /// Time after which a database that is still locked is given up.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(150);
 
 const TABLE: TableDefinition<'_, u32, &str> = TableDefinition::new("entries");
 

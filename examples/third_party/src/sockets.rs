@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use crate::{TestResult, digest, ensure};
 
 /// Limit of waiting.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 pub(crate) fn socket2() -> TestResult {
     let (stream, datagram) = (stream_options()?, datagram_options()?);

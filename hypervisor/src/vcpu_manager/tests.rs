@@ -12,7 +12,7 @@ use crate::engine::{EngineError, Vcpu, VcpuExit};
 const BREAKPOINT: DebugEvent = DebugEvent::Breakpoint(0x1000);
 
 /// Timeout of each wait, with room for a loaded host.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// vCPU whose runs take a millisecond. While it is debugged, every `period`-th run ends with an event.
 #[derive(Debug)]

@@ -184,9 +184,17 @@ impl Drop for RunningGuest {
 /// Asserts that `text` contains all of `parts`, in this order.
 #[track_caller]
 pub(crate) fn assert_has(text: &str, parts: &[&str]) {
-    let mut rest = text;
-    for part in parts {
-        let Some((_, after)) = rest.split_once(part) else { panic!("no {part:?} in its place in {text}") };
-        rest = after;
+    if let Some(part) = missing(text, parts) {
+        panic!("no {part:?} in its place in {text}");
     }
+}
+
+/// The first of the parts that a text does not contain behind those before it.
+pub(crate) fn missing<'a>(text: &str, parts: &[&'a str]) -> Option<&'a str> {
+    let mut rest = text;
+    parts.iter().copied().find(|part| {
+        let after = rest.split_once(part).map(|(_, after)| after);
+        rest = after.unwrap_or(rest);
+        after.is_none()
+    })
 }

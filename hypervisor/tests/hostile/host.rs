@@ -22,7 +22,7 @@ const MAX_OVERHEAD: u64 = 16 * 1024;
 /// Default of `--timeout` in seconds.
 const GUEST_TIMEOUT: u32 = 120;
 /// Limit of uhyve's exit after the guest's timeout.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// A temporary folder with an image, and the options of uhyve.
 pub(crate) struct Host {

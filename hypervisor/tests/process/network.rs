@@ -20,7 +20,7 @@ use crate::jail_checks;
 const MAC: &str = "02:00:00:00:00:02";
 
 /// Timeout of each wait.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// Sends datagrams, the last one at the end, and waits for each to come back.
 fn exchange(socket: &UdpSocket, guest: SocketAddr) {

@@ -53,7 +53,7 @@ fn start_with_debugger(image: &[u8], options: &[&'static str]) -> (Child, Pid, O
 
 /// Waits until a process has exited.
 pub(crate) fn wait_for_end(process: Pid) {
-    let limit = Instant::now() + Duration::from_secs(30);
+    let limit = Instant::now() + Duration::from_secs(150);
     let runs = || {
         let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid()));
         // It may stay a zombie: not every container has an init process that reaps it.
@@ -225,7 +225,7 @@ fn time_limit_ends_the_guest_even_if_no_one_reads_its_output() {
     let host = Host::new(&spinning_guest(), &["--timeout", "1"]);
     let [(_stdout, output), (_stderr, errors)] = [full_pipe(), full_pipe()];
     let mut uhyve = host.command().stdout(output).stderr(errors).spawn().unwrap();
-    let limit = Instant::now() + Duration::from_secs(60);
+    let limit = Instant::now() + Duration::from_secs(150);
     let status = loop {
         if let Some(status) = uhyve.try_wait().unwrap() {
             break status;

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Time limit for anything that must happen, even on a busy host.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// Time for which a check waits for something that must not happen.
 pub(crate) const QUIET_TIME: Duration = Duration::from_millis(20);

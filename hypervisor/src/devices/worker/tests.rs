@@ -20,7 +20,7 @@ use crate::devices::virtio::test_utils::{BUFFERS, EchoDevice, InterruptCounter, 
 use crate::devices::virtio::{Interrupt, MmioTransport, QueueProgress};
 
 /// Limit of the wait for an interrupt.
-const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(30);
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// Interrupt line that sends a message for each interrupt.
 #[derive(Debug)]
@@ -237,6 +237,12 @@ fn empty_input_ends_immediately() {
     worker.stop();
 }
 
+/// Whether a worker consumes no CPU time but for its start, in the best of three times: a worker that does not wait consumes what
+/// the host leaves it, up to four times as much.
+fn is_idle(device: &Arc<MmioTransport>) -> bool {
+    (0..3).any(|_| cpu_time_of_worker(device) < Duration::from_millis(100))
+}
+
 /// Runs a worker in this thread for 400 ms, and returns the CPU time that it has consumed.
 fn cpu_time_of_worker(device: &Arc<MmioTransport>) -> Duration {
     let stop = EventFd::new(0).unwrap();
@@ -254,7 +260,6 @@ fn cpu_time_of_worker(device: &Arc<MmioTransport>) -> Duration {
 
 #[test]
 fn idle_worker_consumes_no_cpu_time() {
-    let max = Duration::from_millis(100);
     // Input at its end, with buffers available.
     let (source, writer) = pipe();
     drop(writer);
@@ -262,17 +267,17 @@ fn idle_worker_consumes_no_cpu_time() {
     for _ in 0..4 {
         driver.send(&[(BUFFERS, 10, true)]);
     }
-    assert!(cpu_time_of_worker(&device) < max);
+    assert!(is_idle(&device));
     assert_eq!(driver.used().len(), 1);
     // Input, but no buffer.
     let (source, mut writer) = pipe();
     writer.write_all(b"input").unwrap();
     let (device, _driver, _interrupts) = console(ConsoleInput::quoted(source));
-    assert!(cpu_time_of_worker(&device) < max);
+    assert!(is_idle(&device));
     // A file without an end, and one small buffer.
     let (device, mut driver, _interrupts) = console(ConsoleInput::quoted(File::open("/dev/zero").unwrap()));
     driver.send(&[(BUFFERS, 10, true)]);
-    assert!(cpu_time_of_worker(&device) < max);
+    assert!(is_idle(&device));
     assert_eq!(driver.used().len(), 1);
 }
 

@@ -17,7 +17,7 @@ const WATCH: WatchRequest =
     WatchRequest { address: 0x2000, length: 8, trigger: BreakpointTrigger::Watch(WatchKind::Write) };
 
 /// Timeout of each wait, with room for a loaded host.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 fn target(cpus: usize, period: u64, event: DebugEvent) -> DebugTarget {
     let memory = Memory::new("8M".parse().unwrap()).unwrap();
