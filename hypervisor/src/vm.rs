@@ -343,13 +343,16 @@ impl Vm<Running> {
             deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(OUTPUT_TIMEOUT));
         let timeout =
             if cause == ShutdownCause::Requested { OUTPUT_TIMEOUT } else { left.unwrap_or(Duration::MAX) };
+        let ended = Instant::now();
         // First of all: a vCPU thread may be blocked by the reader of the output.
         engine.kill();
         vcpus.shut_down(timeout);
         // The vCPUs have stopped: the workers process what the guest has sent so far, and exit.
         let _: io::Result<()> = stop_workers.write(1);
-        // Nothing is sent: this returns when all workers have exited, or after the timeout.
-        let _: Result<(), mpsc::RecvTimeoutError> = workers_running.recv_timeout(timeout);
+        // Nothing is sent: this returns when all workers have exited, or when the time is over, of which blocked vCPU threads
+        // may have used all.
+        let remaining = timeout.saturating_sub(ended.elapsed());
+        let _: Result<(), mpsc::RecvTimeoutError> = workers_running.recv_timeout(remaining);
         result?;
         Ok(cause)
     }
