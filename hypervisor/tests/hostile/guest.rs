@@ -9,11 +9,12 @@ use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{QUIT_PORT, STATUS_PORT};
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    CodeAssembler, al, ax, cr3, dword_ptr, dx, eax, ecx, qword_ptr, r12, r13, r14, r15, rax, rbx, rcx, rdi,
-    rdx, rsi, rsp, word_ptr,
+    CodeAssembler, al, cr3, dword_ptr, dx, eax, ecx, qword_ptr, r13, r14, r15, rax, rbx, rcx, rdi, rdx, rsi,
+    rsp,
 };
 
 use crate::image;
+use crate::virtio::Driver;
 
 /// Address of the guest's page tables: a PML4 table, a page directory pointer table, and page directories with pages of
 /// 2 MiB.
@@ -26,7 +27,7 @@ pub(crate) const CODE: u32 = 0x1_0000;
 const CODE_SIZE: u16 = 0xe000;
 /// Memory that stays zero.
 pub(crate) const ZEROS: u32 = 0x2_0000;
-/// Memory for virtqueues and buffers, up to the stack.
+/// Memory for data, up to the stack.
 pub(crate) const BUFFERS: u64 = 0x3_0000;
 const STACK: u32 = 0xf_0000;
 
@@ -116,13 +117,6 @@ impl GuestBuilder {
         self.code.out(dx, al)
     }
 
-    /// Writes 16 bits.
-    pub(crate) fn write16(&mut self, address: u64, value: u16) -> Assembled {
-        self.code.mov(rbx, address)?;
-        self.code.mov(eax, u32::from(value))?;
-        self.code.mov(word_ptr(rbx), ax)
-    }
-
     /// Writes 32 bits.
     pub(crate) fn write32(&mut self, address: u64, value: u32) -> Assembled {
         self.code.mov(rbx, address)?;
@@ -130,31 +124,16 @@ impl GuestBuilder {
         self.code.mov(dword_ptr(rbx), eax)
     }
 
-    /// Writes 64 bits.
-    pub(crate) fn write64(&mut self, address: u64, value: u64) -> Assembled {
-        self.code.mov(rbx, address)?;
-        self.code.mov(rax, value)?;
-        self.code.mov(qword_ptr(rbx), rax)
-    }
-
-    /// Zeroes memory in units of 8 bytes.
-    pub(crate) fn clear(&mut self, start: u64, size: u64) -> Assembled {
-        self.code.mov(rdi, start)?;
-        self.code.mov(rcx, size / 8)?;
-        self.code.xor(eax, eax)?;
-        self.code.rep().stosq()
-    }
-
     /// Repeats `body`.
     pub(crate) fn repeat(&mut self, times: u32, body: impl FnOnce(&mut Self) -> Assembled) -> Assembled {
-        let mut again = self.code.create_label();
-        self.code.push(r12)?;
-        self.code.mov(r12, u64::from(times))?;
-        self.code.set_label(&mut again)?;
-        body(self)?;
-        self.code.dec(r12)?;
-        self.code.jne(again)?;
-        self.code.pop(r12)
+        Driver(self).repeat(times, |driver| body(driver.0))
+    }
+
+    /// Spins forever.
+    pub(crate) fn spin(&mut self) -> Assembled {
+        let mut here = self.code.create_label();
+        self.code.set_label(&mut here)?;
+        self.code.jmp(here)
     }
 
     /// Pseudorandom number in rax, from Knuth's MMIX linear congruential generator without its weak low bits.

@@ -16,7 +16,7 @@ pub(crate) const TIMED_OUT: i32 = 124;
 pub(crate) const NO_STATUS: i32 = NOT_STARTED as i32;
 
 /// Size of guest memory in MiB.
-const MEMORY: u64 = 32;
+pub(crate) const MEMORY: u64 = 32;
 /// Limit of uhyve's own memory in KiB.
 const MAX_OVERHEAD: u64 = 16 * 1024;
 /// Default of `--timeout` in seconds.
@@ -74,18 +74,26 @@ impl Host {
         DiskImage { file: self.file(name), original }
     }
 
+    /// Command of uhyve with a guest.
+    pub(crate) fn command(&self, image: &[u8]) -> Command {
+        let file = self.file("guest");
+        fs::write(&file, image).expect("space for an image");
+        let mut uhyve = Command::new(env!("CARGO_BIN_EXE_uhyve"));
+        uhyve.args(["--engine", "kvm", "--memory", &format!("{MEMORY}M")]);
+        uhyve.args(["--timeout", &self.timeout.to_string()]).args(&self.options).arg(&file);
+        uhyve.stdin(Stdio::null());
+        uhyve
+    }
+
     /// Runs a guest and returns uhyve's exit code.
     ///
     /// # Panics
     ///
     /// uhyve does not exit in time, is killed by a signal, panics, or exceeds its memory limit.
     pub(crate) fn run(&self, image: &[u8]) -> i32 {
-        let (file, stderr) = (self.file("guest"), self.file("stderr"));
-        fs::write(&file, image).expect("space for an image");
-        let mut uhyve = Command::new(env!("CARGO_BIN_EXE_uhyve"));
-        uhyve.args(["--engine", "kvm", "--stats", "--memory", &format!("{MEMORY}M")]);
-        uhyve.args(["--timeout", &self.timeout.to_string()]).args(&self.options).arg(&file);
-        uhyve.stdin(Stdio::null()).stdout(File::create(self.file("stdout")).expect("a file"));
+        let stderr = self.file("stderr");
+        let mut uhyve = self.command(image);
+        uhyve.arg("--stats").stdout(File::create(self.file("stdout")).expect("a file"));
         let code = self.wait(uhyve.stderr(File::create(&stderr).expect("a file")));
         let text = String::from_utf8_lossy(&fs::read(&stderr).expect("uhyve's messages")).into_owned();
         println!("exit code {code:?}: {text}");

@@ -3,11 +3,12 @@
 //!
 //! The guests run on KVM. Without /dev/kvm, the tests print that they are skipped and pass.
 
-mod driver;
 mod guest;
 mod host;
 #[path = "../common/image.rs"]
 mod image;
+#[path = "../common/virtio/mod.rs"]
+mod virtio;
 
 #[cfg(test)]
 mod accesses;
@@ -17,7 +18,12 @@ mod disks;
 #[path = "../common/files/mod.rs"]
 mod files;
 #[cfg(test)]
+mod machine;
+#[cfg(test)]
 mod mounts;
+#[cfg(test)]
+#[path = "../common/stalled.rs"]
+mod stalled;
 #[cfg(test)]
 mod vcpus;
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Guests that attempt to leave a mounted folder.
 
-use iced_x86::code_asm::{CodeAssembler, dword_ptr, eax, rbx};
+use iced_x86::code_asm::CodeAssembler;
 
-use crate::driver::Queue;
 use crate::files::{self, Machine, MountedFolder};
 use crate::guest::{Assembled, GuestBuilder};
 use crate::host::Host;
+use crate::virtio;
 
 /// Exit status of a guest that has executed all its instructions.
 const DONE: u8 = 42;
@@ -14,7 +14,7 @@ const DONE: u8 = 42;
 const RACES: u32 = 50;
 
 /// The file-system device, in a VM with two consoles and without disks and network.
-const FILES: Queue = Queue { device: 3, index: 1 };
+const FILES: u32 = 3;
 
 impl Machine for GuestBuilder {
     fn code(&mut self) -> &mut CodeAssembler {
@@ -22,16 +22,15 @@ impl Machine for GuestBuilder {
     }
 
     fn write_register(&mut self, offset: u64, value: u32) -> Assembled {
-        self.write32(FILES.register(offset), value)
+        virtio::Machine::write_register(self, FILES, offset, value)
     }
 
     fn read_register(&mut self, offset: u64) -> Assembled {
-        self.code.mov(rbx, FILES.register(offset))?;
-        self.code.mov(eax, dword_ptr(rbx))
+        virtio::Machine::read_register(self, FILES, offset)
     }
 
     fn notify(&mut self, queue: u32) -> Assembled {
-        self.write_register(crate::driver::NOTIFY, queue)
+        virtio::Machine::notify(self, FILES, queue)
     }
 
     fn exit_with(&mut self, status: u8) -> Assembled {

@@ -1,9 +1,11 @@
 //! vCPUs in states that no kernel causes.
 
-use iced_x86::code_asm::{dword_ptr, eax, ecx, edx, rax, rbx, rcx, rdi};
+use hermit_interface::machine::TEXT_PORT;
+use iced_x86::code_asm::{al, dword_ptr, dx, eax, ecx, edx, rax, rbx, rcx, rdi};
 
 use crate::guest::{Assembled, CODE, GuestBuilder, ZEROS};
 use crate::host::{Host, NO_STATUS, TIMED_OUT};
+use crate::stalled;
 
 /// Exit status of a guest that has executed all its instructions.
 const DONE: u8 = 42;
@@ -147,12 +149,19 @@ fn guest_halted_with_interrupts_disabled_times_out() {
 fn guest_in_an_endless_loop_times_out() {
     let Some(mut host) = Host::new() else { return };
     host.timeout(1);
-    let spin = |guest: &mut GuestBuilder| {
-        let mut here = guest.code.create_label();
-        guest.code.set_label(&mut here)?;
-        guest.code.jmp(here)
+    assert_eq!(host.run(&GuestBuilder::image(DONE, GuestBuilder::spin)), TIMED_OUT);
+}
+
+#[test]
+fn guest_whose_output_no_one_reads_times_out() {
+    let Some(mut host) = Host::new() else { return };
+    host.timeout(1);
+    let print = |guest: &mut GuestBuilder| {
+        guest.code.mov(edx, u32::from(TEXT_PORT))?;
+        guest.code.out(dx, al)?;
+        guest.spin()
     };
-    assert_eq!(host.run(&GuestBuilder::image(DONE, spin)), TIMED_OUT);
+    stalled::ends_by_the_time_limit(&mut host.command(&GuestBuilder::image(DONE, print)));
 }
 
 /// Starts the second vCPU at a page by INIT and two SIPIs (SDM 3A §9.4.4.1); the first one then waits.

@@ -1,6 +1,6 @@
 //! Runs guests with uhyve.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
@@ -54,6 +54,17 @@ impl From<Output> for Outcome {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self { code: output.status.code(), text: text(&output.stdout), errors: text(&output.stderr) }
     }
+}
+
+/// Option of a network behind a new TAP interface, which uhyve removes. Unless this host can create one, prints the reason and
+/// returns `None`.
+pub(crate) fn new_tap() -> Option<String> {
+    let device = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+    let is_possible = device.is_ok() && rustix::process::geteuid().is_root();
+    if !is_possible {
+        println!("skipped: only root creates TAP interfaces, where there is /dev/net/tun");
+    }
+    is_possible.then(|| format!("--net=tap=uhf{}", std::process::id()))
 }
 
 /// Runs a guest to its end, once more with a debugger, and asserts that the outcomes are equal.

@@ -16,6 +16,8 @@ mod guest;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
+mod hypercalls;
+#[cfg(test)]
 #[path = "../common/image.rs"]
 mod image;
 #[cfg(test)]
@@ -26,6 +28,8 @@ mod jail_checks;
 #[cfg(test)]
 mod landlock;
 #[cfg(test)]
+mod machine;
+#[cfg(test)]
 mod mounts;
 #[cfg(test)]
 mod network;
@@ -33,3 +37,11 @@ mod network;
 mod procfs;
 #[cfg(test)]
 mod shutdown;
+#[cfg(test)]
+#[path = "../common/stalled.rs"]
+mod stalled;
+#[cfg(test)]
+#[path = "../common/virtio/mod.rs"]
+mod virtio;
+#[cfg(test)]
+mod virtqueues;

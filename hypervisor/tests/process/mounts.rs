@@ -1,12 +1,11 @@
 //! Guests that attempt to leave a mounted folder.
 
-use hermit_interface::machine::HOLE;
-use hermit_interface::process::{READ, WRITE, queue_eventfd};
 use iced_x86::code_asm::CodeAssembler;
 
 use crate::files::{self, Machine, MountedFolder};
-use crate::guest::{Assembled, FREE, GuestBuilder, Operand};
+use crate::guest::{Assembled, GuestBuilder};
 use crate::host::{Host, Outcome};
+use crate::virtio;
 
 /// Exit status of a guest that has executed all its instructions.
 const DONE: u8 = 42;
@@ -14,12 +13,8 @@ const DONE: u8 = 42;
 /// Number of attempts while a directory becomes a symbolic link.
 const RACES: u32 = 500;
 
-/// Interrupt line and registers of the file-system device, in a VM with two consoles and without disks and network.
-const LINE: u32 = 3;
-const REGISTERS: u64 = HOLE.start + 0x3000;
-
-/// Word that is written to a queue event, behind what the driver uses.
-const ONE: i32 = FREE + 0x2_0000;
+/// The file-system device, in a VM with two consoles and without disks and network.
+const FILES: u32 = 3;
 
 impl Machine for GuestBuilder {
     fn code(&mut self) -> &mut CodeAssembler {
@@ -27,17 +22,15 @@ impl Machine for GuestBuilder {
     }
 
     fn write_register(&mut self, offset: u64, value: u32) -> Assembled {
-        self.hypercall([WRITE.into(), (REGISTERS + offset).into(), 4.into(), u64::from(value).into()])
+        virtio::Machine::write_register(self, FILES, offset, value)
     }
 
     fn read_register(&mut self, offset: u64) -> Assembled {
-        self.hypercall([READ.into(), (REGISTERS + offset).into(), 4.into()])
+        virtio::Machine::read_register(self, FILES, offset)
     }
 
     fn notify(&mut self, queue: u32) -> Assembled {
-        self.put(ONE, &[1, 0, 0, 0, 0, 0, 0, 0])?;
-        let event = u64::from(queue_eventfd(LINE, queue)).into();
-        self.call(libc::SYS_write, [event, Operand::Physical(ONE), 8.into()])
+        virtio::Machine::notify(self, FILES, queue)
     }
 
     fn exit_with(&mut self, status: u8) -> Assembled {

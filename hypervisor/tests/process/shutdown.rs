@@ -1,7 +1,7 @@
 //! Shutdown: however it happens, no process is left, and uhyve reports the cause.
 
 use std::fs;
-use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::process::Child;
 use std::thread;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use hermit_interface::machine::TEXT_PORT;
 use iced_x86::code_asm::{dword_ptr, eax};
-use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::debugger::{self, resume};
 use crate::guest::{Assembled, GuestBuilder};
 use crate::host::{Host, Outcome, run};
+use crate::stalled;
 
 /// Options of a VM that is debugged.
 const DEBUGGED: &[&str] = &["--cpus", "3", "--gdb", "0"];
@@ -211,32 +211,10 @@ fn report_has_the_reason_of_the_end() {
     assert!(fs::read_to_string(&report).unwrap().contains("\"reason\": \"not started\""));
 }
 
-/// A pipe without a reader, which takes no more bytes.
-fn full_pipe() -> (PipeReader, PipeWriter) {
-    let (reader, mut writer) = pipe().unwrap();
-    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
-    while writer.write(&[0; 4096]).is_ok() {}
-    fcntl_setfl(&writer, OFlags::empty()).unwrap();
-    (reader, writer)
-}
-
 #[test]
 fn time_limit_ends_the_guest_even_if_no_one_reads_its_output() {
     let host = Host::new(&spinning_guest(), &["--timeout", "1"]);
-    let [(_stdout, output), (_stderr, errors)] = [full_pipe(), full_pipe()];
-    let mut uhyve = host.command().stdout(output).stderr(errors).spawn().unwrap();
-    let limit = Instant::now() + Duration::from_secs(150);
-    let status = loop {
-        if let Some(status) = uhyve.try_wait().unwrap() {
-            break status;
-        }
-        if Instant::now() > limit {
-            uhyve.kill().unwrap();
-            panic!("uhyve still runs: {:?}", uhyve.wait());
-        }
-        thread::sleep(Duration::from_millis(10));
-    };
-    assert_eq!(status.code(), Some(124));
+    stalled::ends_by_the_time_limit(&mut host.command());
 }
 
 #[test]
