@@ -46,6 +46,7 @@ mod storage;
 mod table;
 #[cfg(test)]
 mod testing;
+mod waker_queue;
 
 pub use buffer::ReadBuffer;
 pub use console::{Console, ErrorStream, Sink, Terminal};
@@ -58,3 +59,4 @@ pub use pipe::{Pipe, PipeReader, PipeWriter};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use storage::{BlockFile, Storage};
 pub use table::{DescriptorTable, FileDescriptor, LockedSlot};
+pub use waker_queue::WakerQueue;

@@ -1,0 +1,281 @@
+//! A queue of wakers whose operations take constant time, however many there are.
+//!
+//! The wakers behind the first are in slots, which are linked in the order of arrival, and found by a hash of the waker.
+//! The hash table grows by one bucket with each slot (linear hashing: the new bucket takes its share from one other), so
+//! there is no step that rehashes all of it: the queue is used under a spinlock.
+
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+use core::task::Waker;
+
+/// Number of slots that are allocated together, at most: 1 KiB.
+const CHUNK_SIZE: usize = 32;
+
+/// In place of the index of a slot: none.
+const NONE: u32 = u32::MAX;
+
+/// Wakers in the order of their arrival, each once.
+///
+/// The first one is stored in place, since most queues have one at a time: it needs no memory. Memory of the others is
+/// kept until the queue is taken ([`core::mem::take`]) or dropped.
+#[derive(Debug, Default)]
+pub struct WakerQueue {
+    /// `None` only if there are no others.
+    first: Option<Waker>,
+    others: LinkedWakers,
+}
+
+impl WakerQueue {
+    /// Creates an empty queue.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { first: None, others: LinkedWakers::new() }
+    }
+
+    /// Adds a waker at the end, unless the queue has one that wakes the same.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    #[inline]
+    pub fn add(&mut self, waker: &Waker) -> Result<(), TryReserveError> {
+        match &self.first {
+            None => self.first = Some(waker.clone()),
+            Some(first) if first.will_wake(waker) => {}
+            Some(_) => self.others.add(waker)?,
+        }
+        Ok(())
+    }
+
+    /// Removes the waker that wakes the same as `waker`.
+    #[inline]
+    pub fn remove(&mut self, waker: &Waker) -> Option<Waker> {
+        if self.first.as_ref()?.will_wake(waker) { self.pop() } else { self.others.remove(waker) }
+    }
+
+    /// Removes the first waker.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Waker> {
+        core::mem::replace(&mut self.first, self.others.pop())
+    }
+
+    /// Wakes all, in the order of their arrival.
+    #[inline]
+    pub fn wake(mut self) {
+        if let Some(first) = self.first.take() {
+            first.wake();
+            self.others.wake();
+        }
+    }
+}
+
+/// A slot for a waker, and a bucket of the hash table.
+#[derive(Debug)]
+struct Slot {
+    /// `None` if the slot is free.
+    waker: Option<Waker>,
+    /// The slot of the waker that arrived before this one.
+    previous: u32,
+    /// The slot of the waker that arrived after this one; of a free slot the next one that is free.
+    next: u32,
+    /// The next slot whose waker has the same bucket.
+    next_in_bucket: u32,
+    /// The first slot of the bucket with this slot's index.
+    bucket: u32,
+}
+
+/// Wakers in slots.
+#[derive(Debug)]
+struct LinkedWakers {
+    /// All but the last are full. Slots stay until the queue is dropped.
+    chunks: Vec<Vec<Slot>>,
+    first: u32,
+    last: u32,
+    free: u32,
+}
+
+impl Default for LinkedWakers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LinkedWakers {
+    const fn new() -> Self {
+        Self { chunks: Vec::new(), first: NONE, last: NONE, free: NONE }
+    }
+
+    fn slot(&self, index: u32) -> Option<&Slot> {
+        let index = usize::try_from(index).ok()?;
+        self.chunks.get(index / CHUNK_SIZE)?.get(index % CHUNK_SIZE)
+    }
+
+    fn slot_mut(&mut self, index: u32) -> Option<&mut Slot> {
+        #[cfg(test)]
+        tests::count_access();
+        let index = usize::try_from(index).ok()?;
+        self.chunks.get_mut(index / CHUNK_SIZE)?.get_mut(index % CHUNK_SIZE)
+    }
+
+    /// Number of slots.
+    fn count(&self) -> u32 {
+        let Some(last) = self.chunks.last() else { return 0 };
+        u32::try_from((self.chunks.len() - 1) * CHUNK_SIZE + last.len()).unwrap_or(NONE)
+    }
+
+    #[cold]
+    fn add(&mut self, waker: &Waker) -> Result<(), TryReserveError> {
+        if self.find(waker).is_some() {
+            return Ok(());
+        }
+        if self.free == NONE {
+            self.grow()?;
+        }
+        let (index, last) = (self.free, self.last);
+        let Some(slot) = self.slot_mut(index) else { return Ok(()) };
+        let free = core::mem::replace(&mut slot.next, NONE);
+        slot.previous = last;
+        slot.waker = Some(waker.clone());
+        self.free = free;
+        self.last = index;
+        match self.slot_mut(last) {
+            Some(last) => last.next = index,
+            None => self.first = index,
+        }
+        self.enter(index, bucket_of(waker, self.count()));
+        Ok(())
+    }
+
+    fn remove(&mut self, waker: &Waker) -> Option<Waker> {
+        let index = self.find(waker)?;
+        self.unlink(index)
+    }
+
+    fn pop(&mut self) -> Option<Waker> {
+        self.unlink(self.first)
+    }
+
+    fn wake(mut self) {
+        let mut next = self.first;
+        while let Some(slot) = self.slot_mut(next) {
+            next = slot.next;
+            slot.waker.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// The slot of the waker that wakes the same as `waker`.
+    fn find(&self, waker: &Waker) -> Option<u32> {
+        let mut index = self.slot(bucket_of(waker, self.count()))?.bucket;
+        loop {
+            #[cfg(test)]
+            tests::count_access();
+            let slot = self.slot(index)?;
+            if slot.waker.as_ref().is_some_and(|other| other.will_wake(waker)) {
+                return Some(index);
+            }
+            index = slot.next_in_bucket;
+        }
+    }
+
+    /// Frees a slot that has a waker.
+    fn unlink(&mut self, index: u32) -> Option<Waker> {
+        let bucket = bucket_of(self.slot(index)?.waker.as_ref()?, self.count());
+        self.leave(index, bucket);
+        let free = self.free;
+        let slot = self.slot_mut(index)?;
+        let waker = slot.waker.take();
+        let (previous, next) = (slot.previous, core::mem::replace(&mut slot.next, free));
+        self.free = index;
+        match self.slot_mut(previous) {
+            Some(previous) => previous.next = next,
+            None => self.first = next,
+        }
+        match self.slot_mut(next) {
+            Some(next) => next.previous = previous,
+            None => self.last = previous,
+        }
+        waker
+    }
+
+    /// Adds a free slot and a bucket.
+    fn grow(&mut self) -> Result<(), TryReserveError> {
+        let index = self.count();
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_SIZE) {
+            let mut chunk = Vec::new();
+            // Few queues have more than a few wakers.
+            chunk.try_reserve_exact(if self.chunks.is_empty() { 4 } else { CHUNK_SIZE })?;
+            self.chunks.try_reserve(1)?;
+            self.chunks.push(chunk);
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.try_reserve(1)?;
+            chunk.push(Slot {
+                waker: None,
+                previous: NONE,
+                next: self.free,
+                next_in_bucket: NONE,
+                bucket: NONE,
+            });
+            self.free = index;
+        }
+        self.split(index);
+        Ok(())
+    }
+
+    /// Moves to a new bucket, the last one, the slots that belong to it: all are in one bucket.
+    fn split(&mut self, new: u32) {
+        let count = new + 1;
+        let old = new & ((count.next_power_of_two() - 1) >> 1);
+        let mut next = self.slot(old).map_or(NONE, |slot| slot.bucket);
+        while let Some(slot) = self.slot_mut(next) {
+            let (index, waker) = (next, &slot.waker);
+            let is_moved = waker.as_ref().is_some_and(|waker| bucket_of(waker, count) == new);
+            next = slot.next_in_bucket;
+            if is_moved {
+                self.leave(index, old);
+                self.enter(index, new);
+            }
+        }
+    }
+
+    /// Adds a slot to a bucket.
+    fn enter(&mut self, index: u32, bucket: u32) {
+        let Some(bucket) = self.slot_mut(bucket) else { return };
+        let next = core::mem::replace(&mut bucket.bucket, index);
+        if let Some(slot) = self.slot_mut(index) {
+            slot.next_in_bucket = next;
+        }
+    }
+
+    /// Removes a slot from its bucket.
+    fn leave(&mut self, index: u32, bucket: u32) {
+        let next = self.slot(index).map_or(NONE, |slot| slot.next_in_bucket);
+        let Some(bucket) = self.slot_mut(bucket) else { return };
+        if bucket.bucket == index {
+            bucket.bucket = next;
+            return;
+        }
+        let mut before = bucket.bucket;
+        while let Some(slot) = self.slot_mut(before) {
+            if slot.next_in_bucket == index {
+                slot.next_in_bucket = next;
+                return;
+            }
+            before = slot.next_in_bucket;
+        }
+    }
+}
+
+/// The bucket of a waker in a hash table of `count` buckets.
+fn bucket_of(waker: &Waker, count: u32) -> u32 {
+    // Fibonacci hashing, twice: the lower bits, too, depend on all bits of the address.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mixed = (waker.data().addr() as u64).wrapping_mul(FACTOR);
+    let [_, _, _, _, hash @ ..] = (mixed ^ mixed >> 32).wrapping_mul(FACTOR).to_le_bytes();
+    let mask = count.next_power_of_two() - 1;
+    let bucket = u32::from_le_bytes(hash) & mask;
+    if bucket < count { bucket } else { bucket & mask >> 1 }
+}
+
+#[cfg(test)]
+mod tests;
