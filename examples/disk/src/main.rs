@@ -6,11 +6,14 @@
 //! | `read OFFSET LENGTH` | copies bytes to standard output |
 //! | `write OFFSET` | writes standard input to the file, and flushes it |
 //! | `check` | fills the file with a pattern in writes of odd sizes, flushes it, and compares it in reads of other sizes |
+//! | `parallel THREADS` | fills the file with the pattern, each thread every so many pieces of odd sizes, and compares it in as many threads |
 //! | `stat` | prints type and length as reported by `metadata`, which must be the same for path and open file |
 //! | `random LENGTH` | reads a random number device and prints how many of 256 byte values occur |
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
+
+mod parallel;
 
 use std::env;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -27,11 +30,12 @@ fn main() -> ExitCode {
         }
         ["write", file, offset] => number(offset).and_then(|position| write(file, position)),
         ["check", file] => check(file),
+        ["parallel", file, threads] => number(threads).and_then(|threads| parallel::check(file, threads)),
         ["stat", file] => stat(file),
         ["random", file, length] => number(length).and_then(|length| random(file, length)),
         _ => Err(io::Error::new(
             ErrorKind::InvalidInput,
-            "usage: disk size|read|write|check|stat|random FILE ...",
+            "usage: disk size|read|write|check|parallel|stat|random FILE ...",
         )),
     };
     match result {

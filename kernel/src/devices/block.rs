@@ -2,38 +2,52 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::task::Poll;
+use core::task::{Poll, Waker};
 
 use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL};
-use hermit_hal::devices::Allocator;
+use hermit_hal::devices::{Allocator, Pages};
+use hermit_hal::memory;
 use hermit_hal::sync::SpinLock;
-use hermit_interface::Errno;
+use hermit_interface::{Errno, to_usize};
 use hermit_io::{ACCESS_MODE, BlockFile, Object, Storage, WaitQueue as _};
 use hermit_virtio::Id;
-use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice, WriteError};
-use hermit_virtio::block::{BlockDriver, BlockError, CompletedRequest, SECTOR_SIZE};
-use hermit_virtio::virtqueue::Token;
+use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice, WriteError, transfer_all};
+use hermit_virtio::block::{BlockDriver, BlockError, CompletedRequest, MAX_TRANSFER, SECTOR_SIZE, Ticket};
 
-use super::{Pages, Transport, find, install};
+use super::{Transport, find, install};
 use crate::fallible;
 use crate::interrupts::InterruptHandler;
 use crate::sync::{Mutex, WaitQueue};
+use crate::threads::schedule;
 use crate::threads::wait::block_on;
 
 /// Maximum number of disks: one for each letter.
 pub(super) const MAX_DISKS: usize = 26;
 
-/// Maximum number of requests in flight per disk.
-const MAX_REQUESTS: u16 = 1;
+/// Maximum number of requests in flight per disk. Each has a buffer of [`MAX_TRANSFER`] bytes, allocated when so many
+/// requests are first in flight.
+const MAX_REQUESTS: u16 = 64;
+
+/// Part of the free memory that the buffer of one more request may take.
+const MEMORY_SHARE: u64 = 128;
+
+/// Size in bytes of the regions of a disk that are written by one thread at a time. They hold whole blocks.
+const REGION_SIZE: u64 = MAX_TRANSFER as u64;
+
+/// Number of locks for regions.
+const REGION_LOCKS: usize = 64;
+
+type Driver = BlockDriver<Transport, Pages>;
 
 /// A disk in use.
 #[derive(Debug)]
 struct Disk {
-    driver: SpinLock<BlockDriver<Transport, Pages>>,
-    /// Serialises requests.
-    mutex: Mutex,
-    /// Threads that wait for the completion of a request.
+    driver: SpinLock<Driver>,
+    /// Threads that wait until they can submit a request.
     waiters: WaitQueue,
+    /// Serialise writes to a region: a write of a part of a block reads the block, and writes it back. Regions whose
+    /// numbers are equal modulo [`REGION_LOCKS`] share a lock.
+    regions: [Mutex; REGION_LOCKS],
 }
 
 /// Disks in use, with their indices.
@@ -54,8 +68,9 @@ fn disk(index: usize) -> Option<&'static Disk> {
         let driver = BlockDriver::new(transport, &Allocator, MAX_REQUESTS)
             .inspect_err(|error| device.warn(error))
             .ok()?;
-        let driver = SpinLock::new(driver);
-        let disk = install(Disk { driver, mutex: Mutex::new(), waiters: WaitQueue::new() }, line)?;
+        let regions = [const { Mutex::new() }; REGION_LOCKS];
+        let disk = Disk { driver: SpinLock::new(driver), waiters: WaitQueue::new(), regions };
+        let disk = install(disk, line)?;
         let mut disks = DISKS.lock();
         disks.try_reserve(1).ok()?;
         disks.push((index, disk));
@@ -81,56 +96,104 @@ pub(super) fn open(index: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> {
 
 impl InterruptHandler for Disk {
     fn interrupt(&self) {
-        // The waiters are woken also if the device is broken: completing their requests then fails.
-        let _: Result<_, _> = self.driver.lock().interrupt();
-        self.waiters.wake();
+        let has_failed = self.driver.lock().interrupt().is_err();
+        // Each is woken without the driver's lock.
+        let next = || self.driver.lock().next_waker();
+        while let Some(waker) = next() {
+            waker.wake();
+        }
+        if has_failed {
+            // Their submissions fail.
+            self.waiters.wake();
+        }
     }
 }
 
 impl Disk {
-    /// Submits a request, waits for its completion, and calls `finish` with it if the request was successful. The
-    /// caller holds the mutex, so the completion is that of the request.
+    /// Submits a request, waits for its completion, and calls `finish` with it if the request was successful.
     fn request<R>(
         &self,
-        submit: impl FnOnce(&mut BlockDriver<Transport, Pages>) -> Result<Token, BlockError>,
+        submit: impl Fn(&mut Driver, &Waker) -> Result<Ticket, BlockError>,
         finish: impl FnOnce(&CompletedRequest<Pages>) -> R,
     ) -> Result<R, Errno> {
-        submit(&mut self.driver.lock()).map_err(|_| Errno::EIO)?;
+        let ticket = self.submit(submit).map_err(|_| Errno::EIO)?;
         let completion = block_on(|context| {
-            self.waiters.add(context);
-            self.driver.lock().complete().transpose().map_or(Poll::Pending, Poll::Ready)
+            let served = self.driver.lock().take(ticket, context.waker());
+            served.transpose().map_or(Poll::Pending, Poll::Ready)
         });
         let completion = completion.map_err(|_| Errno::EIO)?;
         let result = completion.result().map(|_| finish(&completion)).map_err(|_| Errno::EIO);
         self.driver.lock().release(completion);
+        self.waiters.wake_one();
         result
     }
 
-    /// Access to the disk by bytes; the caller holds the mutex.
-    fn bytes(&'static self) -> Result<ByteAccess<LockedDisk>, Errno> {
+    /// Submits a request, and waits for buffers if need be. A thread that comes later may get them first.
+    fn submit(
+        &self,
+        submit: impl Fn(&mut Driver, &Waker) -> Result<Ticket, BlockError>,
+    ) -> Result<Ticket, BlockError> {
+        let submitted = submit(&mut self.driver.lock(), schedule::current().waker());
+        if !matches!(submitted, Err(BlockError::Busy)) {
+            return submitted;
+        }
+        self.add_buffer();
+        block_on(|context| {
+            // First, so that a release after a vain attempt wakes this thread.
+            self.waiters.add(context);
+            let submitted = submit(&mut self.driver.lock(), context.waker());
+            if matches!(submitted, Err(BlockError::Busy)) {
+                return Poll::Pending;
+            }
+            // A wake-up that this thread does not need is for the next one.
+            if !self.waiters.remove(context) || submitted.is_err() {
+                self.waiters.wake_one();
+            }
+            Poll::Ready(submitted)
+        })
+    }
+
+    /// Adds buffers for another request, if the queue has room for it and the machine the memory.
+    fn add_buffer(&self) {
+        let has_memory = memory::available() / MEMORY_SHARE >= MAX_TRANSFER as u64;
+        let plan = self.driver.lock().plan().filter(|_| has_memory);
+        if let Some(buffer) = plan.and_then(|plan| plan.allocate(&Allocator)) {
+            self.driver.lock().add(buffer);
+        }
+    }
+
+    /// Access to the disk by bytes.
+    fn bytes(&'static self) -> Result<ByteAccess<DiskSectors>, Errno> {
         let driver = self.driver.lock();
         let (block_size, max_transfer) = (driver.block_size(), driver.max_transfer());
         drop(driver);
-        ByteAccess::new(LockedDisk { disk: self, block_size, max_transfer }).ok_or(Errno::ENOMEM)
+        ByteAccess::new(DiskSectors { disk: self, block_size, max_transfer }).ok_or(Errno::ENOMEM)
+    }
+
+    /// The lock of the region with the byte at an offset.
+    fn region(&self, offset: u64) -> &Mutex {
+        let [first, ..] = &self.regions;
+        let number = to_usize(offset / REGION_SIZE % REGION_LOCKS as u64);
+        self.regions.get(number).unwrap_or(first)
     }
 }
 
-/// A disk whose mutex is held.
+/// A disk as a device of whole sectors.
 #[derive(Debug)]
-struct LockedDisk {
+struct DiskSectors {
     disk: &'static Disk,
     block_size: usize,
     max_transfer: usize,
 }
 
-impl LockedDisk {
+impl DiskSectors {
     /// Number of 512-byte sectors, the unit of the device, in `blocks` blocks.
     fn sectors_of(&self, blocks: u64) -> u64 {
         blocks.saturating_mul((self.block_size / SECTOR_SIZE) as u64)
     }
 }
 
-impl SectorDevice for LockedDisk {
+impl SectorDevice for DiskSectors {
     type Error = Errno;
 
     fn sector_size(&self) -> usize {
@@ -147,15 +210,16 @@ impl SectorDevice for LockedDisk {
 
     fn read(&mut self, sector: u64, buffer: &mut [u8]) -> Result<(), Errno> {
         let (start, count) = (self.sectors_of(sector), buffer.len() / SECTOR_SIZE);
-        let read = self
-            .disk
-            .request(|driver| driver.submit_read(start, count), |completion| completion.read(0, buffer))?;
+        let read = self.disk.request(
+            |driver, waker| driver.submit_read(start, count, waker),
+            |completion| completion.read(0, buffer),
+        )?;
         (read == count * SECTOR_SIZE).then_some(()).ok_or(Errno::EIO)
     }
 
     fn write(&mut self, sector: u64, bytes: &[u8]) -> Result<(), Errno> {
         let start = self.sectors_of(sector);
-        self.disk.request(|driver| driver.submit_write(start, bytes), |_| ())
+        self.disk.request(|driver, waker| driver.submit_write(start, bytes, waker), |_| ())
     }
 }
 
@@ -165,11 +229,17 @@ impl Storage for &'static Disk {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
-        self.mutex.with(|| self.bytes()?.read_at(offset, buffer))
+        self.bytes()?.read_at(offset, buffer)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
-        let written = self.mutex.with(|| Ok(self.bytes()?.write_at(offset, bytes)))?;
+        let mut access = self.bytes()?;
+        let written = transfer_all(bytes.len(), |done| {
+            let position = offset.saturating_add(done as u64);
+            let rest = bytes.get(done..).unwrap_or_default();
+            let size = rest.len().min(to_usize(REGION_SIZE - position % REGION_SIZE));
+            self.region(position).with(|| access.write_at(position, rest.get(..size).unwrap_or(rest)))
+        });
         written.map_err(|error| match error {
             WriteError::NoSpace => Errno::ENOSPC,
             WriteError::Device(errno) => errno,
@@ -177,12 +247,10 @@ impl Storage for &'static Disk {
     }
 
     fn flush(&self) -> Result<(), Errno> {
-        self.mutex.with(|| {
-            // A device without a cache writes through.
-            if !self.driver.lock().has_flush() {
-                return Ok(());
-            }
-            self.request(BlockDriver::submit_flush, |_| ())
-        })
+        // A device without a cache writes through.
+        if !self.driver.lock().has_flush() {
+            return Ok(());
+        }
+        self.request(BlockDriver::submit_flush, |_| ())
     }
 }

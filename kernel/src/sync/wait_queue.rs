@@ -16,10 +16,10 @@ impl WaitQueue {
         Self(SpinLock::new(WakerQueue::new()))
     }
 
-    /// Removes the waker of the polling task.
-    pub(crate) fn remove(&self, context: &Context<'_>) {
+    /// Removes the waker of the polling task. Returns whether it was there: if not, the task has been woken.
+    pub(crate) fn remove(&self, context: &Context<'_>) -> bool {
         let removed = self.0.lock().remove(context.waker());
-        drop(removed);
+        removed.is_some()
     }
 
     /// Removes the waker that has waited longest, and wakes it.

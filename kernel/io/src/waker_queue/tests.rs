@@ -1,3 +1,5 @@
+//! The queue against a simple model, and what its operations cost.
+
 extern crate std;
 
 use super::WakerQueue;

@@ -49,7 +49,7 @@ pub enum WriteError<E> {
 
 /// Access to a sector device at any byte.
 ///
-/// The read-modify-write of a partial sector excludes other writes: hence `&mut self`.
+/// The read-modify-write of a partial sector must exclude other writes to it, also by other values for the same device.
 #[derive(Debug)]
 pub struct ByteAccess<D> {
     device: D,
@@ -160,9 +160,16 @@ impl<D: SectorDevice> ByteAccess<D> {
     }
 }
 
-/// Makes transfers until all bytes are done; only an error of the first one is returned. `transfer` gets the number
-/// of bytes done, and returns how many it added.
-fn transfer_all<E>(length: usize, mut transfer: impl FnMut(usize) -> Result<usize, E>) -> Result<usize, E> {
+/// Makes transfers until all bytes are done; returns their number. `transfer` gets the number of bytes done, and returns
+/// how many it added, 0 at the end of the device.
+///
+/// # Errors
+///
+/// That of the first transfer; a later one only ends the loop.
+pub fn transfer_all<E>(
+    length: usize,
+    mut transfer: impl FnMut(usize) -> Result<usize, E>,
+) -> Result<usize, E> {
     let mut done = 0;
     while done < length {
         match transfer(done) {

@@ -1,27 +1,33 @@
 //! The block device (virtio 1.2, section 5.2): reads, writes and flushes, several requests at a time.
 //!
-//! Submitting a request returns a [`Token`]; [`BlockDriver::complete`] later returns a [`CompletedRequest`] with that
-//! token. It owns the data of a read, which can be copied out without the driver's lock, and is returned with
-//! [`BlockDriver::release`], since later requests use its buffers.
+//! Submitting a request returns a [`Ticket`], with which [`BlockDriver::take`] later returns a [`CompletedRequest`]. It owns
+//! the data of a read, which can be copied out without the driver's lock, and is returned with [`BlockDriver::release`],
+//! since later requests use its buffers. The waker of a request is woken when the device has served it:
+//! [`BlockDriver::next_waker`] returns the wakers one by one, so that they are woken without the lock, too.
+//!
+//! A request can be submitted as soon as it has buffers. There are those of one request at first, and further ones when
+//! they are needed ([`BlockDriver::plan`]).
 
 pub mod byte_access;
 mod config;
 mod request;
+mod slots;
 #[cfg(test)]
 mod tests;
 
-use alloc::vec::Vec;
+use core::task::Waker;
 
 use virtio_spec::blk::T as RequestType;
 use virtio_spec::{F, Id, blk};
 
 use self::config::DeviceLimits;
-use self::request::{BlockRequest, RequestBuffers};
+use self::request::BlockRequest;
 pub use self::request::{BlockRequestError, CompletedRequest};
+use self::slots::Slots;
+pub use self::slots::Ticket;
 use crate::device::{Device, DeviceError, InitError};
-use crate::dma::{DmaAllocator, DmaMemory};
+use crate::dma::{DataBuffer, DataPlan, DmaAllocator, DmaMemory};
 use crate::transport::{InterruptCause, Transport};
-pub use crate::virtqueue::Token;
 use crate::virtqueue::{SubmitError, Virtqueue};
 
 /// Size of a sector in bytes: the unit of the protocol, whatever the device's block size.
@@ -36,7 +42,7 @@ const REQUESTQ: u16 = 0;
 /// Why a request was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// The maximum number of requests is in flight; an interrupt follows when one completes.
+    /// All buffers are in use. [`BlockDriver::plan`] says whether there can be more; else one is to be released.
     #[error("too many requests in flight")]
     Busy,
     /// The request exceeds the end of the device.
@@ -62,13 +68,12 @@ pub struct BlockDriver<T: Transport, M> {
     device: Device<T>,
     queue: Virtqueue<M, BlockRequest<M>>,
     limits: DeviceLimits,
-    /// Buffers that no request owns.
-    free: Vec<RequestBuffers<M>>,
+    slots: Slots<M>,
 }
 
 impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
-    /// Initializes the device, with buffers for `requests` requests of up to [`MAX_TRANSFER`] bytes, or the
-    /// device's limit if that is lower.
+    /// Initializes the device. At most `requests` requests are in flight, of up to [`MAX_TRANSFER`] bytes, or the device's
+    /// limits if those are lower.
     ///
     /// # Errors
     ///
@@ -81,9 +86,12 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         let queue: Virtqueue<M, BlockRequest<M>> =
             device.setup_queue(dma, REQUESTQ, size.unwrap_or(u16::MAX))?;
         let limits = limits.for_queue(queue.size())?;
-        let free = RequestBuffers::allocate(dma, requests.max(1), limits.max_transfer(), device.permit())?;
-        let mut block = Self { device, queue, limits, free };
+        let requests = requests.min(queue.size() / limits.descriptors()).max(1);
+        let slots = Slots::allocate(dma, requests, limits.max_transfer(), device.permit())?;
+        let mut block = Self { device, queue, limits, slots };
         block.device.set_driver_ok();
+        // Completions raise interrupts from now on.
+        block.collect();
         Ok(block)
     }
 
@@ -118,61 +126,89 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.limits.max_transfer()
     }
 
-    /// Submits a read of `count` sectors.
-    ///
-    /// # Errors
-    ///
-    /// The request is not submitted.
-    pub fn submit_read(&mut self, sector: u64, count: usize) -> Result<Token, BlockError> {
-        let length = count.checked_mul(SECTOR_SIZE).ok_or(BlockError::Size)?;
-        self.limits.check(sector, length)?;
-        self.submit(RequestType::In, sector, length, &[])
+    /// What to allocate before another request is submitted, without the driver's lock; `None` if there are buffers for
+    /// one, or as many requests as the queue holds.
+    #[must_use]
+    pub fn plan(&self) -> Option<DataPlan> {
+        self.slots.can_grow().then(|| DataPlan::new(self.max_transfer(), self.device.permit()))
     }
 
-    /// Submits a write of whole sectors. The bytes have been copied when this returns.
+    /// Adds a buffer that was [planned](Self::plan).
+    pub fn add(&mut self, buffer: DataBuffer<M>) {
+        self.slots.grow(buffer.0);
+    }
+
+    /// Submits a read of `count` sectors; the waker is woken when the device has served it.
     ///
     /// # Errors
     ///
     /// The request is not submitted.
-    pub fn submit_write(&mut self, sector: u64, bytes: &[u8]) -> Result<Token, BlockError> {
+    pub fn submit_read(&mut self, sector: u64, count: usize, waker: &Waker) -> Result<Ticket, BlockError> {
+        let length = count.checked_mul(SECTOR_SIZE).ok_or(BlockError::Size)?;
+        self.limits.check(sector, length)?;
+        self.submit((RequestType::In, sector, length), &[], waker)
+    }
+
+    /// Submits a write of whole sectors; the waker is woken when the device has served it. The bytes have been copied
+    /// when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The request is not submitted.
+    pub fn submit_write(&mut self, sector: u64, bytes: &[u8], waker: &Waker) -> Result<Ticket, BlockError> {
         if self.is_read_only() {
             return Err(BlockError::ReadOnly);
         }
         self.limits.check(sector, bytes.len())?;
-        self.submit(RequestType::Out, sector, bytes.len(), bytes)
+        self.submit((RequestType::Out, sector, bytes.len()), bytes, waker)
     }
 
-    /// Submits a flush: completed writes become durable.
+    /// Submits a flush: completed writes become durable. The waker is woken when they are.
     ///
     /// # Errors
     ///
     /// The request is not submitted; [`BlockError::Unsupported`] if there is no cache ([`BlockDriver::has_flush`]).
-    pub fn submit_flush(&mut self) -> Result<Token, BlockError> {
+    pub fn submit_flush(&mut self, waker: &Waker) -> Result<Ticket, BlockError> {
         if !self.has_flush() {
             return Err(BlockError::Unsupported);
         }
-        self.submit(RequestType::Flush, 0, 0, &[])
+        self.submit((RequestType::Flush, 0, 0), &[], waker)
     }
 
-    /// Returns the next request that the device has served, if there is one. If not, an interrupt follows.
+    /// Returns a request once the device has served it, to be [released](Self::release) after its data was read. Else the
+    /// waker is woken when it has.
     ///
     /// # Errors
     ///
     /// The device has failed: no request completes any more.
-    pub fn complete(&mut self) -> Result<Option<CompletedRequest<M>>, DeviceError> {
-        self.device.ensure_usable()?;
-        let used = self.queue.complete_or_arm();
-        let used = self.device.checked(used)?;
-        Ok(used.map(|used| used.chain.finish(used.token, used.written)))
+    pub fn take(
+        &mut self,
+        ticket: Ticket,
+        waker: &Waker,
+    ) -> Result<Option<CompletedRequest<M>>, DeviceError> {
+        let served = self.slots.take(ticket);
+        if served.is_none() {
+            self.device.ensure_usable()?;
+            self.slots.register(ticket, waker);
+        }
+        Ok(served)
     }
 
     /// Returns the completion's buffers for later requests.
     pub fn release(&mut self, completion: CompletedRequest<M>) {
-        // Does not allocate: the vector's capacity is the number of buffers.
-        self.free.push(completion.into_buffers());
+        let (ticket, buffers) = completion.into_parts();
+        self.slots.free(ticket, buffers);
     }
 
-    /// Acknowledges an interrupt, after which requests may have completed or the capacity may have changed.
+    /// Removes the next waker of a request that the device has served; of any request if the device has failed.
+    #[must_use]
+    pub fn next_waker(&mut self) -> Option<Waker> {
+        let has_failed = self.device.ensure_usable().is_err();
+        self.slots.next_waker(has_failed)
+    }
+
+    /// Acknowledges an interrupt, and takes what the device has served from the queue. Wakers are to be woken
+    /// ([`Self::next_waker`]), also if this fails; the capacity may have changed.
     ///
     /// # Errors
     ///
@@ -184,7 +220,17 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         if let (true, Ok(capacity)) = (cause.config, DeviceLimits::read_capacity(&self.device)) {
             self.limits.capacity = capacity;
         }
-        Ok(cause)
+        self.collect();
+        self.device.ensure_usable().map(|()| cause)
+    }
+
+    /// Takes the requests that the device has served from the queue, and arms the interrupt for further ones.
+    fn collect(&mut self) {
+        loop {
+            let used = self.queue.complete_or_arm();
+            let Ok(Some(used)) = self.device.checked(used) else { return };
+            self.slots.finish(used.chain.finish(used.written));
+        }
     }
 
     /// Checks `DEVICE_NEEDS_RESET`, for callers whose request has timed out.
@@ -196,26 +242,26 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.device.check_status()
     }
 
-    /// Submits a request with `length` bytes of data.
+    /// Submits a request of a type, from a sector on, with a number of bytes, which are `bytes` if it is a write.
     fn submit(
         &mut self,
-        request_type: RequestType,
-        sector: u64,
-        length: usize,
+        (request_type, sector, length): (RequestType, u64, usize),
         bytes: &[u8],
-    ) -> Result<Token, BlockError> {
+        waker: &Waker,
+    ) -> Result<Ticket, BlockError> {
         self.device.ensure_usable()?;
-        let slot = self.free.pop().ok_or(BlockError::Busy)?;
-        let request =
-            BlockRequest::new(slot, request_type, sector, length, self.limits.segment_size).with_data(bytes);
-        let token = self.queue.submit(request).map_err(|refused| {
-            self.free.push(refused.chain.into_buffers());
-            match refused.error {
+        let (ticket, buffers) = self.slots.start(waker).ok_or(BlockError::Busy)?;
+        let segment_size = self.limits.segment_size;
+        let request = BlockRequest::new(ticket, buffers, request_type, sector, length, segment_size);
+        if let Err(refused) = self.queue.submit(request.with_data(bytes)) {
+            let (ticket, buffers) = refused.chain.into_parts();
+            self.slots.free(ticket, buffers);
+            return Err(match refused.error {
                 SubmitError::Full => BlockError::Busy,
                 SubmitError::Broken(error) => DeviceError::from(error).into(),
-            }
-        })?;
+            });
+        }
         self.queue.notify(self.device.transport());
-        Ok(token)
+        Ok(ticket)
     }
 }

@@ -1,13 +1,11 @@
 //! A request to a block device: header, data, status (virtio 1.2, section 5.2.6).
 
-use alloc::vec::Vec;
 use core::iter;
 
 use virtio_spec::blk::{S as Status, T as RequestType};
 
-use super::Token;
-use crate::device::InitError;
-use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit, DmaSegment};
+use super::Ticket;
+use crate::dma::{DmaBuffer, DmaMemory, DmaSegment};
 use crate::virtqueue::DescriptorChain;
 
 /// Size of the header in bytes: type, a reserved word, the first sector.
@@ -17,7 +15,7 @@ const HEADER_SIZE: usize = 16;
 const STATUS: usize = HEADER_SIZE;
 
 /// Size of a buffer for header and status in bytes, with padding that keeps the next one aligned.
-const HEADER_AND_STATUS_SIZE: usize = 32;
+pub(super) const HEADER_AND_STATUS_SIZE: usize = 32;
 
 /// Status before the device writes it; no valid status has this value.
 const NO_STATUS: u8 = 0xff;
@@ -36,35 +34,14 @@ pub enum BlockRequestError {
 /// Buffers of a request.
 #[derive(Debug)]
 pub(super) struct RequestBuffers<M> {
-    header_and_status: DmaBuffer<M>,
-    data: DmaBuffer<M>,
-}
-
-impl<M: DmaMemory> RequestBuffers<M> {
-    /// Allocates buffers for `requests` requests with up to `size` bytes of data each.
-    pub(super) fn allocate(
-        dma: &impl DmaAllocator<Memory = M>,
-        requests: u16,
-        size: usize,
-        permit: &DmaPermit,
-    ) -> Result<Vec<Self>, InitError> {
-        let count = usize::from(requests);
-        let mut all = Vec::new();
-        all.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
-        let headers =
-            DmaBuffer::allocate(dma, count * HEADER_AND_STATUS_SIZE, permit).ok_or(InitError::OutOfMemory)?;
-        for header_and_status in headers.split(HEADER_AND_STATUS_SIZE) {
-            // Allocated one by one: contiguous memory for all of them may be rare.
-            let data = DmaBuffer::allocate(dma, size, permit).ok_or(InitError::OutOfMemory)?;
-            all.push(Self { header_and_status, data });
-        }
-        Ok(all)
-    }
+    pub(super) header_and_status: DmaBuffer<M>,
+    pub(super) data: DmaBuffer<M>,
 }
 
 /// A request and its buffers.
 #[derive(Debug)]
 pub(super) struct BlockRequest<M> {
+    ticket: Ticket,
     buffers: RequestBuffers<M>,
     request_type: RequestType,
     /// Size of the data in bytes.
@@ -76,13 +53,14 @@ pub(super) struct BlockRequest<M> {
 impl<M: DmaMemory> BlockRequest<M> {
     /// Creates a request with `length` bytes of data, whose contents are arbitrary.
     pub(super) fn new(
+        ticket: Ticket,
         buffers: RequestBuffers<M>,
         request_type: RequestType,
         sector: u64,
         length: usize,
         segment_size: usize,
     ) -> Self {
-        let mut request = Self { buffers, request_type, length, segment_size };
+        let mut request = Self { ticket, buffers, request_type, length, segment_size };
         let mut header = [0; STATUS + 1];
         header[..4].copy_from_slice(&u32::from(request_type).to_le_bytes());
         header[8..HEADER_SIZE].copy_from_slice(&sector.to_le_bytes());
@@ -97,13 +75,13 @@ impl<M: DmaMemory> BlockRequest<M> {
         self
     }
 
-    /// The buffers of the request.
-    pub(super) fn into_buffers(self) -> RequestBuffers<M> {
-        self.buffers
+    /// The ticket and the buffers of the request.
+    pub(super) fn into_parts(self) -> (Ticket, RequestBuffers<M>) {
+        (self.ticket, self.buffers)
     }
 
     /// Validates the answer of the device, which reports `written` bytes.
-    pub(super) fn finish(self, token: Token, written: u32) -> CompletedRequest<M> {
+    pub(super) fn finish(self, written: u32) -> CompletedRequest<M> {
         let mut status = [NO_STATUS];
         self.buffers.header_and_status.read(STATUS, &mut status);
         let read = if self.request_type == RequestType::In { self.length } else { 0 };
@@ -114,7 +92,7 @@ impl<M: DmaMemory> BlockRequest<M> {
             Ok(Status::Unsupp) => Err(BlockRequestError::Unsupported),
             _ => Err(BlockRequestError::InputOutput),
         };
-        CompletedRequest { token, result, buffers: self.buffers }
+        CompletedRequest { ticket: self.ticket, result, buffers: self.buffers }
     }
 }
 
@@ -134,16 +112,15 @@ impl<M: DmaMemory> DescriptorChain for BlockRequest<M> {
 #[derive(Debug)]
 #[must_use = "its buffers are lost unless they are released"]
 pub struct CompletedRequest<M> {
-    token: Token,
+    ticket: Ticket,
     result: Result<usize, BlockRequestError>,
     buffers: RequestBuffers<M>,
 }
 
 impl<M: DmaMemory> CompletedRequest<M> {
-    /// The token of the request.
-    #[must_use]
-    pub const fn token(&self) -> Token {
-        self.token
+    /// The ticket of the request.
+    pub(super) const fn ticket(&self) -> Ticket {
+        self.ticket
     }
 
     /// Number of bytes read (0 unless the request was a read), or why it failed.
@@ -161,8 +138,8 @@ impl<M: DmaMemory> CompletedRequest<M> {
         bytes.get_mut(..length).map_or(0, |bytes| self.buffers.data.read(offset, bytes))
     }
 
-    /// The buffers of the request.
-    pub(super) fn into_buffers(self) -> RequestBuffers<M> {
-        self.buffers
+    /// The ticket and the buffers of the request.
+    pub(super) fn into_parts(self) -> (Ticket, RequestBuffers<M>) {
+        (self.ticket, self.buffers)
     }
 }

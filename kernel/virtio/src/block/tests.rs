@@ -1,12 +1,16 @@
 //! The block driver with a device model over a disk in memory, and with invalid answers.
 
+mod waiting;
+
+use core::task::Waker;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::vec;
 use std::vec::Vec;
 
-use super::{BlockDriver, BlockError, BlockRequestError, CompletedRequest, MAX_TRANSFER, Token};
+use super::{BlockDriver, BlockError, BlockRequestError, CompletedRequest, MAX_TRANSFER, Ticket};
 use crate::device::{DeviceError, InitError};
+use crate::dma::DataPlan;
 use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice, TakenChain};
 use crate::virtqueue::QueueError;
 
@@ -38,9 +42,14 @@ impl TestDisk {
         Self { model, bytes, flushes: 0 }
     }
 
+    /// Creates a driver that has buffers for this number of requests.
     fn open(&self, requests: u16) -> Result<Driver, InitError> {
         let dma = FakeDma::new(&self.model.lock().unwrap().memory, 200);
-        BlockDriver::new(FakeTransport::new(&self.model, true), &dma, requests)
+        let mut block = BlockDriver::new(FakeTransport::new(&self.model, true), &dma, requests)?;
+        for _ in 1..requests {
+            block.add(DataPlan::new(block.max_transfer(), block.device.permit()).allocate(&dma).unwrap());
+        }
+        Ok(block)
     }
 
     fn take(&self) -> Option<TakenChain> {
@@ -79,17 +88,29 @@ fn disk_with_flush(sectors: u64) -> TestDisk {
     TestDisk::new(FLUSH, sectors, [0; 3])
 }
 
-/// Completes a request; returns its token, and the data of a read.
-fn complete(block: &mut Driver) -> Option<(Token, Result<Vec<u8>, BlockRequestError>)> {
-    let completion = block.complete().unwrap()?;
+/// Takes what the device has served from the queue, and then any request that it has served.
+fn next_served(block: &mut Driver) -> Result<Option<CompletedRequest<FakeMemory>>, DeviceError> {
+    // A failure is returned by `take`, too.
+    let _cause: Result<_, _> = block.interrupt();
+    for ticket in block.slots.tickets() {
+        if let Some(request) = block.take(ticket, Waker::noop())? {
+            return Ok(Some(request));
+        }
+    }
+    Ok(None)
+}
+
+/// Completes a request; returns its ticket, and the data of a read.
+fn complete(block: &mut Driver) -> Option<(Ticket, Result<Vec<u8>, BlockRequestError>)> {
+    let completion = next_served(block).unwrap()?;
     let data = completion.result().map(|length| {
         let mut bytes = vec![0; length];
         assert_eq!(completion.read(0, &mut bytes), length);
         bytes
     });
-    let token = completion.token();
+    let ticket = completion.ticket();
     block.release(completion);
-    Some((token, data))
+    Some((ticket, data))
 }
 
 #[test]
@@ -98,16 +119,16 @@ fn written_data_is_read_back() {
     let mut block = disk.open(4).unwrap();
     assert_eq!((block.capacity(), block.block_size(), block.max_transfer()), (100, 512, MAX_TRANSFER));
     assert!(!block.is_read_only() && block.has_flush());
-    let written = block.submit_write(3, &[0xab; 1024]).unwrap();
+    let written = block.submit_write(3, &[0xab; 1024], Waker::noop()).unwrap();
     disk.serve_all();
     assert_eq!(complete(&mut block), Some((written, Ok(Vec::new()))));
-    let read = block.submit_read(2, 4).unwrap();
+    let read = block.submit_read(2, 4, Waker::noop()).unwrap();
     assert_eq!(complete(&mut block), None);
     disk.serve_all();
-    assert_eq!(disk.model.lock().unwrap().queues[0].interrupts, 1);
+    assert_eq!(disk.model.lock().unwrap().queues[0].interrupts, 2);
     let expected = [vec![2; 512], vec![0xab; 1024], vec![5; 512]].concat();
     assert_eq!(complete(&mut block), Some((read, Ok(expected))));
-    let flush = block.submit_flush().unwrap();
+    let flush = block.submit_flush(Waker::noop()).unwrap();
     disk.serve_all();
     assert_eq!(complete(&mut block), Some((flush, Ok(Vec::new()))));
     assert_eq!(disk.flushes, 1);
@@ -117,7 +138,7 @@ fn written_data_is_read_back() {
 fn request_takes_three_descriptors_and_one_notification() {
     let disk = disk_with_flush(1000);
     let mut block = disk.open(4).unwrap();
-    assert!(block.submit_read(0, 128).is_ok());
+    assert!(block.submit_read(0, 128, Waker::noop()).is_ok());
     let chain = disk.take().unwrap();
     let lengths: Vec<_> = chain.parts.iter().map(|part| (part.1, part.2)).collect();
     assert_eq!(lengths, [(16, false), (0x1_0000, true), (1, true)]);
@@ -128,9 +149,9 @@ fn request_takes_three_descriptors_and_one_notification() {
 fn completion_copies_parts_of_data() {
     let mut disk = disk_with_flush(10);
     let mut block = disk.open(1).unwrap();
-    block.submit_read(1, 2).unwrap();
+    block.submit_read(1, 2, Waker::noop()).unwrap();
     disk.serve_all();
-    let completion = block.complete().unwrap().unwrap();
+    let completion = next_served(&mut block).unwrap().unwrap();
     let mut bytes = [0xff; 8];
     assert_eq!(completion.read(508, &mut bytes), 8);
     assert_eq!(bytes, [1, 1, 1, 1, 2, 2, 2, 2]);
@@ -141,47 +162,47 @@ fn completion_copies_parts_of_data() {
 }
 
 #[test]
-fn requests_complete_in_order_of_use() {
+fn requests_complete_in_any_order() {
     let mut disk = disk_with_flush(100);
     let mut block = disk.open(4).unwrap();
-    let tokens: Vec<_> = (0..4).map(|sector| block.submit_read(sector, 1).unwrap()).collect();
-    assert_eq!(block.submit_read(4, 1), Err(BlockError::Busy));
+    let tickets: Vec<_> = (0..4).map(|sector| block.submit_read(sector, 1, Waker::noop()).unwrap()).collect();
+    assert_eq!(block.submit_read(4, 1, Waker::noop()), Err(BlockError::Busy));
     let chains: Vec<_> = core::iter::from_fn(|| disk.take()).collect();
     for byte in [2, 0, 3, 1] {
         disk.serve(&chains[byte]);
         let expected = vec![u8::try_from(byte).unwrap(); 512];
-        assert_eq!(complete(&mut block), Some((tokens[byte], Ok(expected))));
+        assert_eq!(complete(&mut block), Some((tickets[byte], Ok(expected))));
     }
-    assert!(block.submit_read(4, 1).is_ok());
+    assert!(block.submit_read(4, 1, Waker::noop()).is_ok());
 }
 
 #[test]
 fn unreleased_completion_keeps_its_buffers() {
     let mut disk = disk_with_flush(10);
     let mut block = disk.open(1).unwrap();
-    block.submit_read(7, 1).unwrap();
+    block.submit_read(7, 1, Waker::noop()).unwrap();
     disk.serve_all();
-    let completion = block.complete().unwrap().unwrap();
-    assert_eq!(block.submit_read(0, 1), Err(BlockError::Busy));
+    let completion = next_served(&mut block).unwrap().unwrap();
+    assert_eq!(block.submit_read(0, 1, Waker::noop()), Err(BlockError::Busy));
     block.release(completion);
-    assert!(block.submit_read(0, 1).is_ok());
+    assert!(block.submit_read(0, 1, Waker::noop()).is_ok());
 }
 
 #[test]
 fn invalid_ranges_are_refused_before_submission() {
     let disk = disk_with_flush(200);
     let mut block = disk.open(2).unwrap();
-    assert_eq!(block.submit_read(200, 1), Err(BlockError::OutOfRange));
-    assert_eq!(block.submit_read(199, 2), Err(BlockError::OutOfRange));
-    assert_eq!(block.submit_read(u64::MAX, 1), Err(BlockError::OutOfRange));
-    assert_eq!(block.submit_write(200, &[0; 512]), Err(BlockError::OutOfRange));
-    assert_eq!(block.submit_read(0, 0), Err(BlockError::Size));
-    assert_eq!(block.submit_read(0, usize::MAX), Err(BlockError::Size));
-    assert_eq!(block.submit_read(0, 129), Err(BlockError::Size));
-    assert_eq!(block.submit_write(0, &[0; 511]), Err(BlockError::Size));
-    assert_eq!(block.submit_write(0, &[]), Err(BlockError::Size));
+    assert_eq!(block.submit_read(200, 1, Waker::noop()), Err(BlockError::OutOfRange));
+    assert_eq!(block.submit_read(199, 2, Waker::noop()), Err(BlockError::OutOfRange));
+    assert_eq!(block.submit_read(u64::MAX, 1, Waker::noop()), Err(BlockError::OutOfRange));
+    assert_eq!(block.submit_write(200, &[0; 512], Waker::noop()), Err(BlockError::OutOfRange));
+    assert_eq!(block.submit_read(0, 0, Waker::noop()), Err(BlockError::Size));
+    assert_eq!(block.submit_read(0, usize::MAX, Waker::noop()), Err(BlockError::Size));
+    assert_eq!(block.submit_read(0, 129, Waker::noop()), Err(BlockError::Size));
+    assert_eq!(block.submit_write(0, &[0; 511], Waker::noop()), Err(BlockError::Size));
+    assert_eq!(block.submit_write(0, &[], Waker::noop()), Err(BlockError::Size));
     assert_eq!(disk.take(), None);
-    assert!(block.submit_read(199, 1).is_ok());
+    assert!(block.submit_read(199, 1, Waker::noop()).is_ok());
 }
 
 #[test]
@@ -189,9 +210,9 @@ fn read_only_device_refuses_writes() {
     let mut disk = TestDisk::new(READ_ONLY, 10, [0; 3]);
     let mut block = disk.open(2).unwrap();
     assert!(block.is_read_only() && !block.has_flush());
-    assert_eq!(block.submit_write(0, &[0; 512]), Err(BlockError::ReadOnly));
-    assert_eq!(block.submit_flush(), Err(BlockError::Unsupported));
-    assert!(block.submit_read(9, 1).is_ok());
+    assert_eq!(block.submit_write(0, &[0; 512], Waker::noop()), Err(BlockError::ReadOnly));
+    assert_eq!(block.submit_flush(Waker::noop()), Err(BlockError::Unsupported));
+    assert!(block.submit_read(9, 1, Waker::noop()).is_ok());
     disk.serve_all();
     assert_eq!(complete(&mut block).map(|done| done.1), Some(Ok(vec![9; 512])));
 }
@@ -201,8 +222,8 @@ fn requests_respect_size_max_and_seg_max() {
     let mut disk = TestDisk::new(SIZE_MAX | SEG_MAX, 100, [1000, 7, 0]);
     let mut block = disk.open(2).unwrap();
     assert_eq!(block.max_transfer(), 6656);
-    assert_eq!(block.submit_read(0, 14), Err(BlockError::Size));
-    block.submit_read(0, 13).unwrap();
+    assert_eq!(block.submit_read(0, 14, Waker::noop()), Err(BlockError::Size));
+    block.submit_read(0, 13, Waker::noop()).unwrap();
     let chain = disk.take().unwrap();
     let lengths: Vec<_> = chain.parts.iter().map(|part| part.1).collect();
     assert_eq!(lengths, [16, 1000, 1000, 1000, 1000, 1000, 1000, 656, 1]);
@@ -216,12 +237,12 @@ fn requests_respect_block_size() {
     let disk = TestDisk::new(BLK_SIZE, 100, [0, 0, 4096]);
     let mut block = disk.open(2).unwrap();
     assert_eq!((block.block_size(), block.capacity()), (4096, 100));
-    assert_eq!(block.submit_read(4, 8), Err(BlockError::Size));
-    assert_eq!(block.submit_read(8, 4), Err(BlockError::Size));
-    assert!(block.submit_read(8, 8).is_ok());
+    assert_eq!(block.submit_read(4, 8, Waker::noop()), Err(BlockError::Size));
+    assert_eq!(block.submit_read(8, 4, Waker::noop()), Err(BlockError::Size));
+    assert!(block.submit_read(8, 8, Waker::noop()).is_ok());
     let mut block = TestDisk::new(BLK_SIZE, 1000, [0, 0, 1 << 16]).open(1).unwrap();
-    assert_eq!(block.submit_read(64, 128), Err(BlockError::Size));
-    assert!(block.submit_read(128, 128).is_ok());
+    assert_eq!(block.submit_read(64, 128, Waker::noop()), Err(BlockError::Size));
+    assert!(block.submit_read(128, 128, Waker::noop()).is_ok());
 }
 
 #[test]
@@ -266,7 +287,7 @@ fn completion_of(
 ) -> Result<Option<CompletedRequest<FakeMemory>>, DeviceError> {
     let disk = disk_with_flush(10);
     let mut block = disk.open(1).unwrap();
-    block.submit_read(0, 1).unwrap();
+    block.submit_read(0, 1, Waker::noop()).unwrap();
     let chain = disk.take().unwrap();
     {
         let mut model = disk.model.lock().unwrap();
@@ -275,7 +296,7 @@ fn completion_of(
         }
         model.use_chain(0, chain.head, written);
     }
-    block.complete()
+    next_served(&mut block)
 }
 
 #[test]
@@ -306,11 +327,11 @@ fn invalid_answers_break_device() {
     assert_eq!(completion_of(Some(0), 514).map(|_| ()).unwrap_err(), error);
     let disk = disk_with_flush(10);
     let mut block = disk.open(2).unwrap();
-    block.submit_read(0, 1).unwrap();
+    block.submit_read(0, 1, Waker::noop()).unwrap();
     disk.model.lock().unwrap().set_used_index(0, 2);
     let error = DeviceError::Queue(QueueError::IndexJump);
-    assert_eq!(block.complete().map(|_| ()), Err(error));
-    assert_eq!(block.submit_read(0, 1), Err(error.into()));
+    assert_eq!(next_served(&mut block).map(|_| ()), Err(error));
+    assert_eq!(block.submit_read(0, 1, Waker::noop()), Err(error.into()));
     assert_eq!(block.interrupt(), Err(error));
     assert_eq!(block.check_status(), Err(error));
 }
@@ -321,10 +342,10 @@ fn requests_continue_after_ring_index_wrap() {
     let mut disk = TestDisk::new(0, 64, [0; 3]);
     let mut block = disk.open(2).unwrap();
     for round in 0..66_000_u64 {
-        let token = block.submit_read(round % 64, 1).unwrap();
+        let ticket = block.submit_read(round % 64, 1, Waker::noop()).unwrap();
         disk.serve_all();
         let (completed, data) = complete(&mut block).unwrap();
-        assert_eq!((completed, u64::from(data.unwrap()[511])), (token, round % 64));
+        assert_eq!((completed, u64::from(data.unwrap()[511])), (ticket, round % 64));
     }
 }
 
@@ -353,37 +374,37 @@ proptest! {
         let mut disk = TestDisk::new(SIZE_MAX, 32, [700, 0, 0]);
         let mut block = disk.open(4).unwrap();
         let mut device = Vec::new();
-        let mut expected: HashMap<Token, (u16, Option<Vec<u8>>)> = HashMap::new();
+        let mut expected: HashMap<Ticket, (u16, Option<Vec<u8>>)> = HashMap::new();
         let mut heads = HashMap::new();
         for action in actions {
             let submitted = match action {
-                RandomAction::Read(sector, count) => block.submit_read(sector, count),
-                RandomAction::Write(sector, count, byte) => block.submit_write(sector, &vec![byte; count * 512]),
+                RandomAction::Read(sector, count) => block.submit_read(sector, count, Waker::noop()),
+                RandomAction::Write(sector, count, byte) => block.submit_write(sector, &vec![byte; count * 512], Waker::noop()),
                 RandomAction::Serve(index) if !device.is_empty() => {
                     let chain: TakenChain = device.swap_remove(index % device.len());
                     disk.serve(&chain);
                     let room: u32 = chain.parts.iter().filter(|part| part.2).map(|part| part.1).sum();
                     let start: u64 = heads[&chain.head];
                     let (start, end) = (usize::try_from(start * 512).unwrap(), usize::try_from(room - 1).unwrap());
-                    let token = expected.iter().find(|(_, known)| known.0 == chain.head).map(|(token, _)| *token);
+                    let ticket = expected.iter().find(|(_, known)| known.0 == chain.head).map(|(ticket, _)| *ticket);
                     let data = disk.bytes[start..start + end].to_vec();
-                    expected.insert(token.unwrap(), (chain.head, Some(data)));
+                    expected.insert(ticket.unwrap(), (chain.head, Some(data)));
                     continue;
                 }
                 RandomAction::Serve(_) => continue,
                 RandomAction::Complete => {
-                    if let Some((token, data)) = complete(&mut block) {
-                        let (_, wanted) = expected.remove(&token).unwrap();
+                    if let Some((ticket, data)) = complete(&mut block) {
+                        let (_, wanted) = expected.remove(&ticket).unwrap();
                         prop_assert_eq!(Some(data.unwrap()), wanted);
                     }
                     continue;
                 }
             };
-            let Ok(token) = submitted else { continue };
+            let Ok(ticket) = submitted else { continue };
             let chain = disk.take().unwrap();
             let header = disk.model.lock().unwrap().gather(&chain);
             heads.insert(chain.head, u64::from_le_bytes(header[8..16].try_into().unwrap()));
-            prop_assert!(expected.insert(token, (chain.head, None)).is_none());
+            prop_assert!(expected.insert(ticket, (chain.head, None)).is_none());
             device.push(chain);
         }
     }

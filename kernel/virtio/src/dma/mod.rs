@@ -51,7 +51,8 @@ pub unsafe trait DmaMemory: Debug {
     }
 }
 
-/// Allocates DMA memory. The hal implements it; drivers call it only during initialization.
+/// Allocates DMA memory. The hal implements it; drivers call it only during initialization, and plan what they need later
+/// ([`DataPlan`]).
 pub trait DmaAllocator {
     /// The allocated memory.
     type Memory: DmaMemory;
@@ -159,6 +160,29 @@ impl<M: DmaMemory> DmaBuffer<M> {
         DmaSegment { address: self.memory.device_address() + offset, length, writable }
     }
 }
+
+/// What to allocate for a buffer of a driver, without the driver's lock.
+#[derive(Debug)]
+pub struct DataPlan {
+    size: usize,
+    permit: DmaPermit,
+}
+
+impl DataPlan {
+    /// Plans a buffer of `size` bytes.
+    pub(crate) fn new(size: usize, permit: &DmaPermit) -> Self {
+        Self { size, permit: permit.clone() }
+    }
+
+    /// Allocates the buffer; `None` if there is no memory.
+    pub fn allocate<D: DmaAllocator>(&self, dma: &D) -> Option<DataBuffer<D::Memory>> {
+        DmaBuffer::allocate(dma, self.size, &self.permit).map(DataBuffer)
+    }
+}
+
+/// A buffer for the driver that has planned it.
+#[derive(Debug)]
+pub struct DataBuffer<M>(pub(crate) DmaBuffer<M>);
 
 /// Contents of one descriptor: a contiguous part of a [`DmaBuffer`] or a [`Span`](mirrored::Span), and the direction of the
 /// transfer.

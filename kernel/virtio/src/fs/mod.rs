@@ -19,10 +19,10 @@ use core::task::Waker;
 use hermit_fuse::{MAX_HEAD, Request};
 use virtio_spec::{F, Id};
 
-pub use self::request::{DataBuffer, DataPlan, ServedRequest};
+pub use self::request::ServedRequest;
 use self::request::{FsRequest, INLINE, LateMessage, MAX_MESSAGE, OneWayMessage};
 use crate::device::{Device, DeviceError, InitError};
-use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory};
+use crate::dma::{DataBuffer, DataPlan, DmaAllocator, DmaBuffer, DmaMemory};
 use crate::transport::{InterruptCause, Transport};
 use crate::virtqueue::Virtqueue;
 
@@ -185,7 +185,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
             && self.free_data.is_empty()
             && self.data_buffers < MAX_DATA_BUFFERS
             && request::data_size(request) <= self.max_data;
-        is_missing.then(|| DataPlan { size: self.max_data, permit: self.device.permit().clone() })
+        is_missing.then(|| DataPlan::new(self.max_data, self.device.permit()))
     }
 
     /// Adds a data buffer.

@@ -4,7 +4,7 @@ use core::task::Waker;
 
 use hermit_fuse::{MAX_HEAD, MAX_REPLY_HEAD, Request, Tag};
 
-use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit, DmaSegment};
+use crate::dma::{DmaBuffer, DmaMemory, DmaSegment};
 use crate::virtqueue::DescriptorChain;
 
 /// Size in bytes of each half of a request's page: the first is for what the device reads, the second for what it writes.
@@ -32,24 +32,6 @@ pub(super) fn fits(request: &Request<'_>, max_data: usize) -> bool {
         request.head.len() + request.data.len() <= INLINE || request.reply_data <= INLINE - MAX_REPLY_HEAD;
     has_valid_heads && has_one_direction && data_size(request) <= max_data
 }
-
-/// What to allocate for a data buffer.
-#[derive(Debug)]
-pub struct DataPlan {
-    pub(super) size: usize,
-    pub(super) permit: DmaPermit,
-}
-
-impl DataPlan {
-    /// Allocates the buffer; `None` if there is no memory.
-    pub fn allocate<D: DmaAllocator>(&self, dma: &D) -> Option<DataBuffer<D::Memory>> {
-        DmaBuffer::allocate(dma, self.size, &self.permit).map(DataBuffer)
-    }
-}
-
-/// A buffer for data.
-#[derive(Debug)]
-pub struct DataBuffer<M>(pub(super) DmaBuffer<M>);
 
 /// A request and its buffers.
 #[derive(Debug)]

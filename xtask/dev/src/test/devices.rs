@@ -64,6 +64,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
             Ok(())
         });
     }
+    tests.add("devices, CPUs 2: threads have requests to a disk in flight", move || in_threads(qemu));
     tests.add("devices: a read-only disk", move || read_only(qemu, &qemu.image("disk")));
     tests.add("devices: random bytes", move || {
         let guest = on_pc(qemu, &qemu.image("disk"), &["random", "/dev/hwrng", "2000"]);
@@ -93,6 +94,16 @@ fn on_pc(qemu: &Qemu<'_>, image: &Path, arguments: &[&str]) -> Guest {
 fn with_disk(qemu: &Qemu<'_>, image: &Path, file: &Path, arguments: &[&str]) -> Guest {
     let drive = format!("file={},format=raw,if=none,id=disk", file.display());
     on_pc(qemu, image, arguments).with_options(&["-drive", &drive])
+}
+
+fn in_threads(qemu: &Qemu<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("disk");
+    fs::write(&file, vec![0; SIZE])?;
+    let guest =
+        Guest { cpus: 2, ..with_disk(qemu, &qemu.image("disk"), &file, &["parallel", "/dev/vda", "8"]) };
+    let guest = guest.with_options(&["-device", "virtio-blk-pci,drive=disk"]);
+    expect(&guest, b"", 0, &["262144 bytes are as 8 threads wrote them"]).map(drop)
 }
 
 fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Probing of register windows, and drivers over virtio-mmio.
 
+use core::task::Waker;
 use proptest::prelude::*;
 
 use super::{Mmio, MmioError};
@@ -104,7 +105,7 @@ proptest! {
         let dma = FakeDma::new(&model.lock().unwrap().memory, 2000);
         if let Ok(mut block) = BlockDriver::new(block, &dma, 3) {
             prop_assert!(block.max_transfer().is_multiple_of(block.block_size()));
-            let _token = block.submit_read(0, block.max_transfer() / 512);
+            let _ticket = block.submit_read(0, block.max_transfer() / 512, Waker::noop());
             let _cause = block.interrupt();
         }
         if let Ok(mut console) = ConsoleDriver::new(console, &dma) {

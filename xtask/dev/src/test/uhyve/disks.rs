@@ -18,6 +18,7 @@ const DISK: &str = "/dev/vda";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "a disk is written and read", move || check(fixture));
+    fixture.add(tests, "threads use a disk, CPUs 2", move || in_threads(fixture));
     fixture.add(tests, "bytes of a disk are read and written", move || bytes(fixture));
     fixture.add(tests, "a read-only disk", move || read_only(fixture));
     fixture.add(tests, "a disk that ends within a sector", move || odd_size(fixture));
@@ -47,6 +48,15 @@ fn disk(size: usize) -> Result<(TempDir, PathBuf, String)> {
 fn pattern(offset: u64) -> u8 {
     let [low, middle, high, ..] = offset.wrapping_mul(0x9e37_79b9).to_le_bytes();
     low ^ middle ^ high
+}
+
+fn in_threads(fixture: &Fixture<'_>) -> Result<()> {
+    let (_folder, path, name) = disk(SIZE)?;
+    let command = fixture.command("disk", &["parallel", DISK, "8"]).cpus(2).disk(&name);
+    command.expect(0, &["65536 bytes are as 8 threads wrote them"])?;
+    let expected: Vec<u8> = (0..).take(SIZE).map(pattern).collect();
+    ensure!(fs::read(path)? == expected, "the file differs from what the guest wrote");
+    Ok(())
 }
 
 fn check(fixture: &Fixture<'_>) -> Result<()> {

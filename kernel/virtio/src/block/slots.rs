@@ -1,0 +1,138 @@
+//! The requests that may be in flight, their buffers, and the tasks that wait for them.
+
+use alloc::vec::Vec;
+use core::mem;
+use core::task::Waker;
+
+use super::request::{CompletedRequest, HEADER_AND_STATUS_SIZE, RequestBuffers};
+use crate::device::InitError;
+use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit};
+
+/// A request, from its submission to its release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u16);
+
+/// State of one of the requests that may be in flight.
+#[derive(Debug)]
+enum Slot<M> {
+    /// Not in use.
+    Free(RequestBuffers<M>),
+    /// The queue has the buffers. Without a waker: it has been woken, since the device has failed.
+    InFlight(Option<Waker>),
+    /// The device has served it. Without a waker: it has been woken.
+    Served(CompletedRequest<M>, Option<Waker>),
+    /// The task that has submitted it reads its data.
+    Taken,
+}
+
+/// The requests.
+#[derive(Debug)]
+pub(super) struct Slots<M> {
+    /// Indexed by ticket. Its capacity is the maximum number of requests, so it grows without allocation.
+    slots: Vec<Slot<M>>,
+    /// Tickets of the free slots. Its capacity is that of `slots`.
+    free: Vec<Ticket>,
+    /// Buffers for header and status of slots that do not exist yet.
+    spare: Vec<DmaBuffer<M>>,
+}
+
+impl<M: DmaMemory> Slots<M> {
+    /// Allocates what up to `requests` requests need, and data buffers of `size` bytes for the first.
+    pub(super) fn allocate(
+        dma: &impl DmaAllocator<Memory = M>,
+        requests: u16,
+        size: usize,
+        permit: &DmaPermit,
+    ) -> Result<Self, InitError> {
+        let count = usize::from(requests);
+        let (mut slots, mut free, mut spare) = (Vec::new(), Vec::new(), Vec::new());
+        slots.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
+        free.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
+        spare.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
+        let headers = DmaBuffer::allocate(dma, count * HEADER_AND_STATUS_SIZE, permit);
+        spare.extend(headers.ok_or(InitError::OutOfMemory)?.split(HEADER_AND_STATUS_SIZE));
+        let mut all = Self { slots, free, spare };
+        all.grow(DmaBuffer::allocate(dma, size, permit).ok_or(InitError::OutOfMemory)?);
+        Ok(all)
+    }
+
+    /// Whether no slot is free, and there can be more.
+    pub(super) const fn can_grow(&self) -> bool {
+        self.free.is_empty() && !self.spare.is_empty()
+    }
+
+    /// Adds a free slot with a data buffer; without effect if there can be no more.
+    pub(super) fn grow(&mut self, data: DmaBuffer<M>) {
+        let Ok(ticket) = u16::try_from(self.slots.len()).map(Ticket) else { return };
+        if let Some(header_and_status) = self.spare.pop() {
+            self.slots.push(Slot::Free(RequestBuffers { header_and_status, data }));
+            self.free.push(ticket);
+        }
+    }
+
+    fn slot(&mut self, ticket: Ticket) -> Option<&mut Slot<M>> {
+        self.slots.get_mut(usize::from(ticket.0))
+    }
+
+    /// Removes the buffers of a free slot, which is in flight from now on; `None` if there is none.
+    pub(super) fn start(&mut self, waker: &Waker) -> Option<(Ticket, RequestBuffers<M>)> {
+        let ticket = self.free.pop()?;
+        match mem::replace(self.slot(ticket)?, Slot::InFlight(Some(waker.clone()))) {
+            Slot::Free(buffers) => Some((ticket, buffers)),
+            _ => None,
+        }
+    }
+
+    /// Stores a request that the device has served.
+    pub(super) fn finish(&mut self, request: CompletedRequest<M>) {
+        if let Some(slot) = self.slot(request.ticket()) {
+            let waker = if let Slot::InFlight(waker) = slot { waker.take() } else { None };
+            *slot = Slot::Served(request, waker);
+        }
+    }
+
+    /// Removes a request that the device has served; `None` if it has not yet.
+    pub(super) fn take(&mut self, ticket: Ticket) -> Option<CompletedRequest<M>> {
+        let slot = self.slot(ticket)?;
+        match mem::replace(slot, Slot::Taken) {
+            Slot::Served(request, _) => Some(request),
+            other => {
+                *slot = other;
+                None
+            }
+        }
+    }
+
+    /// Replaces the waker of a request in flight.
+    pub(super) fn register(&mut self, ticket: Ticket, waker: &Waker) {
+        if let Some(Slot::InFlight(registered)) = self.slot(ticket) {
+            match registered {
+                Some(registered) => registered.clone_from(waker),
+                None => *registered = Some(waker.clone()),
+            }
+        }
+    }
+
+    /// Frees a slot.
+    pub(super) fn free(&mut self, ticket: Ticket, buffers: RequestBuffers<M>) {
+        if let Some(slot) = self.slot(ticket) {
+            *slot = Slot::Free(buffers);
+            self.free.push(ticket);
+        }
+    }
+
+    /// Removes the next waker of a request that the device has served, or with `has_failed` of any request.
+    pub(super) fn next_waker(&mut self, has_failed: bool) -> Option<Waker> {
+        self.slots.iter_mut().find_map(|slot| match slot {
+            Slot::Served(_, waker) => waker.take(),
+            Slot::InFlight(waker) if has_failed => waker.take(),
+            _ => None,
+        })
+    }
+
+    /// The tickets of all slots.
+    #[cfg(test)]
+    pub(super) fn tickets(&self) -> Vec<Ticket> {
+        (0..).zip(&self.slots).map(|(number, _)| Ticket(number)).collect()
+    }
+}
