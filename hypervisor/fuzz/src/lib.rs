@@ -7,10 +7,11 @@ use std::{env, fs, io};
 
 use clap::Parser;
 use hermit_boot::{LoadError, Randomness};
+use hermit_interface::MAX_NAME;
 use hermit_interface::boot_info::{BootInfo, BootInfoError};
 use hermit_interface::command_line::{CommandLine, Encoder, MountOptions, NetworkOptions};
 use hermit_interface::image;
-use hermit_interface::tar::{Content, Entries, MAX_NAME};
+use hermit_interface::tar::{Content, Entries};
 use uhyve::cli::Arguments;
 use uhyve::memory::Memory;
 

@@ -54,6 +54,12 @@ pub use readiness::Readiness;
 /// Maximum number of CPUs of a machine, on every platform.
 pub const MAX_CPUS: usize = 64;
 
+/// Maximum length of the name of a file in bytes (`NAME_MAX`).
+pub const MAX_NAME: usize = 255;
+
+/// Maximum length of a path in bytes: Linux's `PATH_MAX` without the zero byte.
+pub const MAX_PATH: usize = 4095;
+
 /// Converts an address or a size to `usize`: all supported processors have 64 bits.
 #[inline]
 #[must_use]

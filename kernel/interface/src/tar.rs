@@ -10,7 +10,7 @@ mod pax;
 
 use core::fmt;
 
-pub use entry::{Content, Entry, MAX_NAME, MAX_PATH, TreePath};
+pub use entry::{Content, Entry, TreePath};
 pub use header::Timestamp;
 use header::{BLOCK_SIZE, Header};
 use pax::Extensions;
@@ -45,7 +45,7 @@ pub enum TarReason {
     /// A record of a pax header is malformed.
     #[error("a record of a pax header is invalid")]
     Record,
-    /// The path has `..`, a zero byte, a name of more than [`MAX_NAME`] bytes, or more than [`MAX_PATH`] bytes.
+    /// The path has `..`, a zero byte, a name of more than [`MAX_NAME`](crate::MAX_NAME) bytes, or more than [`MAX_PATH`](crate::MAX_PATH) bytes.
     #[error("the path is invalid: it has `..`, a zero byte, or is too long")]
     Path,
     /// The entry has a type that is neither POSIX's nor one of GNU's that are understood.

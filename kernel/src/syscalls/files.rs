@@ -6,8 +6,8 @@ use hermit_abi::{
     AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_RDONLY, STATX_BASIC_STATS, STATX_BTIME,
     UTIME_NOW, UTIME_OMIT, stat, statx, statx_timestamp, timespec,
 };
-use hermit_fs::{MAX_PATH, Metadata, RenameFlags, SetAttr, SetTime, Symlinks, Time};
-use hermit_interface::Errno;
+use hermit_fs::{Metadata, RenameFlags, SetAttr, SetTime, Symlinks, Time};
+use hermit_interface::{Errno, MAX_PATH};
 use hermit_io::Stat;
 
 use super::export;

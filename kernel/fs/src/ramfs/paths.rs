@@ -1,5 +1,7 @@
 //! Calls with a path of several names, without a pause between them.
 
+use hermit_interface::MAX_NAME;
+
 use super::RamFs;
 use super::inode::{Body, File, Inode};
 use crate::file_system::Name;
@@ -7,9 +9,6 @@ use crate::{Attr, FileType, FoundInode, Ino, System};
 
 /// Maximum number of names that are looked up without a pause, in which interrupts are masked.
 const MAX_NAMES: usize = 32;
-
-/// Maximum length of a name in bytes (`NAME_MAX`).
-const MAX_NAME: usize = 255;
 
 /// Position of the last name of a path, if a directory may have an entry of this name.
 fn last_name(path: &[u8]) -> Option<usize> {

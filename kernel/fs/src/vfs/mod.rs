@@ -35,12 +35,6 @@ pub use mount::MountInfo;
 pub use open::OpenedPath;
 pub use open_file::{OpenFile, Whence};
 
-/// Maximum length of a name in bytes (`NAME_MAX`).
-const MAX_NAME: usize = 255;
-
-/// Maximum length of a path in bytes: Linux's `PATH_MAX` without the zero byte.
-pub const MAX_PATH: usize = 4095;
-
 /// Bits that new files and directories do not get (`umask`).
 const UMASK: u32 = 0o022;
 

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::SeqCst;
 
-use hermit_interface::Errno;
+use hermit_interface::{Errno, MAX_PATH};
 
 use super::mount::Node;
 use super::walk::{LastLink, Walked};
@@ -61,7 +61,7 @@ impl<S: System> Vfs<S> {
         if target.is_empty() {
             return Err(Errno::ENOENT);
         }
-        if target.len() > super::MAX_PATH {
+        if target.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);
         }
         let walked = self.walk_to_new(path).await?;

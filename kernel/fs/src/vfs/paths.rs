@@ -3,11 +3,11 @@
 use alloc::sync::Arc;
 
 use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_TRUNC};
-use hermit_interface::Errno;
+use hermit_interface::{Errno, MAX_PATH};
 
 use super::mount::Node;
 use super::open::is_for_writing;
-use super::{MAX_PATH, Metadata, OpenFile, UMASK, Vfs};
+use super::{Metadata, OpenFile, UMASK, Vfs};
 use crate::{FileType, FoundInode, System};
 
 /// Whether a path may lead to something other than a directory.

@@ -5,11 +5,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use hermit_interface::Errno;
+use hermit_interface::{Errno, MAX_NAME, MAX_PATH};
 
+use super::Vfs;
 use super::mount::Node;
 use super::name_cache::Known;
-use super::{MAX_NAME, MAX_PATH, Vfs};
 use crate::file_system::complete;
 use crate::{FileType, System};
 

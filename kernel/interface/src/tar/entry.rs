@@ -5,12 +5,7 @@ use core::fmt;
 use super::TarReason;
 use super::header::{Header, Timestamp};
 use super::pax::Extensions;
-
-/// Maximum length of a name in bytes (`NAME_MAX`).
-pub const MAX_NAME: usize = 255;
-
-/// Maximum length of a path in bytes (`PATH_MAX` without the terminating NUL).
-pub const MAX_PATH: usize = 4095;
+use crate::{MAX_NAME, MAX_PATH};
 
 /// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

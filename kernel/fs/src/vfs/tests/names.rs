@@ -1,10 +1,10 @@
 //! Names in removed directories.
 
 use hermit_abi::{O_CREAT, O_EXCL, O_WRONLY};
-use hermit_interface::Errno;
+use hermit_interface::{Errno, MAX_PATH};
 
 use crate::testing::{ARCS, run, vfs};
-use crate::{MAX_PATH, RenameFlags, Symlinks};
+use crate::{RenameFlags, Symlinks};
 
 #[test]
 fn nothing_moves_into_a_removed_directory() {
