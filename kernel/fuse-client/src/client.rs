@@ -92,6 +92,11 @@ impl Extent<'_> {
 }
 
 impl<T: Transport> FuseClient<T> {
+    /// Frees memory that is kept for later use: data that were read ahead. It allocates nothing.
+    pub fn reclaim(&self) {
+        self.read_ahead.reclaim();
+    }
+
     pub(crate) fn unique(&self) -> u64 {
         self.next_unique.fetch_add(1, Relaxed)
     }

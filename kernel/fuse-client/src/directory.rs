@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Poll, ready};
 
@@ -12,7 +12,7 @@ use hermit_fuse::dirent::{Record, Records};
 use hermit_fuse::flags::InitFlags;
 use hermit_fuse::reply::InitOut;
 use hermit_fuse::request::ReadIn;
-use hermit_interface::Errno;
+use hermit_interface::{Errno, MAX_NAME};
 
 use crate::client::{Extent, FuseClient, Handle, Stage};
 use crate::message::Head;
@@ -22,9 +22,6 @@ use crate::transport::Transport;
 /// Maximum size in bytes of the entries in a reply. The first reply, which has all entries of a small directory, has the room
 /// that needs no memory.
 const ENTRIES: usize = 32 << 10;
-
-/// Maximum length of a name in bytes (`NAME_MAX`).
-const MAX_NAME: usize = 255;
 
 /// Maximum offset of an entry: offsets are positions of files.
 const MAX_OFFSET: u64 = i64::MAX.cast_unsigned();
@@ -37,15 +34,28 @@ const PLUS: u64 = 1 << 63;
 pub(crate) struct Listing {
     /// The server answers `Readdirplus`.
     has_plus: bool,
-    /// `Readdirplus` is used: there was an entry of unknown type, which the attributes have.
-    is_plus: AtomicBool,
+    /// A bit for each opened directory, its handle modulo 64, that is read by `Readdirplus`: it has an entry of unknown type, which
+    /// the attributes have.
+    plus: AtomicU64,
+}
+
+/// The bit of an opened directory.
+const fn bit(handle: u64) -> u64 {
+    1 << (handle % 64)
 }
 
 impl Listing {
     pub(crate) fn new(reply: &InitOut) -> Self {
         let flags = InitFlags::from_bits_retain(reply.flags);
         let has_plus = flags.contains(InitFlags::DO_READDIRPLUS);
-        Self { has_plus, is_plus: AtomicBool::new(false) }
+        Self { has_plus, plus: AtomicU64::new(0) }
+    }
+
+    /// Forgets how a directory is read, whose handle may be that of another one from now on.
+    pub(crate) fn release(&self, handle: u64) {
+        if self.plus.load(Relaxed) & bit(handle) != 0 {
+            self.plus.fetch_and(!bit(handle), Relaxed);
+        }
     }
 }
 
@@ -76,7 +86,7 @@ impl<T: Transport> FuseClient<T> {
             if is_plus {
                 self.forget_all(&bytes);
             } else if self.listing.has_plus && has_unknown(&bytes) {
-                self.listing.is_plus.store(true, Relaxed);
+                self.listing.plus.fetch_or(bit(handle), Relaxed);
                 Stage::go_on(call, offset);
                 continue;
             }
@@ -98,7 +108,7 @@ impl<T: Transport> FuseClient<T> {
         fh: u64,
         offset: u64,
     ) -> Poll<Result<(), Errno>> {
-        let (min, is_plus) = (self.transport.min_data(), self.listing.is_plus.load(Relaxed));
+        let (min, is_plus) = (self.transport.min_data(), self.listing.plus.load(Relaxed) & bit(fh) != 0);
         let wanted = if offset == 0 { min } else { ENTRIES.min(self.sizes.read) };
         self.submit_sized(call, wanted, |size| {
             let body =

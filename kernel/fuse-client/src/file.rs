@@ -219,7 +219,12 @@ impl<T: Transport> FileSystem for FuseClient<T> {
     }
 
     fn release(&self, ino: Ino, handle: u64) {
-        self.read_ahead.release(OpenInode { ino, handle });
+        let Handle { number, is_directory, .. } = Handle::decode(handle);
+        if is_directory {
+            self.listing.release(number);
+        } else {
+            self.read_ahead.release(OpenInode { ino, handle });
+        }
         self.send_release(ino.0, Handle::decode(handle));
     }
 
@@ -236,7 +241,9 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             return Poll::Ready(Ok(()));
         }
         if call.ticket.is_none() {
-            if handle.may_cache && self.read_ahead.read(file, offset, buffer, self.transport.now()) {
+            // Data of a server that was stopped are not to be trusted.
+            let may_have = handle.may_cache && !self.transport.is_stopped();
+            if may_have && self.read_ahead.read(file, offset, buffer, self.transport.now()) {
                 return Poll::Ready(Ok(()));
             }
             let is_ahead = handle.may_cache && self.read_ahead.follows(file, offset, buffer.room());

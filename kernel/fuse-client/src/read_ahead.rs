@@ -184,6 +184,14 @@ impl<T: Transport> ReadAhead<T> {
         }
     }
 
+    /// Frees the memory of all data.
+    pub(crate) fn reclaim(&self) {
+        for window in &self.windows {
+            let data = window.lock().clear();
+            drop(data);
+        }
+    }
+
     /// Frees the memory of an opening that ends.
     pub(crate) fn release(&self, file: OpenInode) {
         let mut window = self.window(file.handle).lock();

@@ -135,6 +135,10 @@ impl hermit_fuse_client::Transport for FuseTransport {
         if self.0.driver.lock().is_handled(count, context.waker()) { Poll::Ready(()) } else { Poll::Pending }
     }
 
+    fn is_stopped(&self) -> bool {
+        self.0.driver.lock().is_stopped()
+    }
+
     fn stop(&self) {
         self.0.driver.lock().stop();
         self.0.wake();

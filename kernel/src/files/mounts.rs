@@ -1,6 +1,7 @@
 //! Mounts of virtio-fs devices, as the command line names them.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt::Display;
 
 use hermit_fs::{FileSystem, Unavailable, Vfs};
@@ -10,8 +11,20 @@ use hermit_interface::command_line::{MountOption, MountOptions};
 
 use super::{DIRECTORY, Kernel, forget_names};
 use crate::devices::FuseTransport;
+use crate::sync::OnceLock;
 use crate::threads::lifecycle::set_reclaim_files;
 use crate::{command_line, fallible, report};
+
+type Client = FuseClient<FuseTransport>;
+
+/// The mounted clients, for [`reclaim`].
+static CLIENTS: OnceLock<Vec<Arc<Client>>> = OnceLock::new();
+
+/// Gives back the memory of names and data that are kept.
+fn reclaim() {
+    forget_names();
+    CLIENTS.get().into_iter().flatten().for_each(|client| client.reclaim());
+}
 
 /// Mounts all devices that the command line names. What cannot be mounted is reported, and calls below its path fail.
 pub(super) async fn mount_all(vfs: &Vfs<Kernel>) {
@@ -22,10 +35,15 @@ pub(super) async fn mount_all(vfs: &Vfs<Kernel>) {
             word.escape_ascii()
         ));
     }
+    let mut clients = Vec::new();
     for option in mounts {
-        if let Err(error) = mount(vfs, &option).await {
+        if let Err(error) = mount(vfs, &option, &mut clients).await {
             warn(&option, &format_args!("mounting fails with {error}"));
         }
+    }
+    if !clients.is_empty() {
+        CLIENTS.get_or_init(|| clients);
+        set_reclaim_files(reclaim);
     }
 }
 
@@ -33,16 +51,14 @@ fn warn(option: &MountOption, reason: &dyn Display) {
     report::warn(format_args!("{} is not mounted: {reason}", option.path.escape_ascii()));
 }
 
-/// Mounts a device on its directory, which is created if it does not exist, with those above it.
-async fn mount(vfs: &Vfs<Kernel>, option: &MountOption) -> Result<(), Errno> {
+/// Mounts a device on its directory, which is created if it does not exist, with those above it. Adds its client.
+async fn mount(vfs: &Vfs<Kernel>, option: &MountOption, clients: &mut Vec<Arc<Client>>) -> Result<(), Errno> {
     let path = &option.path;
     for (end, _) in path.iter().enumerate().filter(|&(end, byte)| end > 0 && *byte == b'/') {
         create_directory(vfs, path.get(..end).unwrap_or_default()).await?;
     }
     create_directory(vfs, path).await?;
-    // Names in folders of the host are kept.
-    set_reclaim_files(forget_names);
-    vfs.mount(connect(option).await?, path, option.is_read_only).await
+    vfs.mount(connect(option, clients).await?, path, option.is_read_only).await
 }
 
 async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
@@ -54,7 +70,7 @@ async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
 }
 
 /// The file system of a device; one whose requests fail if there is none.
-async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem>, Errno> {
+async fn connect(option: &MountOption, clients: &mut Vec<Arc<Client>>) -> Result<Arc<dyn FileSystem>, Errno> {
     let Some(transport) = FuseTransport::find(&option.tag) else {
         let tag = option.tag.escape_ascii();
         let reason = format_args!(
@@ -65,7 +81,10 @@ async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem>, Errno> {
     };
     match FuseClient::connect(transport).await {
         Ok(client) => {
-            let file_system: Arc<dyn FileSystem> = fallible::arc(client).ok_or(Errno::ENOMEM)?;
+            let client = fallible::arc(client).ok_or(Errno::ENOMEM)?;
+            clients.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            clients.push(Arc::clone(&client));
+            let file_system: Arc<dyn FileSystem> = client;
             Ok(file_system)
         }
         Err(error) => {

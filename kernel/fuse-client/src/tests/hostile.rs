@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::server::{Files, reply, serve};
 use super::system::{mounted, ramfs, run};
 use super::transport::ModelTransport;
-use crate::{ConnectError, FuseClient};
+use crate::{ConnectError, FuseClient, Transport as _};
 
 fn header(message: &[u8]) -> InHeader {
     InHeader::read_from_prefix(message).expect("a header").0

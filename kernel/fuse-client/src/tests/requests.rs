@@ -21,8 +21,8 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::server::{Files, reply, serve};
 use super::system::{TestSystem, mounted, ramfs, run};
 use super::transport::ModelTransport;
-use crate::FuseClient;
 use crate::read_ahead::AHEAD;
+use crate::{FuseClient, Transport as _};
 
 /// Size in bytes of the file, in writes of 1000 bytes.
 const SIZE: usize = 20_000;
@@ -197,6 +197,26 @@ fn space_of_removed_files_can_be_used_at_once() {
 }
 
 #[test]
+fn data_read_ahead_are_dropped_when_the_server_stops_or_memory_is_short() {
+    let transport = ModelTransport::new(serve(&Files::new(ramfs())));
+    let client = Arc::new(run(FuseClient::connect(transport.clone())).expect("a connection"));
+    let vfs = mounted(Arc::clone(&client) as _);
+    let file = file(&vfs);
+    let requests = || transport.submissions();
+    assert_eq!((read(&file, 0, 100), read(&file, 100, 100)), (100, 100));
+    let before = requests();
+    assert_eq!((read(&file, 200, 100), requests()), (100, before));
+    client.reclaim();
+    assert_eq!(read(&file, 300, 100), 100);
+    assert!(requests() > before);
+    let before = requests();
+    assert_eq!((read(&file, 400, 100), requests()), (100, before));
+    transport.stop();
+    let mut memory = [MaybeUninit::uninit(); 100];
+    assert_eq!(run(file.read_at(500, &mut ReadBuffer::new(&mut memory))), Err(Errno::EIO));
+}
+
+#[test]
 fn nothing_is_read_ahead_of_a_file_that_is_not_to_be_cached() {
     let (vfs, _, messages) = recorded(|header, _| {
         let open_flags = OpenReply::DIRECT_IO.bits();
@@ -249,6 +269,15 @@ fn types_that_the_server_does_not_know_are_those_of_the_attributes() {
         let forgotten: Vec<u64> = taken(&messages, Opcode::Forget);
         // The node of `..` is that of another directory, to which there is no reference.
         assert_eq!(forgotten, [1, 1], "{round}");
+    }
+    // Other directories, and this one when it is opened again, are asked for names alone at first.
+    run(vfs.create_directory(b"/m/other", 0o755)).expect("a directory");
+    drop(directory);
+    for path in ["/m/other", "/m"] {
+        messages.lock().clear();
+        let directory = open(&vfs, path, O_RDONLY | O_DIRECTORY);
+        run(directory.read_directory(|_| ControlFlow::Break(()))).expect("entries");
+        assert_eq!(taken::<ReadIn>(&messages, Opcode::Readdir).len(), 1, "{path}");
     }
 }
 

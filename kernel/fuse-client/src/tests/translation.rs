@@ -19,7 +19,7 @@ use proptest::sample::select;
 use super::server::{Files, serve};
 use super::system::{TestSystem, mounted, ramfs, run};
 use super::transport::ModelTransport;
-use crate::FuseClient;
+use crate::{FuseClient, Transport as _};
 
 type TestVfs = Vfs<TestSystem>;
 

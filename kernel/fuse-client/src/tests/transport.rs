@@ -54,13 +54,14 @@ impl ModelTransport {
         self.state.lock().now += nanoseconds;
     }
 
+    /// Number of requests.
+    pub(super) fn submissions(&self) -> u64 {
+        self.state.lock().submissions
+    }
+
     /// The server handles messages that were sent only when a call waits for that.
     pub(super) fn be_late(&self) {
         self.state.lock().is_late = true;
-    }
-
-    pub(super) fn is_stopped(&self) -> bool {
-        self.state.lock().is_stopped
     }
 }
 
@@ -169,6 +170,10 @@ impl Transport for ModelTransport {
         drop(state);
         (self.serve.lock())(&message);
         Poll::Pending
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state.lock().is_stopped
     }
 
     fn stop(&self) {

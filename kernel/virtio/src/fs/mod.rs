@@ -345,6 +345,12 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         }
     }
 
+    /// Whether the device has failed or was [stopped](Self::stop).
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.device.ensure_usable().is_err()
+    }
+
     /// Stops a device whose replies are invalid: it is reset, and all requests fail from now on. Their wakers are to be woken.
     pub fn stop(&mut self) {
         self.device.stop(DeviceError::InvalidReply);

@@ -267,7 +267,9 @@ fn stopped_device_is_reset_and_keeps_its_memory() {
     let (mut fs, model, dma) = fs(&[8, 128]);
     let ticket = submit(&mut fs, &dma, &request(&[1], &[], 0), Waker::noop()).unwrap();
     model.lock().unwrap().memory.events();
+    assert!(!fs.is_stopped());
     fs.stop();
+    assert!(fs.is_stopped());
     assert_eq!(model.lock().unwrap().status, 0);
     assert!(fs.next_waker().is_some());
     assert_eq!(fs.take(ticket, Waker::noop()).map(drop), Err(DeviceError::InvalidReply));
