@@ -25,7 +25,7 @@ pub(crate) use compiler::compile_with_clippy;
 struct Selection {
     /// The target; none for the development machine.
     target: Option<&'static str>,
-    /// The packages; none for the workspace's default members with their tests.
+    /// The packages; none for the workspace's default members.
     packages: &'static [&'static str],
     features: Option<&'static str>,
 }
@@ -33,8 +33,10 @@ struct Selection {
 /// The default members of the workspace.
 const DEFAULT_MEMBERS: Selection = Selection { target: None, packages: &[], features: None };
 
-/// What is no default member, since compiling its dependencies takes long.
-const THIRD_PARTY: Selection = Selection { target: None, packages: &["third_party"], features: None };
+/// Packages that are no default members, since compiling their dependencies takes long.
+pub(crate) const LONG_PACKAGES: [&str; 4] = ["http_client", "static_files", "third_party", "web"];
+
+const LONG: Selection = Selection { target: None, packages: &LONG_PACKAGES, features: None };
 
 /// What clippy checks beside the default members. Kernel and loader are checked separately: in one command cargo would unify their
 /// features.
@@ -80,7 +82,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs all checks but those of packages that are compiled [with clippy](compile_with_clippy) meanwhile: the default members,
-/// and with `--long` `third_party`.
+/// and with `--long` [`LONG_PACKAGES`].
 pub(crate) fn check_beside_default_members(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     check_others(set_up)
@@ -90,7 +92,7 @@ pub(crate) fn check_beside_default_members(set_up: impl FnOnce() -> Result<()>) 
 pub(crate) fn check(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     clippy(&DEFAULT_MEMBERS)?;
-    clippy(&THIRD_PARTY)?;
+    clippy(&LONG)?;
     check_others(set_up)
 }
 
@@ -111,7 +113,7 @@ fn check_others(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
 fn clippy(selection: &Selection) -> Result<()> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["clippy", "--quiet"]);
-    if selection.packages.is_empty() {
+    if selection.target.is_none() {
         cargo.arg("--all-targets");
     }
     cargo.args(selection.packages.iter().flat_map(|package| ["--package", package]));

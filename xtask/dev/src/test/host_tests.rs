@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::schedule::Tests;
-use crate::lint;
+use crate::lint::{self, LONG_PACKAGES};
 use xtask::{cargo, process, workspace};
 
 /// Seed of property tests: the same in every run, so that a change does not fail on what an earlier one has broken. With
@@ -21,10 +21,6 @@ const PROPERTY_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
 
 /// Minimum bound of preemptions in loom's models with `--long`: see `kernel/sched/src/models`.
 const LONG_MODELS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
-
-/// The package that is compiled and tested only with `--long`: what its test compares with the digests that guests must print
-/// changes only with the crates that it uses.
-const LONG_PACKAGE: &str = "third_party";
 
 /// A test executable that cargo built from a library, a binary, or a file in the folder `tests`.
 #[derive(Debug)]
@@ -85,7 +81,7 @@ impl HostTests {
         let mut artifacts = cargo::artifacts(&mut command).context("cannot build the tests")?;
         if long && packages.is_none() {
             let mut command = compiler.build_tests()?;
-            command.args(["--package", LONG_PACKAGE]);
+            command.args(LONG_PACKAGES.iter().flat_map(|package| ["--package", package]));
             artifacts.extend(cargo::artifacts(&mut command).context("cannot build the long tests")?);
         }
         let programs = artifacts.into_iter().filter(|artifact| artifact.is_test).filter_map(|artifact| {
@@ -133,16 +129,17 @@ impl HostTests {
     }
 }
 
-/// Those of some packages that are built for the development machine: the default members.
+/// Those of some packages that are built for the development machine: the default members, and what else has tests there.
 fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["metadata", "--format-version", "1", "--no-deps"]);
     let metadata: Value = serde_json::from_str(&process::output(&mut cargo)?)?;
     let ids = metadata["workspace_default_members"].as_array().context("cargo names no default members")?;
     let all = metadata["packages"].as_array().context("cargo's metadata have no packages")?;
-    let members = all.iter().filter(|package| ids.contains(&package["id"]));
-    let names = members.filter_map(|package| package["name"].as_str().map(str::to_owned));
-    Ok(names.filter(|name| packages.contains(name)).collect())
+    let members = all.iter().filter_map(|package| Some((package["name"].as_str()?, &package["id"])));
+    let is_built = |name: &str, id| ids.contains(id) || LONG_PACKAGES.contains(&name);
+    let names = members.filter(|(name, id)| is_built(name, id) && packages.contains(*name));
+    Ok(names.map(|(name, _)| name.to_owned()).collect())
 }
 
 /// Runs a command to its end. What it prints is part of the error if it fails, and otherwise not shown.
