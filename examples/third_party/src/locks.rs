@@ -11,6 +11,10 @@ use crate::{TestResult, digest, ensure, numbers};
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 2_000;
 
+/// Number of waits of 20 ms after which the CPU must have been idle for 10 ms.
+#[cfg(target_os = "hermit")]
+const MAX_WAITS: u32 = 100;
+
 pub(crate) fn parking_lot() -> TestResult {
     let (counter, table) = (Mutex::new(0_u64), RwLock::new(vec![0_u64; 16]));
     let once = Once::new();
@@ -30,6 +34,8 @@ pub(crate) fn parking_lot() -> TestResult {
     thread::scope(|scope| (0..THREADS).for_each(|thread| drop(scope.spawn(move || work(thread)))));
     ensure(*starts.lock() == 1, || "once was not once".to_owned())?;
     let handed = alternate()?;
+    #[cfg(target_os = "hermit")]
+    leaves_its_cpu_idle()?;
     Ok(digest(&(counter.into_inner(), table.into_inner(), handed)))
 }
 
@@ -56,6 +62,24 @@ fn alternate() -> Result<u64, String> {
     let result = changed.wait_for(&mut turn, Duration::from_millis(5));
     ensure(result.timed_out(), || "the wait ended without a notification".to_owned())?;
     Ok(*turn)
+}
+
+/// A thread that waits sleeps: the machine's only CPU becomes idle.
+#[cfg(target_os = "hermit")]
+fn leaves_its_cpu_idle() -> Result<(), Box<dyn std::error::Error>> {
+    if thread::available_parallelism()?.get() > 1 {
+        return Ok(());
+    }
+    let idle =
+        || std::fs::read_to_string("/proc/uptime").map(|text| text.split(' ').nth(1).map(str::to_owned));
+    let (lock, never, before) = (Mutex::new(()), Condvar::new(), idle()?);
+    for _ in 0..MAX_WAITS {
+        never.wait_for(&mut lock.lock(), Duration::from_millis(20));
+        if idle()? != before {
+            return Ok(());
+        }
+    }
+    Err("waiting threads spin".into())
 }
 
 pub(crate) fn dashmap() -> TestResult {
