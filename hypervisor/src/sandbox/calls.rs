@@ -25,6 +25,7 @@ use rustix::ioctl::Opcode;
 use rustix::ioctl::opcode::{none, read, read_write, write};
 
 use super::{Role, Rules};
+use crate::devices::net::backend::syn_ack::SIOCOUTQ;
 use crate::devices::net::backend::tap::ioctl;
 
 /// Condition on an argument.
@@ -301,6 +302,9 @@ const FILES: &[CallRule] = &[
 const NETWORK: &[CallRule] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
+/// Network thread with passt: whether it has read all frames.
+const PASST_NETWORK: &[CallRule] = &[(SYS_ioctl, &[&[Request(1, SIOCOUTQ)]])];
+
 /// Network thread with a tap: frames, and the offloads that the guest's driver negotiates.
 const TAP_NETWORK: &[CallRule] = &[
     (SYS_readv, &[&[Tap(0)]]),
@@ -350,8 +354,12 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
         Role::Gdb => [GDB, &[], &[]],
     };
     let debugging = if rules.debugger { debugging } else { &[] };
-    let tapped = if role == Role::Network && rules.tap.is_some() { TAP_NETWORK } else { &[] };
+    let backend = match role {
+        Role::Network if rules.tap.is_some() => TAP_NETWORK,
+        Role::Network => PASST_NETWORK,
+        _ => &[],
+    };
     let is_limited = rules.rate_limits && matches!(role, Role::Disk | Role::Network);
     let limits = if is_limited { RATE_LIMITS } else { &[] };
-    [COMMON, own, more, debugging, tapped, limits].into_iter().flatten().copied()
+    [COMMON, own, more, debugging, backend, limits].into_iter().flatten().copied()
 }

@@ -20,6 +20,7 @@ const KVM_GET_REGS: c_long = 0x8090_ae81;
 const KVM_GET_REGS_OF_ANOTHER_SIZE: c_long = 0x8091_ae81;
 const KVM_SET_REGS: c_long = 0x4090_ae82;
 const SET_REGISTERS: &str = "ioctl with KVM_SET_REGS";
+const UNREAD: &str = "ioctl with SIOCOUTQ";
 const RUN: &str = "ioctl with KVM_RUN";
 
 /// ioctl(2) requests on the notifications of system calls (linux/seccomp.h), for the process engine.
@@ -37,6 +38,8 @@ const TAP_ECN: c_long = 8;
 const TCSETS: c_long = 0x5402;
 const TIOCSTI: c_long = 0x5412;
 const FIONBIO: c_long = 0x5421;
+const SIOCOUTQ: c_long = 0x5411;
+const FIONREAD: c_long = 0x541b;
 
 /// Flag of pidfd_send_signal(2) (linux/pidfd.h).
 const PIDFD_SIGNAL_PROCESS_GROUP: c_long = 4;
@@ -186,6 +189,8 @@ fn requests() -> Vec<ProbedCall> {
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_SEND", SECCOMP_IOCTL_NOTIF_SEND),
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_ADDFD", SECCOMP_IOCTL_NOTIF_ADDFD),
         only(&[Role::Gdb], ioctl("ioctl with FIONBIO", FIONBIO)),
+        only(&[Role::Network], ioctl(UNREAD, SIOCOUTQ)),
+        ioctl("ioctl with FIONREAD", FIONREAD),
         ioctl("ioctl with TUNSETIFF", TUNSETIFF),
         call("ioctl with TUNSETOFFLOAD", libc::SYS_ioctl, [-1, TUNSETOFFLOAD, TAP_OFFLOADS]),
         call("ioctl with TUNSETOFFLOAD elsewhere", libc::SYS_ioctl, [-2, TUNSETOFFLOAD, 0]),
@@ -286,6 +291,7 @@ fn tap_rule_allows_network_thread_the_tap_only() {
         "readv" | "writev" => Some(&[Role::Disk, Role::Network][..]),
         "writev elsewhere" => Some(&[Role::Disk][..]),
         "ioctl with TUNSETOFFLOAD" => Some(&[Role::Network][..]),
+        UNREAD => Some(&[][..]),
         _ if name.contains("TUNSET") => Some(&[][..]),
         _ => None,
     });

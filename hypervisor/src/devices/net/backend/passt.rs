@@ -5,7 +5,7 @@
 //! is closed, and so whenever uhyve exits; a supervisor sees to that.
 //!
 //! passt sends a packet to any destination, also one that is the host's loopback to the host. Unless the guest may reach
-//! that, frames with such a destination are dropped here.
+//! that, frames with such a destination are dropped here. So are [repeated SYN-ACKs](super::syn_ack) that would make it loop.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,6 +18,7 @@ use vm_memory::VolatileSlice;
 use super::iovec::{gather, scatter};
 use super::loopback::is_for_loopback;
 use super::stream::{FrameReader, FrameWriter};
+use super::syn_ack::{UnreadSynAcks, is_read};
 use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
 use crate::devices::net::header::{Offloads, VnetHeader};
 use crate::devices::warn_once::WarnOnce;
@@ -30,6 +31,7 @@ pub struct Passt {
     output: File,
     reader: FrameReader,
     writer: FrameWriter,
+    syn_acks: UnreadSynAcks,
     /// Whether frames to the host's loopback pass.
     host_loopback: bool,
     dropped_frame: WarnOnce,
@@ -56,8 +58,15 @@ impl Passt {
         stream.set_nonblocking(true)?;
         let stream = File::from(OwnedFd::from(stream));
         let output = stream.try_clone()?;
-        let (reader, writer) = (FrameReader::default(), FrameWriter::default());
-        Ok(Self { stream, output, reader, writer, host_loopback, dropped_frame: WarnOnce::default() })
+        Ok(Self {
+            stream,
+            output,
+            reader: FrameReader::default(),
+            writer: FrameWriter::default(),
+            syn_acks: UnreadSynAcks::default(),
+            host_loopback,
+            dropped_frame: WarnOnce::default(),
+        })
     }
 }
 
@@ -99,17 +108,18 @@ impl Backend for Passt {
         let length = frame.iter().map(VolatileSlice::len).sum::<usize>();
         // Cannot fail: the device passes on no frame above MAX_FRAME.
         let length = u32::try_from(length).map_err(io::Error::other)?;
-        let host_loopback = self.host_loopback;
-        let is_sent = self.writer.push(
-            length,
-            |buffer| gather(frame, buffer),
-            |frame| host_loopback || !is_for_loopback(frame),
-        );
-        if !is_sent {
-            self.dropped_frame.warn(format_args!(
-                "network: a frame for the host's loopback is dropped: --net passt,host-loopback opens it to the guest"
-            ));
-        }
+        let Self { stream, syn_acks, dropped_frame, .. } = self;
+        let (host_loopback, is_flushed) = (self.host_loopback, self.writer.is_empty());
+        let accept = |frame: &[u8]| {
+            if !host_loopback && is_for_loopback(frame) {
+                dropped_frame.warn(format_args!(
+                    "network: a frame for the host's loopback is dropped: --net passt,host-loopback opens it to the guest"
+                ));
+                return false;
+            }
+            syn_acks.admit(frame, || is_flushed && is_read(stream))
+        };
+        self.writer.push(length, |buffer| gather(frame, buffer), accept);
         Ok(TxStatus::Accepted)
     }
 
@@ -187,6 +197,33 @@ mod tests {
             other.read_exact(&mut length).unwrap();
             assert_eq!(length, [0, 0, 0, if host_loopback { 60 } else { 14 }]);
         }
+    }
+
+    #[test]
+    fn syn_ack_is_not_repeated_before_passt_has_read_it() {
+        let (mut passt, mut other) = pair();
+        let mut syn_ack = vec![0; 54];
+        syn_ack[12..15].copy_from_slice(&[8, 0, 0x45]);
+        (syn_ack[23], syn_ack[30], syn_ack[47]) = (6, 10, 0x12);
+        let mut send = || {
+            assert_eq!(
+                passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *syn_ack)]).unwrap(),
+                TxStatus::Accepted
+            );
+            assert_eq!(passt.flush().unwrap(), TxStatus::Accepted);
+        };
+        let mut bytes = [0; 200];
+        // The first of both is in the socket, not in this process.
+        send();
+        send();
+        assert_eq!(other.read(&mut bytes).unwrap(), 58);
+        send();
+        assert_eq!(other.read(&mut bytes).unwrap(), 58);
+        // Both would be written at once.
+        passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *syn_ack)]).unwrap();
+        passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *syn_ack)]).unwrap();
+        passt.flush().unwrap();
+        assert_eq!(other.read(&mut bytes).unwrap(), 58);
     }
 
     #[test]
