@@ -28,6 +28,7 @@ mod miri;
 mod mounts;
 mod object_cache;
 mod platform;
+mod process_state;
 mod programs;
 mod random;
 mod report;

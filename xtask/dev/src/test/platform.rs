@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use super::child::{ChildInput, ChildProcess, Outcome, started_by};
 use super::images::Images;
+use super::process_state;
 use super::tap_nic::TapNic;
 use super::uhyve::UhyveCommand;
 use xtask::network;
@@ -183,6 +184,11 @@ impl Started {
             outcome.code = Some(qemu::status(folder.path()).unwrap_or(NOT_STARTED).into());
         }
         Ok(outcome)
+    }
+
+    /// State of the VMM and its descendants, such as uhyve's passt.
+    pub(super) fn state(&self) -> String {
+        process_state::describe(self.running.id())
     }
 
     /// Kills the guest.

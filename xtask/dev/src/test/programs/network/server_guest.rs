@@ -39,8 +39,9 @@ pub(super) fn from_power_on(
     let mut started = guest.clone().more_time(MORE_TIME).start()?;
     let tested = test(&started);
     if let Err(error) = tested {
+        let state = started.state();
         let console = started.kill()?;
-        return Err(error.context(console.to_string()));
+        return Err(error.context(format!("{console}\n{state}")));
     }
     // The machine may end before the response is transmitted; the exit code is never lost.
     let response = end(&mut started, request_exit)?;
