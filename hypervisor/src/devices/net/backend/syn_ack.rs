@@ -1,8 +1,9 @@
-//! Repeated SYN-ACKs, of which passt must not read two at once.
+//! What passt must not read together with a SYN-ACK: its repetition, and the reset of its connection.
 //!
-//! A guest repeats a SYN-ACK that has not been acknowledged after a second (RFC 6298 §2). If passt has not run for so long, it
-//! reads both in one batch. Version 2023-03 then subtracts more packets from the batch than there are, and loops for ever. So a
-//! SYN-ACK is dropped while passt has not read an earlier one of the same connection, which serves as well.
+//! A guest repeats a SYN-ACK that has not been acknowledged after a second (RFC 6298 §2), or resets the connection. If passt has
+//! not run for so long, it reads both in one batch. Version 2023-03 counts the packets of a batch with a SYN-ACK wrongly, and
+//! loops for ever. So until passt has read a SYN-ACK, the next segment of its connection is dropped. The guest repeats it: a
+//! SYN-ACK when it is not acknowledged, a reset when the next segment of the connection arrives.
 //!
 //! This is for guests that keep to the protocols. With other frames, such as SYN-ACKs behind extension headers of IPv6, a guest
 //! harms its own network only.
@@ -45,18 +46,28 @@ const ACK: u8 = 0x10;
 /// Addresses and ports of a connection, in the order of the headers. Addresses of IPv4 are filled up with zeros.
 type Connection = ([u8; BOTH_V6], [u8; 4]);
 
-/// SYN-ACKs that passt may not have read.
+/// Connections with a SYN-ACK that passt may not have read.
 #[derive(Debug, Default)]
 pub(super) struct UnreadSynAcks(HashSet<Connection>);
 
 impl UnreadSynAcks {
     /// Whether `frame` is to be written. `is_read` returns whether passt has read all frames that were written.
     pub(super) fn admit(&mut self, frame: &[u8], is_read: impl FnOnce() -> bool) -> bool {
-        let Some(connection) = syn_ack(frame) else { return true };
+        let Some((segment, connection)) = parse(frame) else { return true };
+        if segment == Segment::Other {
+            if !self.0.is_empty() {
+                // The guest has received the acknowledgment: passt has read the SYN-ACK.
+                self.0.remove(&connection);
+            }
+            return true;
+        }
         if !self.0.is_empty() && is_read() {
             self.0.clear();
         }
-        self.0.len() < MAX_UNREAD && self.0.insert(connection)
+        match segment {
+            Segment::SynAck => self.0.len() < MAX_UNREAD && self.0.insert(connection),
+            _ => !self.0.contains(&connection),
+        }
     }
 }
 
@@ -75,8 +86,17 @@ fn unread(socket: &File) -> io::Result<c_int> {
     Ok(unsafe { ioctl(socket, request) }?)
 }
 
-/// Connection of a SYN-ACK; `None` for other frames.
-fn syn_ack(frame: &[u8]) -> Option<Connection> {
+/// A segment, by its flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Segment {
+    SynAck,
+    Reset,
+    /// What follows a handshake, or begins one.
+    Other,
+}
+
+/// The segment in a frame, and its connection; `None` if there is none.
+fn parse(frame: &[u8]) -> Option<(Segment, Connection)> {
     let (addresses, segment) = match frame.get(ETHER_TYPE..IP)? {
         [0x08, 0x00] if *frame.get(PROTOCOL_V4)? == TCP => {
             let header_size = usize::from(frame.get(IP)? & 0xf) * 4;
@@ -87,17 +107,19 @@ fn syn_ack(frame: &[u8]) -> Option<Connection> {
         }
         _ => return None,
     };
-    if segment.get(FLAGS)? & (SYN | RST | ACK) != SYN | ACK {
-        return None;
-    }
+    let kind = match segment.get(FLAGS)? & (SYN | RST | ACK) {
+        flags if flags & RST != 0 => Segment::Reset,
+        flags if flags == SYN | ACK => Segment::SynAck,
+        _ => Segment::Other,
+    };
     let mut padded = [0; BOTH_V6];
     padded.get_mut(..addresses.len())?.copy_from_slice(addresses);
-    Some((padded, *segment.first_chunk()?))
+    Some((kind, (padded, *segment.first_chunk()?)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ACK, MAX_UNREAD, RST, SYN, UnreadSynAcks, is_read, syn_ack};
+    use super::{ACK, MAX_UNREAD, RST, SYN, Segment, UnreadSynAcks, is_read, parse};
     use proptest::prelude::*;
     use std::fs::File;
     use std::io::{Read, Write};
@@ -116,15 +138,15 @@ mod tests {
     }
 
     #[test]
-    fn syn_ack_is_recognised_by_its_flags() {
+    fn segments_are_recognised_by_their_flags() {
         for (is_v6, begin) in [(false, [1, 1, 1, 1, 2]), (true, [1; 5])] {
-            let others = [0, SYN, ACK, SYN | ACK | RST, ACK | 1, 0x29];
-            assert!(others.iter().all(|&flags| syn_ack(&frame(is_v6, 1, flags)).is_none()));
+            let kind = |flags| parse(&frame(is_v6, 1, flags)).unwrap().0;
+            assert!([0, SYN, ACK, ACK | 1, 0x29].iter().all(|&flags| kind(flags) == Segment::Other));
+            assert!([RST, RST | ACK, RST | ACK | SYN].iter().all(|&flags| kind(flags) == Segment::Reset));
             // ECE (RFC 3168 §6.1.1).
-            for flags in [SYN | ACK, SYN | ACK | 0x40] {
-                let (addresses, ports) = syn_ack(&frame(is_v6, 0x0102, flags)).unwrap();
-                assert_eq!((&addresses[..5], ports), (&begin[..], [0x1f, 0x90, 1, 2]));
-            }
+            assert!([SYN | ACK, SYN | ACK | 0x40].iter().all(|&flags| kind(flags) == Segment::SynAck));
+            let (_, (addresses, ports)) = parse(&frame(is_v6, 0x0102, SYN | ACK)).unwrap();
+            assert_eq!((&addresses[..5], ports), (&begin[..], [0x1f, 0x90, 1, 2]));
         }
     }
 
@@ -133,16 +155,16 @@ mod tests {
         for is_v6 in [false, true] {
             let whole = frame(is_v6, 1, SYN | ACK);
             let flags = whole.len() - 7;
-            assert!((0..=flags).all(|length| syn_ack(&whole[..length]).is_none()));
-            assert!(syn_ack(&whole[..=flags]).is_some());
+            assert!((0..=flags).all(|length| parse(&whole[..length]).is_none()));
+            assert!(parse(&whole[..=flags]).is_some());
             let protocol = if is_v6 { 20 } else { 23 };
             let mut udp = whole.clone();
             udp[protocol] = 17;
-            assert_eq!(syn_ack(&udp), None);
+            assert_eq!(parse(&udp), None);
         }
         let mut arp = frame(false, 1, SYN | ACK);
         arp[13] = 6;
-        assert_eq!(syn_ack(&arp), None);
+        assert_eq!(parse(&arp), None);
     }
 
     #[test]
@@ -154,11 +176,23 @@ mod tests {
             assert!(unread.admit(&frame(is_v6, 2, SYN | ACK), || false));
             assert!(unread.admit(&frame(!is_v6, 1, SYN | ACK), || false));
             assert!(!unread.admit(&first, || false));
-            // Other frames pass.
-            assert!(unread.admit(&frame(is_v6, 1, ACK), || unreachable!()));
             assert!(unread.admit(&first, || true));
             assert!(!unread.admit(&first, || false));
         }
+    }
+
+    #[test]
+    fn reset_is_admitted_after_the_syn_ack_was_read_or_acknowledged() {
+        let [syn_ack, reset, data] = [SYN | ACK, RST, ACK].map(|flags| frame(false, 1, flags));
+        let mut unread = UnreadSynAcks::default();
+        assert!(unread.admit(&reset, || unreachable!()));
+        assert!(unread.admit(&syn_ack, || unreachable!()));
+        assert!(!unread.admit(&reset, || false));
+        assert!(unread.admit(&frame(false, 2, RST), || false));
+        assert!(unread.admit(&reset, || true));
+        assert!(unread.admit(&syn_ack, || unreachable!()));
+        assert!(unread.admit(&data, || unreachable!()));
+        assert!(unread.admit(&reset, || unreachable!()));
     }
 
     #[test]
@@ -193,9 +227,9 @@ mod tests {
         #[test]
         fn random_frames_never_panic(is_v6: bool, bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let mut whole = frame(is_v6, 1, SYN | ACK);
-            syn_ack(&bytes);
+            parse(&bytes);
             whole.truncate(14);
-            syn_ack(&[whole, bytes].concat());
+            parse(&[whole, bytes].concat());
         }
     }
 }
