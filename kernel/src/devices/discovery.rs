@@ -9,12 +9,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use hermit_hal::cpus;
 use hermit_hal::devices::{self, Window};
 use hermit_hal::interrupts::{self, MSI_LINES, TIMER};
+use hermit_hal::sync::SpinLock;
 use hermit_interface::boot_info;
 use hermit_virtio::transport::mmio::Mmio;
 use hermit_virtio::transport::pci::PciAddress;
 
 use crate::report;
-use crate::threads::cpu;
+use crate::threads::{cpu, lifecycle};
 
 /// A virtio transport of either kind.
 pub(super) type Transport = Box<dyn hermit_virtio::transport::Transport + Send>;
@@ -72,11 +73,31 @@ fn msi_line(index: usize) -> u8 {
     MSI_LINES.clone().nth(index).unwrap_or(MSI_LINES.end - 1)
 }
 
-/// CPU for the MSI-X of that driver's device: the running ones in turn. The first device, which for most programs is the only
-/// one, has the first CPU.
+/// CPU for the MSI-X of that driver's device: the machine's CPUs in turn. The first device, which for most programs is the
+/// only one, has the first CPU.
 fn msi_cpu(index: usize) -> u32 {
-    let running = || (0..cpus::count()).filter(|&number| cpu::get(number).is_some());
-    running().nth(index % running().count().max(1)).unwrap_or(0)
+    (0..cpus::count()).cycle().nth(index).unwrap_or(0)
+}
+
+/// Devices whose messages go to the first CPU until theirs runs: numbers of their drivers, and addresses.
+static WAITING_FOR_CPU: SpinLock<Vec<(usize, PciAddress)>> = SpinLock::new(Vec::new());
+
+/// Sends the messages of the devices of a CPU, which has started, to that one.
+fn cpu_has_started(number: u32) {
+    let entry = |position| WAITING_FOR_CPU.lock().get(position).copied();
+    for (index, address) in (0..).map_while(entry).filter(|&(index, _)| msi_cpu(index) == number) {
+        devices::move_messages(address, number, msi_line(index));
+    }
+}
+
+/// Has [`cpu_has_started`] find a device. Without memory its messages stay with the first CPU.
+fn wait_for_cpu(index: usize, address: PciAddress) {
+    let mut waiting = WAITING_FOR_CPU.lock();
+    if waiting.try_reserve(1).is_ok() {
+        waiting.push((index, address));
+        drop(waiting);
+        lifecycle::set_cpu_hook(cpu_has_started);
+    }
 }
 
 /// The line of a global system interrupt: of the same number if the line is a wired one, else one for messages, which the
@@ -90,7 +111,12 @@ fn line_of(interrupt: u32) -> Option<u8> {
 
 fn pci_transport(address: PciAddress) -> Option<(Transport, u8)> {
     let index = next_msi_driver();
-    let (pci, line) = devices::pci_transport(address, msi_cpu(index), msi_line(index))?;
+    let own_cpu = msi_cpu(index);
+    let runs = cpu::get(own_cpu).is_some();
+    let (pci, line) = devices::pci_transport(address, if runs { own_cpu } else { 0 }, msi_line(index))?;
+    if !runs && pci.uses_msix() {
+        wait_for_cpu(index, address);
+    }
     Some((Box::new(pci), line))
 }
 

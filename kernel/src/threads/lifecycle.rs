@@ -11,6 +11,7 @@ use hermit_hal::{clock, cpus, thread};
 use hermit_interface::Errno;
 use hermit_sched::list::{List, Ready};
 use hermit_sched::thread::{MAX_PRIORITY, Thread as _};
+use spin::Once;
 
 use super::cpu::{self, SYSTEM};
 use super::thread::{Thread, ThreadFunction, find};
@@ -83,10 +84,24 @@ fn start_cpus() {
     }
 }
 
+/// What each of the other CPUs calls with its number once it has started; a program without devices has none.
+static CPU_HOOK: Once<fn(u32)> = Once::new();
+
+/// Has the other CPUs call a function with their numbers once they have started; those that run already do not. The first
+/// call counts.
+pub(crate) fn set_cpu_hook(hook: fn(u32)) {
+    CPU_HOOK.call_once(|| hook);
+}
+
 /// Entry function of the other CPUs.
 fn secondary_cpu_main(mut masked: Masked) -> ! {
     match cpu::adopt(&masked) {
-        Ok(_) => cpu::idle(&mut masked),
+        Ok(_) => {
+            if let Some(hook) = CPU_HOOK.get() {
+                hook(masked.cpu());
+            }
+            cpu::idle(&mut masked)
+        }
         // Without memory for its state the CPU runs no threads, but still answers TLB shootdowns.
         Err(OutOfMemory) => loop {
             interrupts::wait(&mut masked);

@@ -1,4 +1,4 @@
-//! Devices whose drivers start when all CPUs run, so that their interrupts arrive on different ones.
+//! Devices whose interrupts arrive on different CPUs, whether their drivers start when all run or before.
 
 use std::fs;
 
@@ -10,9 +10,19 @@ use super::raw_thread::{self, NORMAL_PRIORITY};
 /// The devices, each of which must be a disk.
 const DISKS: [&str; 2] = ["/dev/vda", "/dev/vdb"];
 
-/// Reads two disks to their ends.
+/// Reads two disks to their ends when all CPUs run.
 pub(crate) fn devices() {
     (0..calls::cpus()).for_each(wait_for_cpu);
+    read();
+}
+
+/// Reads two disks while the first CPU alone runs, and again when all do.
+pub(crate) fn devices_first() {
+    read();
+    devices();
+}
+
+fn read() {
     for disk in DISKS {
         let bytes = fs::read(disk).unwrap_or_else(|error| panic!("{disk}: {error}"));
         assert!(!bytes.is_empty(), "{disk} is empty");

@@ -36,11 +36,12 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 21] = [
+const CHECKS: [(&str, Check); 22] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("descriptors", descriptors::descriptors),
     ("devices", devices::devices),
+    ("devices-first", devices::devices_first),
     ("errno", errno::errno),
     ("eventfd", eventfd::eventfd),
     ("futex", futex::futex),

@@ -10,7 +10,7 @@ mod pci;
 mod registers;
 
 use hermit_virtio::transport::mmio::Mmio;
-use hermit_virtio::transport::pci::{Function, MapRegisters, Pci, PciAddress, functions};
+use hermit_virtio::transport::pci::{Function, MapRegisters, Pci, PciAddress, functions, replace_message};
 
 pub use dma::{Allocator, Pages};
 pub use mirror::MirroredPages;
@@ -56,4 +56,15 @@ pub fn pci_transport(address: PciAddress, cpu: u32, msi_line: u8) -> Option<(Pci
     let pci = Pci::new(&function, &Mapper, message).ok()?;
     let line = if pci.uses_msix() { msi_line } else { function.interrupt_line()? };
     Some((pci, line))
+}
+
+/// Sends the messages of a virtio device that uses MSI-X to a running CPU, or to the first one if messages cannot address
+/// that one: on `msi_line`, the one that [`pci_transport`] has returned for it.
+pub fn move_messages(address: PciAddress, cpu: u32, msi_line: u8) {
+    let Some(config) = PciConfig::find() else { return };
+    let message = ops::irq_chip().msi_message(cpu, msi_line).filter(|_| MSI_LINES.contains(&msi_line));
+    if let (Some(function), Some(message)) = (Function::new(&config, address), message) {
+        // If the table cannot be mapped, the messages go on to the CPU that gets them now.
+        let _: Result<(), _> = replace_message(&function, &Mapper, message);
+    }
 }

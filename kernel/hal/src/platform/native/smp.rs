@@ -52,6 +52,11 @@ fn announced() -> Announced {
 
 /// Number of CPUs, at least 1.
 pub(super) fn count() -> u32 {
+    if let Some(count) = COUNT.get() {
+        return *count;
+    }
+    // A preempted thread would keep others waiting.
+    let _masked = Masked::new();
     *COUNT.call_once(|| {
         if !apic::is_present() {
             return 1;
@@ -65,6 +70,8 @@ pub(super) fn count() -> u32 {
 
 /// What the firmware's tables say about the machine.
 pub(in crate::platform) fn firmware() -> Option<&'static PlatformInfo> {
+    // A preempted thread would keep others waiting.
+    let _masked = Masked::new();
     FIRMWARE.call_once(|| hermit_firmware::platform_info(&PhysicalReader, announced().rsdp)).as_ref()
 }
 

@@ -44,6 +44,9 @@ mod msix_entry {
     pub(super) const DATA: usize = 0x8;
     pub(super) const CONTROL: usize = 0xc;
     pub(super) const SIZE: u32 = 0x10;
+
+    /// Bit of the control word: the function sends no message, and keeps it pending.
+    pub(super) const MASKED: u32 = 1;
 }
 
 /// Index of the MSI-X table entry in use.
@@ -179,14 +182,43 @@ fn enable_msix<S: ConfigSpace>(
         function.command(command::INTX_DISABLE, 0);
         return Ok(false);
     };
-    let location = StructureLocation { bar: msix.bar, offset: msix.table, length: msix_entry::SIZE };
-    let entry = map(function, mapper, location)?;
-    entry.write_u64(msix_entry::ADDRESS, message.address);
-    entry.write_u32(msix_entry::DATA, message.data);
-    entry.write_u32(msix_entry::CONTROL, 0);
+    write_message(function, mapper, &msix, message)?;
     function.command(0, command::INTX_DISABLE);
     msix.enable(function, true);
     Ok(true)
+}
+
+/// Writes the message of the MSI-X table entry in use.
+fn write_message<S: ConfigSpace>(
+    function: &Function<'_, S>,
+    mapper: &impl MapRegisters,
+    msix: &Msix,
+    message: MsiMessage,
+) -> Result<(), PciError> {
+    let location = StructureLocation { bar: msix.bar, offset: msix.table, length: msix_entry::SIZE };
+    let entry = map(function, mapper, location)?;
+    // An entry must not change while it is unmasked; what the function would send meanwhile is pending (PCI Local Bus
+    // 3.0, section 6.8.2).
+    entry.write_u32(msix_entry::CONTROL, msix_entry::MASKED);
+    entry.write_u64(msix_entry::ADDRESS, message.address);
+    entry.write_u32(msix_entry::DATA, message.data);
+    entry.write_u32(msix_entry::CONTROL, 0);
+    Ok(())
+}
+
+/// Replaces the message that a function sends, as for another CPU, while its driver runs. No interrupt is lost. The
+/// function must use MSI-X ([`Pci::uses_msix`]).
+///
+/// # Errors
+///
+/// It has no MSI-X capability, or the table cannot be mapped.
+pub fn replace_message<S: ConfigSpace>(
+    function: &Function<'_, S>,
+    mapper: &impl MapRegisters,
+    message: MsiMessage,
+) -> Result<(), PciError> {
+    let msix = Capabilities::read(function).msix.ok_or(PciError::NotMapped)?;
+    write_message(function, mapper, &msix, message)
 }
 
 impl<R: DeviceRegisters> Transport for Pci<R> {

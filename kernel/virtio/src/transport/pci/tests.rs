@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use std::vec::Vec;
 
 use super::capability::{Capabilities, StructureLocation};
-use super::{ConfigSpace, Function, MapRegisters, MsiMessage, Pci, PciAddress, PciError, functions};
+use super::{
+    ConfigSpace, Function, MapRegisters, MsiMessage, Pci, PciAddress, PciError, functions, replace_message,
+};
 use crate::console::ConsoleDriver;
 use crate::device::InitError;
 use crate::testing::{
@@ -117,6 +119,19 @@ fn console_works_with_msix() {
     assert_eq!(console.interrupt(), Ok(InterruptCause { queues: true, config: false }));
     assert_eq!(console.read_byte(), Ok(Some(b'x')));
     assert_eq!(console.interrupt(), Ok(InterruptCause { queues: false, config: true }));
+}
+
+#[test]
+fn message_of_a_function_is_replaced() {
+    let bus = bus(&typical_capabilities());
+    open(&bus, Some(MESSAGE)).unwrap();
+    let other = MsiMessage { address: 0xfee0_1000, data: 0x42 };
+    assert_eq!(replace_message(&functions(&bus).next().unwrap(), &bus, other), Ok(()));
+    let entry = |offset| bus.written(MSIX_ENTRY + offset);
+    assert_eq!([0, 4, 8, 12].map(entry), [Some(0xfee0_1000), Some(0), Some(0x42), Some(0)]);
+    let without = FakePci::new(&console(), 0x1043, 0, &[]);
+    let replaced = replace_message(&functions(&without).next().unwrap(), &without, other);
+    assert_eq!(replaced, Err(PciError::NotMapped));
 }
 
 #[test]
