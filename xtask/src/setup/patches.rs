@@ -3,6 +3,7 @@
 //! A patch replaces a text that occurs exactly once in a file. If the text is missing, the sources are of another version than
 //! the patch was written for, and the patch must be revised.
 
+mod descriptor_calls;
 mod environment;
 mod files;
 mod paths;
@@ -301,7 +302,8 @@ pub(crate) fn digest() -> String {
 /// All patches, in the order in which they are applied.
 fn all() -> impl Iterator<Item = &'static Patch> {
     let files = [files::PATCHES, paths::PATCHES, properties::PATCHES];
-    let others = [environment::PATCHES, tests_in_machines::PATCHES, unwinding::PATCHES];
+    let others =
+        [descriptor_calls::PATCHES, environment::PATCHES, tests_in_machines::PATCHES, unwinding::PATCHES];
     PATCHES.iter().chain(files.into_iter().chain(others).flatten())
 }
 

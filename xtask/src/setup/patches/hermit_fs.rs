@@ -49,6 +49,7 @@ pub trait FileExt {
 
 #[stable(feature = "hermit_fs", since = "1.95.0")]
 impl FileExt for File {
+    #[inline]
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         // SAFETY: the buffer has this length.
         let count = unsafe {
@@ -57,6 +58,7 @@ impl FileExt for File {
         cvt(count).map(|count| count as usize)
     }
 
+    #[inline]
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         // SAFETY: the buffer has this length.
         let count =
