@@ -4,11 +4,14 @@ use alloc::sync::Arc;
 use core::mem::{self, MaybeUninit};
 
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
-use hermit_fs::{DescriptorTarget, Metadata, Whence};
+use hermit_fs::{DescriptorTarget, Metadata, PageWindow, Whence};
 use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
-use hermit_io::{DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer};
+use hermit_io::{
+    Access, DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer,
+};
 
+use crate::files::Kernel;
 use crate::threads::wait::block_on;
 
 /// What a descriptor refers to. No discriminant is 0: that is of an empty slot, so the table takes no room in the image.
@@ -16,7 +19,7 @@ use crate::threads::wait::block_on;
 #[repr(usize)]
 pub(crate) enum Handle {
     /// An open file.
-    File(FileHandle<dyn FileObject>) = 1,
+    File(FileHandle<dyn FileObject, PageWindow<Kernel>>) = 1,
     /// Another object.
     Object(Arc<dyn Object>) = 2,
 }
@@ -31,6 +34,9 @@ pub(crate) trait FileObject: Object + Positioned {
 
     /// Writes all bytes, at least one, at an offset or at the end of a file opened for that; returns the offset behind them.
     fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64>;
+
+    /// The window of the file, if it has one yet, and what it is opened for.
+    fn window(&self) -> Option<(Arc<PageWindow<Kernel>>, Access)>;
 
     /// Reads at the position.
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno>;
@@ -178,9 +184,28 @@ impl LockedDescriptor {
         TABLE.lock(index(descriptor)).map(Self)
     }
 
+    /// Locks one of the first descriptors, if its lock is free; `None` says nothing of the descriptor.
+    #[inline]
+    pub(crate) fn try_first(descriptor: i32) -> Option<Self> {
+        TABLE.try_lock_first(index(descriptor)).map(Self)
+    }
+
+    /// Has the descriptor use the window of its file from now on, if there is one. A former reference to the same window is
+    /// dropped behind the lock.
+    pub(crate) fn use_window(mut self) {
+        let Some(Handle::File(handle)) = self.0.get_mut() else { return };
+        if !handle.lacks_window() {
+            return;
+        }
+        let Some((window, access)) = handle.file().window() else { return };
+        let former = handle.use_window(window, access);
+        drop(self);
+        drop(former);
+    }
+
     /// The open file that the descriptor refers to; `None` if it is not open or refers to another object.
     #[inline]
-    pub(crate) fn file(&self) -> Option<&FileHandle<dyn FileObject>> {
+    pub(crate) fn file(&self) -> Option<&FileHandle<dyn FileObject, PageWindow<Kernel>>> {
         match self.0.get() {
             Some(Handle::File(file)) => Some(file),
             _ => None,

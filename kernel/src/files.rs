@@ -10,13 +10,13 @@ use core::mem::MaybeUninit;
 
 use hermit_clock::NANOSECONDS;
 use hermit_fs::{
-    DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PAGE_SIZE, ProcFs, RamFs, Symlinks,
-    System, Time, Vfs, Whence,
+    DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PAGE_SIZE, PageWindow, ProcFs,
+    RamFs, Symlinks, System, Time, Vfs, Whence,
 };
-use hermit_hal::sync::RawSpinLock;
+use hermit_hal::sync::{RawNestedLock, RawSpinLock};
 use hermit_hal::{clock, memory, tree};
 use hermit_interface::Errno;
-use hermit_io::{FileHandle, ReadBuffer};
+use hermit_io::{Access, FileHandle, ReadBuffer};
 
 use crate::descriptors::{FileObject, Handle};
 use crate::devices::DeviceFiles;
@@ -34,6 +34,7 @@ pub(crate) type File = OpenFile<Kernel>;
 
 impl System for Kernel {
     type RawLock = RawSpinLock;
+    type NestedLock = RawNestedLock;
     type Page = Box<[u8; PAGE_SIZE]>;
 
     fn allocate_page(start: &[u8]) -> Option<Self::Page> {
@@ -71,6 +72,10 @@ impl FileObject for File {
 
     fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
         self.write_at_now(offset, bytes)
+    }
+
+    fn window(&self) -> Option<(Arc<PageWindow<Kernel>>, Access)> {
+        OpenFile::window(self)
     }
 
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {

@@ -6,6 +6,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::fmt::Debug;
 use core::future::poll_fn;
 use core::mem::MaybeUninit;
@@ -304,6 +305,13 @@ pub trait FileSystem: Debug + Send + Sync {
     fn flush(&self, call: &mut Call<'_, '_>, file: OpenInode) -> Reply<()> {
         let _ = (call, file);
         Poll::Ready(Ok(()))
+    }
+
+    /// The window of a file, a [`PageWindow`](crate::PageWindow): descriptors read and write a page through it, without this
+    /// trait. `None` if it has none, or none yet.
+    fn window(&self, ino: Ino) -> Option<Arc<dyn Any + Send + Sync>> {
+        let _ = ino;
+        None
     }
 
     /// Makes what was written durable: contents and attributes, or with `data_only` what is needed to read the contents.

@@ -18,6 +18,7 @@ extern crate std;
 
 mod devfs;
 mod file_system;
+mod page_window;
 mod procfs;
 mod ramfs;
 mod system;
@@ -30,6 +31,7 @@ mod vfs;
 
 pub use devfs::{DevFs, DeviceFile, Devices};
 pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
+pub use page_window::PageWindow;
 pub use procfs::{DescriptorTarget, Facts, Mapping, MappingKind, ProcFs};
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};

@@ -22,6 +22,9 @@ pub trait System: Debug + Send + Sync + 'static {
     /// A lock that is held for short times only, never while a request is pending.
     type RawLock: RawMutex + Send + Sync + 'static;
 
+    /// A lock that is only taken while a [`Self::RawLock`] is held, for a copy of a page at most.
+    type NestedLock: RawMutex + Send + Sync + 'static;
+
     /// Memory of a page.
     type Page: AsRef<[u8; PAGE_SIZE]> + AsMut<[u8; PAGE_SIZE]> + Debug + Send + Sync + 'static;
 
@@ -70,3 +73,6 @@ pub(crate) fn allocated<T>(table: &OnceBox<Box<[T]>>, length: usize, new: impl F
 
 /// A lock around a value.
 pub(crate) type Lock<S, T> = Mutex<<S as System>::RawLock, T>;
+
+/// A lock around a value that is only taken while a [`Lock`] is held.
+pub(crate) type NestedLock<S, T> = Mutex<<S as System>::NestedLock, T>;

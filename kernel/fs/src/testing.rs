@@ -31,6 +31,7 @@ pub(crate) struct TestSystem;
 
 impl System for TestSystem {
     type RawLock = parking_lot::RawMutex;
+    type NestedLock = parking_lot::RawMutex;
     type Page = Box<[u8; PAGE_SIZE]>;
 
     fn allocate_page(start: &[u8]) -> Option<Self::Page> {

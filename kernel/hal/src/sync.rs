@@ -44,6 +44,11 @@ impl<T> MaskedLock<T> {
     }
 }
 
+/// The raw lock of a spinlock that is only taken with a [`SpinLock`] held, which masks interrupts. With interrupts unmasked, an
+/// interrupt handler that takes it on the same CPU, or a thread of a higher priority, spins for ever.
+#[derive(Debug)]
+pub struct RawNestedLock(RawMaskedLock);
+
 /// The raw lock of [`SpinLock`].
 #[derive(Debug)]
 pub struct RawSpinLock(RawMaskedLock);
@@ -89,6 +94,32 @@ unsafe impl RawMutex for RawMaskedLock {
     #[inline]
     unsafe fn unlock(&self) {
         self.locked.store(false, Ordering::Release);
+    }
+}
+
+// SAFETY: the inner lock alone decides who holds it, and it excludes as `RawMutex` demands.
+unsafe impl RawMutex for RawNestedLock {
+    const INIT: Self = Self(RawMaskedLock::INIT);
+
+    type GuardMarker = GuardNoSend;
+
+    #[inline]
+    fn lock(&self) {
+        interrupts::debug_assert_masked();
+        self.0.lock();
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        interrupts::debug_assert_masked();
+        self.0.try_lock()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller holds this lock (contract of `RawMutex::unlock`), and with it the inner one, which
+        // `lock` and `try_lock` have taken.
+        unsafe { self.0.unlock() };
     }
 }
 

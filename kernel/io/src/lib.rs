@@ -51,7 +51,7 @@ mod waker_queue;
 pub use buffer::ReadBuffer;
 pub use console::{Console, ErrorStream, Sink, Terminal};
 pub use eventfd::{EventFd, WaitQueue};
-pub use file_handle::{FileHandle, Positioned};
+pub use file_handle::{Access, FileHandle, Positioned};
 pub use hermit_interface::Readiness;
 pub use memory_device::{MemoryDevice, MemoryDeviceFile};
 pub use object::{ACCESS_MODE, Object, Stat};

@@ -85,6 +85,13 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
         self.slots.get(descriptor).map(|slot| LockedSlot(slot.lock())).ok_or(Errno::EBADF)
     }
 
+    /// Locks the slot of one of the first descriptors, if its lock is free. `None` says nothing of the descriptor: the caller
+    /// goes on with [`Self::lock`].
+    #[inline]
+    pub fn try_lock_first(&self, descriptor: FileDescriptor) -> Option<LockedSlot<'_, R, T>> {
+        self.slots.get_first(descriptor)?.try_lock().map(LockedSlot)
+    }
+
     /// What a descriptor refers to.
     ///
     /// # Errors
@@ -148,6 +155,13 @@ impl<R: RawMutex, T> LockedSlot<'_, R, T> {
     #[must_use]
     pub fn get(&self) -> Option<&T> {
         self.0.as_ref()
+    }
+
+    /// [`Self::get`], to change it.
+    #[inline]
+    #[must_use]
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.as_mut()
     }
 }
 

@@ -1,22 +1,23 @@
-//! Reading, writing, and what else works on any descriptor.
+//! What works on any descriptor.
 
 use core::any::Any;
 use core::ffi::c_void;
 
 use hermit_abi::{
     F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FIONBIO, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_NONBLOCK,
-    SEEK_CUR, SEEK_END, SEEK_SET, iovec, stat, timespec,
+    iovec, stat, timespec,
 };
-use hermit_fs::{FileLock, SetAttr, Whence};
+use hermit_fs::{FileLock, SetAttr};
 use hermit_interface::Errno;
-use hermit_io::{Object, ReadBuffer, Stat};
+use hermit_io::{Object, Stat};
 
 use super::files::{set_permissions, set_times, to_stat};
-use super::user::{Call, UserBuffer, UserPtr, UserSlice};
-use super::{attempt, export, export_plain, returned};
-use crate::descriptors::{self, Handle, LockedDescriptor};
+use super::transfer::{read, read_at, seek, write, write_at};
+use super::user::{Call, UserPtr};
+use super::{export, export_plain};
+use crate::descriptors::{self, Handle};
 use crate::files::File;
-use crate::threads::wait::{block_on, complete};
+use crate::threads::wait::complete;
 
 /// A number of bytes as a call returns it. No slice is longer than `isize::MAX`.
 #[inline]
@@ -39,184 +40,11 @@ fn expect_file(object: &dyn Object) -> Result<&File, Errno> {
     file(object).ok_or(Errno::EINVAL)
 }
 
-/// Reads from a descriptor; returns the number of bytes, or a negated error number.
-#[inline]
-fn read(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
-    let slot = match LockedDescriptor::new(fd) {
-        Ok(slot) => slot,
-        Err(error) => return failed(error),
-    };
-    if let Some(handle) = slot.file()
-        && let Ok(bytes @ [_, ..]) = buffer.get_mut()
-        && let Some(count) = handle.with_position(|file, position| {
-            let count = file.read_now(position, bytes)?;
-            Some((count, position + count as u64))
-        })
-    {
-        return self::count(count);
-    }
-    read_long(slot, buffer)
-}
-
-/// [`read`] for what takes longer than a lock may be held.
-#[cold]
-#[inline(never)]
-fn read_long(slot: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
-    returned(attempt(|| {
-        let handle = slot.into_handle()?;
-        let mut buffer = ReadBuffer::new(buffer.get()?);
-        handle.read(&mut buffer)?;
-        Ok(count(buffer.len()))
-    }))
-}
-
-/// [`read`] at an offset.
-#[inline]
-fn read_at(fd: i32, mut buffer: UserBuffer<'_>, offset: i64) -> isize {
-    let slot = match LockedDescriptor::new(fd) {
-        Ok(slot) => slot,
-        Err(error) => return failed(error),
-    };
-    if let Some(handle) = slot.file()
-        && let Ok(bytes @ [_, ..]) = buffer.get_mut()
-        && let Ok(offset) = self::offset(offset)
-        && let Some(count) = handle.file().read_now(offset, bytes)
-    {
-        return self::count(count);
-    }
-    read_at_long(slot, buffer, offset)
-}
-
-/// [`read_at`] for what takes longer than a lock may be held.
-#[cold]
-#[inline(never)]
-fn read_at_long(slot: LockedDescriptor, buffer: UserBuffer<'_>, offset: i64) -> isize {
-    returned(attempt(|| {
-        let object = slot.into_handle()?.object();
-        let mut buffer = ReadBuffer::new(buffer.get()?);
-        let offset = self::offset(offset)?;
-        match file(&*object) {
-            Some(file) => complete(file.read_at(offset, &mut buffer))?,
-            None => block_on(|context| object.poll_read_at(context, offset, &mut buffer))?,
-        }
-        Ok(count(buffer.len()))
-    }))
-}
-
-/// Writes to a descriptor; returns the number of bytes, or a negated error number.
-#[inline]
-fn write(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
-    let slot = match LockedDescriptor::new(fd) {
-        Ok(slot) => slot,
-        Err(error) => return failed(error),
-    };
-    if let Some(handle) = slot.file()
-        && let Ok(bytes @ [_, ..]) = bytes.get()
-        && let Some(()) = handle.with_position(|file, position| Some(((), file.write_now(position, bytes)?)))
-    {
-        return count(bytes.len());
-    }
-    write_long(slot, bytes)
-}
-
-/// [`write`] for what takes longer than a lock may be held.
-#[cold]
-#[inline(never)]
-fn write_long(slot: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
-    returned(attempt(|| {
-        let handle = slot.into_handle()?;
-        handle.write(bytes.get()?).map(count)
-    }))
-}
-
-/// [`write`] at an offset.
-#[inline]
-fn write_at(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
-    let slot = match LockedDescriptor::new(fd) {
-        Ok(slot) => slot,
-        Err(error) => return failed(error),
-    };
-    if let Some(handle) = slot.file()
-        && let Ok(bytes @ [_, ..]) = bytes.get()
-        && let Ok(offset) = self::offset(offset)
-        && let Some(_) = handle.file().write_now(offset, bytes)
-    {
-        return count(bytes.len());
-    }
-    write_at_long(slot, bytes, offset)
-}
-
-/// [`write_at`] for what takes longer than a lock may be held.
-#[cold]
-#[inline(never)]
-fn write_at_long(slot: LockedDescriptor, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
-    returned(attempt(|| {
-        let object = slot.into_handle()?.object();
-        let (bytes, offset) = (bytes.get()?, self::offset(offset)?);
-        let written = match file(&*object) {
-            Some(file) => complete(file.write_at(offset, bytes)),
-            None => block_on(|context| object.poll_write_at(context, offset, bytes)),
-        };
-        written.map(count)
-    }))
-}
-
-/// Moves the position of a descriptor and returns it, or a negated error number.
-#[inline]
-fn seek(fd: i32, offset: isize, whence: i32) -> isize {
-    let slot = match LockedDescriptor::new(fd) {
-        Ok(slot) => slot,
-        Err(error) => return failed(error),
-    };
-    if let Some(handle) = slot.file()
-        && let Some(position) = handle.seek(offset as i64, whence)
-        && let Ok(position) = isize::try_from(position)
-    {
-        return position;
-    }
-    seek_long(slot, offset as i64, whence)
-}
-
-/// [`seek`] for what takes longer than a lock may be held.
-#[cold]
-#[inline(never)]
-fn seek_long(slot: LockedDescriptor, offset: i64, whence: i32) -> isize {
-    returned(attempt(|| {
-        let position = match slot.into_handle()? {
-            Handle::File(handle) => handle.file().move_position(offset, to_whence(whence)?),
-            Handle::Object(object) => object.seek(offset, whence),
-        };
-        isize::try_from(position?).map_err(|_| Errno::EOVERFLOW)
-    }))
-}
-
-/// What a call with an error returns.
-#[cold]
-#[inline(never)]
-fn failed(error: Errno) -> isize {
-    returned(Err(error))
-}
-
 /// Makes what was written to an object durable.
 fn sync(object: &dyn Object, data_only: bool) -> Result<(), Errno> {
     match file(object) {
         Some(file) => complete(file.sync(data_only)),
         None => object.sync(),
-    }
-}
-
-/// The offset of a positional read or write.
-fn offset(offset: i64) -> Result<u64, Errno> {
-    u64::try_from(offset).map_err(|_| Errno::EINVAL)
-}
-
-/// Where an offset of `lseek` is counted from.
-const fn to_whence(whence: i32) -> Result<Whence, Errno> {
-    match whence {
-        SEEK_SET => Ok(Whence::Start),
-        SEEK_CUR => Ok(Whence::Current),
-        SEEK_END => Ok(Whence::End),
-        _ => Err(Errno::EINVAL),
     }
 }
 

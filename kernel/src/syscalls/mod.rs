@@ -28,6 +28,7 @@ mod sockets;
 mod sync;
 mod threads;
 mod time;
+mod transfer;
 mod user;
 mod vectors;
 

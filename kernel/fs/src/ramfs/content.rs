@@ -6,15 +6,14 @@ use core::task::{Context, Poll, ready};
 
 use hermit_interface::{Errno, to_usize};
 use hermit_io::ReadBuffer;
-use lock_api::MutexGuard;
 
 use super::RamFs;
-use super::inode::{Body, File, Inode, PAGE_BYTES};
+use super::inode::{Body, File, Inode, PAGE_BYTES, Times};
 use super::pages::Count;
-use super::table::Slot;
 use crate::file_system::{Reply, WriteAt, Written};
+use crate::page_window::View;
 use crate::turns::wake;
-use crate::{Attr, Ino, PAGE_SIZE, SetAttr, System};
+use crate::{Attr, Ino, PAGE_SIZE, PageWindow, SetAttr, System};
 
 /// Maximum size of a file in bytes.
 const MAX_SIZE: u64 = i64::MAX as u64;
@@ -34,28 +33,7 @@ fn limited(size: usize, limit: u64) -> usize {
     usize::try_from(limit).map_or(size, |limit| size.min(limit))
 }
 
-/// Copies bytes to a slice of the same length by `copy`, which is inlined for constant lengths: these need no call. `None` for
-/// other lengths.
-#[inline(always)]
-fn copy_few<T>(to: &mut [T], from: &[u8], copy: impl Fn(&mut [T], &[u8])) -> Option<()> {
-    let size = from.len();
-    match size {
-        1 => copy(&mut to[..1], &from[..1]),
-        // The first and the last ones, which may overlap.
-        4..8 => {
-            copy(&mut to[..4], &from[..4]);
-            copy(&mut to[size - 4..], &from[size - 4..]);
-        }
-        8..=16 => {
-            copy(&mut to[..8], &from[..8]);
-            copy(&mut to[size - 8..], &from[size - 8..]);
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
-impl<P: AsRef<[u8; PAGE_SIZE]>> File<P> {
+impl<S: System> File<S> {
     /// The bytes from an offset on that lie together in memory, at most `size` and at most up to the end of the page; none
     /// only at the end of the file.
     #[inline]
@@ -79,39 +57,44 @@ impl<P: AsRef<[u8; PAGE_SIZE]>> File<P> {
         buffer.write_copy_of_slice(bytes);
         Some(())
     }
-}
 
-/// The locked slot of an inode.
-type LockedSlot<'a, S> = MutexGuard<'a, <S as System>::RawLock, Slot<Inode<<S as System>::Page>>>;
-
-/// The file in a slot, the offset in a page, and the number of bytes, if reading these bytes is within a page and leaves the
-/// times of the inode as they are.
-#[inline(always)]
-fn readable<P>(slot: &mut Slot<Inode<P>>, offset: u64, size: usize) -> Option<(&mut File<P>, usize, usize)> {
-    let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
-    let size = limited(size, file.size.saturating_sub(offset));
-    let is_short = size <= rest_of_page(offset) && !times.is_unread;
-    is_short.then_some((file, to_usize(offset % PAGE_BYTES), size))
-}
-
-/// The file in a slot, and the offsets of a write and behind it, if writing these bytes is within a page and leaves the times
-/// of the inode as they are.
-#[inline(always)]
-fn writable<S: System>(
-    slot: &mut Slot<Inode<S::Page>>,
-    position: WriteAt,
-    size: usize,
-) -> Option<(&mut File<S::Page>, u64, u64)> {
-    let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
-    let offset = match position {
-        WriteAt::Offset(offset) => offset,
-        WriteAt::End => file.size,
-    };
-    if size > rest_of_page(offset) || times.written_at != S::tick() || file.writers.is_taken() {
-        return None;
+    /// Takes out page number `index` if this is the second call in a row for it, so that the window can show it. `None` if there
+    /// is no window yet: the call is to be made the long way, which adds one.
+    fn take_often(&mut self, index: u64) -> Option<Option<S::Page>> {
+        if let Some(view) = self.window.as_ref().and_then(|window| window.close()) {
+            let shown = view.start / PAGE_BYTES;
+            if shown == index {
+                return Some(Some(view.page));
+            }
+            self.pages.put(shown, view.page);
+        }
+        if self.last_page != index {
+            self.last_page = index;
+            return Some(None);
+        }
+        self.window.as_ref()?;
+        Some(self.pages.take(index))
     }
-    let end = offset + size as u64;
-    (end <= MAX_SIZE).then_some((file, offset, end))
+
+    /// Whether [`Self::take_often`] lacked a window for the page of an offset.
+    const fn lacks_window(&self, offset: u64) -> bool {
+        self.window.is_none() && self.last_page == offset / PAGE_BYTES
+    }
+
+    /// Opens the window at page number `index`, if it was taken out, for what leaves the times of the inode as they are.
+    fn open_window(&mut self, index: u64, page: Option<S::Page>, times: &Times) {
+        let Some(page) = page else { return };
+        let Some(window) = &self.window else { return self.pages.put(index, page) };
+        let start = index * PAGE_BYTES;
+        let size = limited(PAGE_SIZE, self.size.saturating_sub(start));
+        window.open(View {
+            start,
+            page,
+            readable: if times.is_unread { 0 } else { size },
+            writable: if self.writers.is_taken() { 0 } else { size },
+            tick: times.written_at,
+        });
+    }
 }
 
 /// Where bytes are in the page of an offset.
@@ -125,10 +108,11 @@ impl<S: System> RamFs<S> {
     /// Reads up to the end of the file, a page at a time.
     pub(super) fn read_pages(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
         let mut offset = offset;
-        let mut is_first_read = false;
+        let (mut is_first_read, mut lacks_window) = (false, false);
         loop {
-            let (count, is_first) = self.read_page(ino, offset, buffer)?;
+            let (count, is_first, is_lacking) = self.read_page(ino, offset, buffer)?;
             is_first_read |= is_first;
+            lacks_window |= is_lacking;
             offset += count as u64;
             if count == 0 || buffer.room() == 0 {
                 break;
@@ -142,90 +126,85 @@ impl<S: System> RamFs<S> {
                 Ok(())
             })?;
         }
+        if lacks_window {
+            self.add_window(ino);
+        }
         Ok(())
     }
 
-    /// Reads up to the end of the page or file, or of what a hole shows; returns the number of bytes, and whether it is the first read since a
-    /// change.
+    /// Reads up to the end of the page or file, or of what a hole shows; returns the number of bytes, whether it is the first
+    /// read since a change, and whether the page lacks a window.
     #[inline]
-    fn read_page(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(usize, bool), Errno> {
+    fn read_page(
+        &self,
+        ino: Ino,
+        offset: u64,
+        buffer: &mut ReadBuffer<'_>,
+    ) -> Result<(usize, bool, bool), Errno> {
         self.with(ino, |inode| {
             let (file, times) = inode.file()?;
             let bytes = file.bytes(offset, buffer.room());
-            Ok((buffer.append(bytes), !bytes.is_empty() && times.is_unread))
+            Ok((buffer.append(bytes), !bytes.is_empty() && times.is_unread, file.lacks_window(offset)))
         })
     }
 
     /// Reads within a page, in an inode whose times do not change by that; returns the number of bytes.
-    ///
-    /// What is not usual is done by functions that are called last, so that this one need not save registers.
-    #[inline]
     pub(super) fn read_short(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
-        let Some(mut slot) = self.inodes.try_lock(ino) else {
-            return self.read_after_waiting(offset, buffer, ino);
+        let mut slot = self.inodes.lock(ino).ok()?;
+        let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
+        let size = limited(buffer.len(), file.size.saturating_sub(offset));
+        if size > rest_of_page(offset) || times.is_unread {
+            return None;
+        }
+        let (to, index) = (buffer.get_mut(..size)?, offset / PAGE_BYTES);
+        let taken = file.take_often(index)?;
+        let page = taken.as_ref().or_else(|| file.pages.get(index));
+        let read = match page.map(|page| page.as_ref().get(range(offset, size))) {
+            Some(from) => from.map(|from| _ = to.write_copy_of_slice(from)),
+            None => file.read_hole(offset, to),
         };
-        if let Some((file, start, size)) = readable(&mut slot, offset, buffer.len())
-            && let Some(page) = file.pages.current(offset / PAGE_BYTES)
-            && let (Some(to), Some(from)) = (buffer.get_mut(..size), page.as_ref().get(start..start + size))
-            && copy_few(to, from, |to, from| _ = to.write_copy_of_slice(from)).is_some()
-        {
-            return Some(size);
-        }
-        Self::read_locked(slot, offset, buffer)
+        file.open_window(index, taken, times);
+        read.map(|()| size)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn read_after_waiting(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
-        Self::read_locked(self.inodes.lock(ino).ok()?, offset, buffer)
-    }
-
-    #[inline(never)]
-    fn read_locked(
-        mut slot: LockedSlot<'_, S>,
-        offset: u64,
-        buffer: &mut [MaybeUninit<u8>],
-    ) -> Option<usize> {
-        let (file, start, size) = readable(&mut slot, offset, buffer.len())?;
-        let to = buffer.get_mut(..size)?;
-        match file.pages.get_often(offset / PAGE_BYTES) {
-            Some(page) => _ = to.write_copy_of_slice(page.as_ref().get(start..start + size)?),
-            None => file.read_hole(offset, to)?,
-        }
-        Some(size)
-    }
-
-    /// Writes within a page that exists, in an inode whose times do not change by that; returns the offset behind it. As
-    /// [`Self::read_short`].
-    #[inline]
+    /// Writes within a page that exists, in an inode whose times do not change by that; returns the offset behind it.
     pub(super) fn write_short(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
-        let Some(mut slot) = self.inodes.try_lock(ino) else {
-            return self.write_after_waiting(position, bytes, ino);
+        let mut slot = self.inodes.lock(ino).ok()?;
+        let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
+        let offset = match position {
+            WriteAt::Offset(offset) => offset,
+            WriteAt::End => file.size,
         };
-        if let Some((file, offset, end)) = writable::<S>(&mut slot, position, bytes.len())
-            && let Some(page) = file.pages.current(offset / PAGE_BYTES)
-            && let Some(to) = page.as_mut().get_mut(range(offset, bytes.len()))
-            && copy_few(to, bytes, <[u8]>::copy_from_slice).is_some()
-        {
-            file.size = file.size.max(end);
-            return Some(end);
+        let (index, end) = (offset / PAGE_BYTES, offset.checked_add(bytes.len() as u64)?);
+        let is_short = bytes.len() <= rest_of_page(offset) && end <= MAX_SIZE;
+        if !is_short || times.written_at != S::tick() || file.writers.is_taken() {
+            return None;
         }
-        Self::write_locked(slot, position, bytes)
+        let mut taken = file.take_often(index)?;
+        let page = match &mut taken {
+            Some(page) => Some(page),
+            None => file.pages.get_mut(index),
+        };
+        let to = page.and_then(|page| page.as_mut().get_mut(range(offset, bytes.len())));
+        let written = to.map(|to| to.copy_from_slice(bytes));
+        if written.is_some() {
+            file.size = file.size.max(end);
+        }
+        file.open_window(index, taken, times);
+        written.map(|()| end)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn write_after_waiting(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
-        Self::write_locked(self.inodes.lock(ino).ok()?, position, bytes)
-    }
-
-    #[inline(never)]
-    fn write_locked(mut slot: LockedSlot<'_, S>, position: WriteAt, bytes: &[u8]) -> Option<u64> {
-        let (file, offset, end) = writable::<S>(&mut slot, position, bytes.len())?;
-        let page = file.pages.get_often(offset / PAGE_BYTES)?;
-        page.as_mut().get_mut(range(offset, bytes.len()))?.copy_from_slice(bytes);
-        file.size = file.size.max(end);
-        Some(end)
+    /// Gives a file a window, if there is memory.
+    fn add_window(&self, ino: Ino) {
+        let mut window = S::arc(PageWindow::new());
+        // If another thread was faster, its window stays, and this one is dropped behind the lock.
+        let _: Result<(), Errno> = self.with(ino, |inode| {
+            let (file, _) = inode.file()?;
+            if file.window.is_none() {
+                file.window = window.take();
+            }
+            Ok(())
+        });
     }
 
     /// Writes bytes, fewer than requested if the space ends.
@@ -237,7 +216,7 @@ impl<S: System> RamFs<S> {
         bytes: &[u8],
     ) -> Reply<Written> {
         let (tick, now) = (S::tick(), S::now());
-        let mut start = 0;
+        let (mut start, mut lacks_window) = (0, false);
         let first = self.with(ino, |inode| {
             let (file, times) = inode.file()?;
             if file.writers.is_pending(context)? {
@@ -247,6 +226,7 @@ impl<S: System> RamFs<S> {
                 WriteAt::Offset(offset) => offset,
                 WriteAt::End => file.size,
             };
+            lacks_window = file.lacks_window(start);
             let bytes = bytes.get(..limited(bytes.len(), MAX_SIZE.saturating_sub(start))).unwrap_or_default();
             let count = self.write_page(file, start, bytes)?;
             if count > 0 {
@@ -260,6 +240,9 @@ impl<S: System> RamFs<S> {
         let (first, limited) = ready!(first);
         if limited.is_empty() && !bytes.is_empty() {
             return Poll::Ready(Err(Errno::EFBIG));
+        }
+        if lacks_window {
+            self.add_window(ino);
         }
         let count = if first < limited.len() { self.write_rest(ino, start, first, limited) } else { first };
         Poll::Ready(Ok(Written { count, end: start + count as u64 }))
@@ -289,7 +272,7 @@ impl<S: System> RamFs<S> {
 
     /// Writes up to the end of the page; returns the number of bytes.
     #[inline]
-    fn write_page(&self, file: &mut File<S::Page>, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
+    fn write_page(&self, file: &mut File<S>, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
         let count = bytes.len().min(rest_of_page(offset));
         if count == 0 {
             return Ok(0);
@@ -366,8 +349,8 @@ impl<S: System> RamFs<S> {
 }
 
 /// Sets the size of a file. If that removes pages, returns the number of the first of them, and other writers wait.
-fn resize<P: AsMut<[u8; PAGE_SIZE]>>(
-    file: &mut File<P>,
+fn resize<S: System>(
+    file: &mut File<S>,
     size: u64,
     context: &Context<'_>,
 ) -> Result<Poll<Option<u64>>, Errno> {

@@ -1,6 +1,7 @@
 //! An inode of a ramfs.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 use hermit_interface::{Errno, to_usize};
 
@@ -8,7 +9,7 @@ use super::directory::Directory;
 use super::pages::SparsePages;
 use crate::system::BLOCK_SIZE;
 use crate::turns::Turns;
-use crate::{Attr, FileType, Ino, PAGE_SIZE, SetTime, Time};
+use crate::{Attr, FileType, Ino, PAGE_SIZE, PageWindow, SetTime, System, Time};
 
 /// Size of a page in bytes, as a size of files.
 pub(super) const PAGE_BYTES: u64 = PAGE_SIZE as u64;
@@ -18,16 +19,16 @@ const ENTRY_SIZE: u64 = 20;
 
 /// An inode.
 #[derive(Debug)]
-pub(super) struct Inode<P> {
+pub(super) struct Inode<S: System> {
     pub(super) permissions: u32,
     pub(super) nlink: u32,
     /// References of the file system's user.
     pub(super) references: u64,
     pub(super) times: Times,
-    pub(super) body: Body<P>,
+    pub(super) body: Body<S>,
 }
 
-/// A tick that does not come: ticks are small numbers.
+/// A tick that does not come, and a page that does not exist: both are smaller numbers.
 const NEVER: u64 = u64::MAX;
 
 /// Times of an inode.
@@ -47,13 +48,13 @@ pub(super) struct Times {
 
 /// What an inode is.
 #[derive(Debug)]
-pub(super) enum Body<P> {
-    File(File<P>),
+pub(super) enum Body<S: System> {
+    File(File<S>),
     Directory(Directory),
     Symlink(Box<[u8]>),
 }
 
-impl<P> Body<P> {
+impl<S: System> Body<S> {
     /// What the body counts towards the limit of the file system, in bytes.
     pub(super) const fn charged(&self) -> u64 {
         match self {
@@ -66,18 +67,22 @@ impl<P> Body<P> {
 
 /// Contents of a regular file.
 #[derive(Debug)]
-pub(super) struct File<P> {
+pub(super) struct File<S: System> {
     pub(super) size: u64,
-    pub(super) pages: SparsePages<P>,
+    pub(super) pages: SparsePages<S::Page>,
     /// Contents below the pages, which a hole shows: memory that is never changed. They end within the size.
     pub(super) base: &'static [u8],
     /// Writers that change more than one page, one at a time. The lock of the inode is not held all the while.
     pub(super) writers: Turns,
+    /// Through which descriptors read and write a page; it has that page while it is open. `None` until a page is used often.
+    pub(super) window: Option<Arc<PageWindow<S>>>,
+    /// Number of the page that a call without waiting used last; [`NEVER`] at first.
+    pub(super) last_page: u64,
 }
 
-impl<P> Inode<P> {
+impl<S: System> Inode<S> {
     /// An inode with one name and one reference.
-    pub(super) const fn new(body: Body<P>, permissions: u32, now: Time) -> Self {
+    pub(super) const fn new(body: Body<S>, permissions: u32, now: Time) -> Self {
         let nlink = if matches!(body, Body::Directory(_)) { 2 } else { 1 };
         let times =
             Times { atime: now, mtime: now, ctime: now, btime: now, is_unread: true, written_at: NEVER };
@@ -122,13 +127,21 @@ impl<P> Inode<P> {
         }
     }
 
+    /// Closes the window of a regular file, before anything of it or its times is used.
+    #[inline]
+    pub(super) fn close_window(&mut self) {
+        if let Body::File(file) = &mut self.body {
+            file.close_window();
+        }
+    }
+
     /// The contents of a regular file.
     ///
     /// # Errors
     ///
     /// `EISDIR` for a directory, `EINVAL` for a symbolic link.
     #[inline]
-    pub(super) const fn file(&mut self) -> Result<(&mut File<P>, &mut Times), Errno> {
+    pub(super) const fn file(&mut self) -> Result<(&mut File<S>, &mut Times), Errno> {
         match &mut self.body {
             Body::File(file) => Ok((file, &mut self.times)),
             Body::Directory(_) => Err(Errno::EISDIR),
@@ -161,15 +174,30 @@ impl<P> Inode<P> {
     }
 }
 
-impl<P> File<P> {
+impl<S: System> File<S> {
     /// A file with these contents, which stay where they are until they are written.
     pub(super) const fn new(base: &'static [u8]) -> Self {
-        Self { size: base.len() as u64, pages: SparsePages::new(), base, writers: Turns::new() }
+        Self {
+            size: base.len() as u64,
+            pages: SparsePages::new(),
+            base,
+            writers: Turns::new(),
+            window: None,
+            last_page: NEVER,
+        }
     }
 
     /// Allocated bytes, the contents below the pages among them.
     const fn allocated(&self) -> u64 {
         self.pages.count().pages * PAGE_BYTES + (self.base.len() as u64).next_multiple_of(512)
+    }
+
+    /// Takes the page out of the window, back to its place.
+    #[inline]
+    fn close_window(&mut self) {
+        if let Some(view) = self.window.as_ref().and_then(|window| window.close()) {
+            self.pages.put(view.start / PAGE_BYTES, view.page);
+        }
     }
 
     /// What a hole shows from an offset on: at least a byte of the base, or nothing behind its end.
@@ -246,6 +274,7 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::{Body, File, Inode};
+    use crate::testing::TestSystem;
     use crate::{SetTime, Time};
 
     const fn time(seconds: i64, nanoseconds: u32) -> Time {
@@ -254,7 +283,7 @@ mod tests {
 
     #[test]
     fn times_do_not_step_back_between_two_writers() {
-        let mut inode: Inode<()> = Inode::new(Body::File(File::new(&[])), 0o644, time(5, 0));
+        let mut inode: Inode<TestSystem> = Inode::new(Body::File(File::new(&[])), 0o644, time(5, 0));
         let mut modified = |now| {
             inode.times.modified(now);
             inode.times.mtime

@@ -1,7 +1,8 @@
 //! A file system in memory.
 //!
 //! - Each inode has a lock of its own, held for a page at most, and an inode is found by its number without another one.
-//!   So a read or write of a page takes one lock.
+//!   So a read or write of a page takes one lock. A page that is used often is in a window, with a lock of its own, which
+//!   descriptors reach without the inode ([`PageWindow`](crate::PageWindow)); what needs more than the page closes it.
 //! - Writes are atomic among each other: one that changes several pages makes other writers of the file wait.
 //! - One lock serialises changes of names. With it held, inodes are locked one at a time; a lookup locks the directory
 //!   and then the inode that it finds.
@@ -19,7 +20,9 @@ mod table;
 mod tree;
 mod usage;
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 use core::task::Poll;
@@ -40,7 +43,7 @@ use usage::{NAME_SIZE, Usage};
 /// A file system in memory.
 #[derive(Debug)]
 pub struct RamFs<S: System> {
-    inodes: Table<S, Inode<S::Page>>,
+    inodes: Table<S, Inode<S>>,
     /// Serialises changes of names.
     names: Lock<S, ()>,
     usage: Usage,
@@ -62,17 +65,26 @@ impl<S: System> RamFs<S> {
 
     /// Calls `action` with an inode, whose lock is held.
     #[inline]
-    fn with<T>(
+    fn with<T>(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>) -> Result<T, Errno>) -> Result<T, Errno> {
+        self.with_attributes(ino, |inode| {
+            inode.close_window();
+            action(inode)
+        })
+    }
+
+    /// [`Self::with`] for what only reads attributes: it leaves the window of a file open.
+    #[inline]
+    fn with_attributes<T>(
         &self,
         ino: Ino,
-        action: impl FnOnce(&mut Inode<S::Page>) -> Result<T, Errno>,
+        action: impl FnOnce(&mut Inode<S>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let mut slot = self.inodes.lock(ino)?;
         action(slot.inode.as_mut().ok_or(Errno::ENOENT)?)
     }
 
     /// Changes an inode, and frees it if it is unused afterwards, and the directories above that only it refers to.
-    fn update(&self, ino: Ino, action: impl FnOnce(&mut Inode<S::Page>)) {
+    fn update(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) {
         let mut next = self.update_one(ino, action);
         while let Some(parent) = next {
             // As in `forget`: the root may be forgotten without a reference.
@@ -81,9 +93,10 @@ impl<S: System> RamFs<S> {
     }
 
     /// Changes an inode, and frees it if it is unused afterwards; returns the directory above that it referred to.
-    fn update_one(&self, ino: Ino, action: impl FnOnce(&mut Inode<S::Page>)) -> Option<Ino> {
+    fn update_one(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) -> Option<Ino> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let inode = slot.inode.as_mut()?;
+        inode.close_window();
         action(inode);
         if !inode.is_unused() {
             return None;
@@ -95,7 +108,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// Frees an inode. Its memory is freed without its lock.
-    fn free(&self, ino: Ino, mut slot: MutexGuard<'_, S::RawLock, Slot<Inode<S::Page>>>) {
+    fn free(&self, ino: Ino, mut slot: MutexGuard<'_, S::RawLock, Slot<Inode<S>>>) {
         let inode = slot.inode.take();
         slot.generation += 1;
         drop(slot);
@@ -136,7 +149,7 @@ impl<S: System> FileSystem for RamFs<S> {
     }
 
     fn getattr(&self, _: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr> {
-        Poll::Ready(self.with(ino, |inode| Ok(inode.attr(ino))))
+        Poll::Ready(self.with_attributes(ino, |inode| Ok(inode.attr(ino))))
     }
 
     fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
@@ -212,6 +225,14 @@ impl<S: System> FileSystem for RamFs<S> {
 
     fn write_now(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
         self.write_short(position, bytes, ino)
+    }
+
+    fn window(&self, ino: Ino) -> Option<Arc<dyn Any + Send + Sync>> {
+        let window = self.with_attributes(ino, |inode| match &inode.body {
+            Body::File(file) => Ok(file.window.clone()),
+            _ => Err(Errno::EINVAL),
+        });
+        window.ok().flatten().map(|window| window as Arc<dyn Any + Send + Sync>)
     }
 
     fn readdir(

@@ -64,7 +64,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// Creates an inode with a name.
-    pub(super) fn add(&self, entry: Name<'_>, body: Body<S::Page>, permissions: u32) -> Result<Entry, Errno> {
+    pub(super) fn add(&self, entry: Name<'_>, body: Body<S>, permissions: u32) -> Result<Entry, Errno> {
         let FoundInode { ino, generation, .. } = self.add_inode(entry, body, permissions)?;
         self.with(ino, |inode| Ok(Entry { attr: inode.attr(ino), generation, validity: 0 }))
     }
@@ -73,7 +73,7 @@ impl<S: System> RamFs<S> {
     pub(super) fn add_inode(
         &self,
         entry: Name<'_>,
-        body: Body<S::Page>,
+        body: Body<S>,
         permissions: u32,
     ) -> Result<FoundInode, Errno> {
         let new = self.new_inode(entry.name, body, permissions)?;
@@ -87,7 +87,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// Creates an inode, and a copy of its name. Names are not locked: this may allocate memory.
-    fn new_inode(&self, name: &[u8], body: Body<S::Page>, permissions: u32) -> Result<NewInode, Errno> {
+    fn new_inode(&self, name: &[u8], body: Body<S>, permissions: u32) -> Result<NewInode, Errno> {
         let now = S::now();
         let name = boxed_name(name)?;
         let inode = Inode::new(body, permissions, now);
@@ -199,7 +199,7 @@ impl<S: System> RamFs<S> {
 
     /// Makes a directory that is being removed refer to the one above. Names are locked.
     pub(super) fn keep_parent(&self, directory: Ino) {
-        let keep = |inode: &mut Inode<S::Page>| {
+        let keep = |inode: &mut Inode<S>| {
             let directory = inode.directory()?;
             directory.keeps_parent = true;
             Ok(directory.parent)
@@ -257,8 +257,8 @@ impl<S: System> RamFs<S> {
 }
 
 /// Adds an entry to a directory.
-fn insert<P>(
-    parent: &mut Inode<P>,
+fn insert<S: System>(
+    parent: &mut Inode<S>,
     vacancy: Vacancy,
     name: Box<[u8]>,
     target: (Ino, FileType),

@@ -14,19 +14,12 @@ const BITS: u32 = 6;
 /// Children of a branch.
 const FANOUT: usize = 1 << BITS;
 
-/// A number that no page has: the last one's is `u64::MAX >> 12`.
-const NONE: u64 = u64::MAX;
-
 /// A sparse array of pages. Holes take no memory.
 #[derive(Debug)]
 pub(super) struct SparsePages<P> {
     root: Option<Node<P>>,
     /// Levels of branches above the pages.
     height: u32,
-    /// The page that [`Self::get_often`] was called for last; [`NONE`] at first.
-    current_index: u64,
-    /// This page, if it was taken out of its place in the tree, to be found without a walk.
-    current: Option<P>,
     /// Pages, and the branches above them.
     count: Count,
 }
@@ -109,13 +102,7 @@ fn place<'a, P>(
 impl<P> SparsePages<P> {
     /// No pages.
     pub(super) const fn new() -> Self {
-        Self {
-            root: None,
-            height: 0,
-            current_index: NONE,
-            current: None,
-            count: Count { pages: 0, branches: 0 },
-        }
+        Self { root: None, height: 0, count: Count { pages: 0, branches: 0 } }
     }
 
     /// Number of pages, without holes, and of branches.
@@ -134,7 +121,6 @@ impl<P> SparsePages<P> {
 
     /// Number of branches that a page number `index`, which does not exist, needs besides those that there are.
     fn missing_branches(&mut self, index: u64) -> u64 {
-        self.put_back();
         let needed = (0..).find(|height| covers(*height, index)).unwrap_or(0);
         let Some(mut node) = self.root.as_ref() else { return self.height.max(needed).into() };
         if needed > self.height {
@@ -154,11 +140,6 @@ impl<P> SparsePages<P> {
     /// The page number `index`; `None` in a hole.
     #[inline]
     pub(super) fn get(&self, index: u64) -> Option<&P> {
-        if index == self.current_index
-            && let Some(page) = &self.current
-        {
-            return Some(page);
-        }
         if !covers(self.height, index) {
             return None;
         }
@@ -173,42 +154,26 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// The page number `index`, if it is found without a walk.
-    #[inline]
-    pub(super) fn current(&mut self, index: u64) -> Option<&mut P> {
-        if index == self.current_index { self.current.as_mut() } else { None }
-    }
-
-    /// The page number `index`, to which the next calls may refer, too; `None` in a hole. The second call in a row for a page is
-    /// the last one that walks the tree.
-    pub(super) fn get_often(&mut self, index: u64) -> Option<&mut P> {
-        if index == self.current_index {
-            if self.current.is_none() {
-                self.current = self.take(index);
-            }
-            return self.current.as_mut();
-        }
-        self.put_back();
-        self.current_index = index;
+    /// [`Self::get`], to change the page.
+    pub(super) fn get_mut(&mut self, index: u64) -> Option<&mut P> {
         match self.place(index)? {
             Some(Node::Page(page)) => Some(page),
             _ => None,
         }
     }
 
-    /// Takes page number `index` out of its place.
-    fn take(&mut self, index: u64) -> Option<P> {
+    /// Takes page number `index` out of its place, to which [`Self::put`] returns it before any other call: it is still
+    /// counted. `None` in a hole.
+    pub(super) fn take(&mut self, index: u64) -> Option<P> {
         match self.place(index)?.take() {
             Some(Node::Page(page)) => Some(page),
             _ => None,
         }
     }
 
-    /// Puts the current page back to its place in the tree.
-    fn put_back(&mut self) {
-        if let Some(page) = self.current.take()
-            && let Some(place) = self.place(self.current_index)
-        {
+    /// Returns a page that was taken out.
+    pub(super) fn put(&mut self, index: u64, page: P) {
+        if let Some(place) = self.place(index) {
             *place = Some(Node::Page(page));
         }
     }
@@ -236,9 +201,6 @@ impl<P> SparsePages<P> {
         index: u64,
         allocate: impl FnOnce() -> Result<P, Errno>,
     ) -> Result<&mut P, Errno> {
-        if index == self.current_index && self.current.is_some() {
-            return self.current.as_mut().ok_or(Errno::EIO);
-        }
         self.grow(index)?;
         let place = place(&mut self.root, self.height, &mut self.count.branches, index)?;
         if place.is_none() {
@@ -253,9 +215,6 @@ impl<P> SparsePages<P> {
 
     /// Makes the tree high enough for page `index`.
     fn grow(&mut self, index: u64) -> Result<(), Errno> {
-        if !covers(self.height, index) {
-            self.put_back();
-        }
         while !covers(self.height, index) {
             if let Some(root) = &mut self.root {
                 // Allocated first: without memory the tree stays as it is.
@@ -272,7 +231,6 @@ impl<P> SparsePages<P> {
     /// Takes out a part of the pages from number `first` on; `None` if there is none. The caller drops it, and subtracts its
     /// size by [`Self::subtract`], when no lock is held: it may be large.
     pub(super) fn take_from(&mut self, first: u64) -> Option<RemovedPages<P>> {
-        self.put_back();
         if first == 0 {
             self.height = 0;
             return self.root.take().map(RemovedPages);
@@ -369,22 +327,18 @@ mod tests {
     }
 
     #[test]
-    fn page_that_is_used_often_is_found_and_goes_back() {
+    fn page_that_was_taken_goes_back_to_its_place() {
         let mut pages = SparsePages::new();
-        insert(&mut pages, 0);
-        for _ in 0..3 {
-            assert_eq!(pages.get_often(0).copied(), Some(0));
+        for index in [0, 5000] {
+            insert(&mut pages, index);
         }
-        assert!(pages.root.is_none() && pages.get(0) == Some(&0));
-        insert(&mut pages, 5000);
-        assert_eq!((pages.get(0), pages.get(5000), pages.count().pages), (Some(&0), Some(&5000), 2));
-        for index in [5000, 5000, 0, 5000, 5000, 7, 7, 7, 0, 0] {
-            assert_eq!(pages.get_often(index).copied(), pages.get(index).copied());
-            assert_eq!((pages.get(0), pages.get(7), pages.get(5000)), (Some(&0), None, Some(&5000)));
-        }
-        truncate(&mut pages, 0);
-        assert_eq!(pages.get_often(0), None);
-        assert_eq!(pages.count(), Count::default());
+        assert_eq!((pages.take(5000), pages.take(5000), pages.take(7)), (Some(5000), None, None));
+        assert_eq!((pages.get(5000), pages.count().pages), (None, 2));
+        pages.put(5000, 1);
+        assert_eq!((pages.get(0), pages.get(5000)), (Some(&0), Some(&1)));
+        assert_eq!(pages.get_mut(5000), Some(&mut 1));
+        assert_eq!(pages.get_mut(7), None);
+        assert_eq!(pages.get_mut(u64::MAX), None);
     }
 
     #[test]
@@ -412,10 +366,12 @@ mod tests {
                         model.split_off(&index);
                     }
                     _ => {
-                        // Twice: the second call takes the page out.
                         let index = *model.range(index..).next().unwrap_or((&index, &index)).0;
-                        prop_assert_eq!(pages.get_often(index).copied(), model.get(&index).copied());
-                        prop_assert_eq!(pages.get_often(index).copied(), model.get(&index).copied());
+                        let page = pages.take(index);
+                        prop_assert_eq!(page, model.get(&index).copied());
+                        if let Some(page) = page {
+                            pages.put(index, page);
+                        }
                     }
                 }
                 prop_assert_eq!(pages.count().pages, model.len() as u64);

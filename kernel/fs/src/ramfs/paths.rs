@@ -27,7 +27,7 @@ impl<S: System> RamFs<S> {
         start: Ino,
         path: &[u8],
         stops: u64,
-        action: impl FnOnce(Ino, u64, &mut Inode<S::Page>) -> T,
+        action: impl FnOnce(Ino, u64, &mut Inode<S>) -> T,
     ) -> Option<T> {
         let mut ino = start;
         let mut slot = self.inodes.lock(start).ok()?;

@@ -113,12 +113,6 @@ impl<S: System, T> Table<S, T> {
         self.slot(ino).map(Mutex::lock).ok_or(Errno::ENOENT)
     }
 
-    /// [`Self::lock`], if the lock is free and the slot exists.
-    #[inline]
-    pub(super) fn try_lock(&self, ino: Ino) -> Option<MutexGuard<'_, S::RawLock, Slot<T>>> {
-        self.slot(ino)?.try_lock()
-    }
-
     #[inline]
     fn slot(&self, ino: Ino) -> Option<&Lock<S, Slot<T>>> {
         let (directory, chunk, slot) = position(ino.0);

@@ -9,14 +9,14 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_abi::{O_APPEND, O_WRONLY};
 use hermit_interface::Errno;
-use hermit_io::{ACCESS_MODE, Object, Positioned, ReadBuffer};
+use hermit_io::{ACCESS_MODE, Access, Object, Positioned, ReadBuffer};
 
 use super::Metadata;
 use super::locks::{FileLock, Held};
 use super::mount::Node;
 use super::position::Position;
 use crate::file_system::{OpenInode, WriteAt, Written, complete};
-use crate::{DirEntry, FileType, SetAttr, StatFs, System};
+use crate::{DirEntry, FileType, PageWindow, SetAttr, StatFs, System};
 
 /// Where a position is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +166,13 @@ impl<S: System> OpenFile<S> {
     pub fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
         self.check_writable().ok()?;
         self.node.file_system().write_now(self.write_position(offset), bytes, self.inode.ino)
+    }
+
+    /// The window of the file, if it has one yet, and whether it may be read and written through it.
+    pub fn window(&self) -> Option<(Arc<PageWindow<S>>, Access)> {
+        let window = self.node.file_system().window(self.inode.ino)?.downcast().ok()?;
+        let writes = self.check_writable().is_ok() && !self.is_appending.load(Relaxed);
+        Some((window, Access { reads: self.check_readable().is_ok(), writes }))
     }
 
     fn write_position(&self, offset: u64) -> WriteAt {

@@ -58,6 +58,12 @@ impl<R: RawMutex, T> Slots<R, T> {
         }
     }
 
+    /// The slot of a descriptor of the first chunk.
+    #[inline]
+    pub(super) fn get_first(&self, descriptor: usize) -> Option<&Slot<R, T>> {
+        self.first.get(descriptor)
+    }
+
     #[cold]
     fn get_other(&self, descriptor: usize) -> Option<&Slot<R, T>> {
         let (chunk, word) = word_position(descriptor / WORD);
@@ -65,7 +71,7 @@ impl<R: RawMutex, T> Slots<R, T> {
         slots.get(word * WORD + descriptor % WORD)
     }
 
-    /// Allocates the chunk with the slot of a descriptor, up to 1 MiB, if it is missing.
+    /// Allocates the chunk with the slot of a descriptor, up to 2 MiB, if it is missing.
     ///
     /// # Errors
     ///

@@ -7,14 +7,14 @@ use std::vec::Vec;
 
 use hermit_abi::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::Errno;
-use hermit_io::{FileHandle, ReadBuffer};
+use hermit_io::{FileHandle, Object as _, ReadBuffer};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::testing::{TICK, TestSystem, run, vfs};
-use crate::{OpenFile, OpenedPath, Vfs, Whence};
+use crate::{OpenFile, OpenedPath, PageWindow, SetAttr, Vfs, Whence};
 
-type File = FileHandle<OpenFile<TestSystem>>;
+type File = FileHandle<OpenFile<TestSystem>, PageWindow<TestSystem>>;
 
 /// Size of the largest read in bytes.
 const MAX_READ: usize = 10_000;
@@ -39,17 +39,51 @@ enum Step {
     Seek(i64, Whence),
 }
 
-/// `read` on the short path.
-fn read_now(handle: &File, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
-    handle.with_position(|file, position| {
+/// `read` on the short path, as the kernel makes it: through the window, else by the file system.
+fn read_now(handle: &mut File, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
+    let size = buffer.len();
+    let in_window = handle.read_window(|window, position| {
+        match buffer {
+            [byte] => window.read_byte(position, byte)?,
+            _ => window.read(position, buffer)?,
+        }
+        Some(position + size as u64)
+    });
+    if in_window.is_some() {
+        return Some(size);
+    }
+    let count = handle.with_position(|file, position| {
         let count = file.read_at_now(position, buffer)?;
         Some((count, position + count as u64))
-    })
+    })?;
+    use_window(handle);
+    Some(count)
 }
 
-/// `write` on the short path.
-fn write_now(handle: &File, bytes: &[u8]) -> Option<usize> {
-    handle.with_position(|file, position| Some((bytes.len(), file.write_at_now(position, bytes)?)))
+/// `write` on the short path, likewise.
+fn write_now(handle: &mut File, bytes: &[u8]) -> Option<usize> {
+    let in_window = handle.write_window(|window, position| {
+        match bytes {
+            [byte] => window.write_byte(position, *byte)?,
+            _ => window.write(position, bytes)?,
+        }
+        Some(position + bytes.len() as u64)
+    });
+    if in_window.is_some() {
+        return Some(bytes.len());
+    }
+    handle.with_position(|file, position| Some(((), file.write_at_now(position, bytes)?)))?;
+    use_window(handle);
+    Some(bytes.len())
+}
+
+/// Has a handle use the window of its file, if there is one.
+fn use_window(handle: &mut File) {
+    if handle.lacks_window()
+        && let Some((window, access)) = handle.file().window()
+    {
+        drop(handle.use_window(window, access));
+    }
 }
 
 const fn to_abi(whence: Whence) -> i32 {
@@ -61,7 +95,7 @@ const fn to_abi(whence: Whence) -> i32 {
 }
 
 /// Makes a call on the short path; `None` if it is none for that.
-fn call_now(handle: &File, step: &Step) -> Option<u64> {
+fn call_now(handle: &mut File, step: &Step) -> Option<u64> {
     let mut memory = [MaybeUninit::uninit(); MAX_READ];
     let count = |count: usize| count as u64;
     match *step {
@@ -97,7 +131,7 @@ fn call_long(handle: &File, step: &Step) -> Result<u64, Errno> {
 }
 
 /// Makes a call, first on the short path if `is_short`.
-fn call(handle: &File, is_short: bool, step: &Step) -> Result<u64, Errno> {
+fn call(handle: &mut File, is_short: bool, step: &Step) -> Result<u64, Errno> {
     let now = if is_short { call_now(handle, step) } else { None };
     now.map_or_else(|| call_long(handle, step), Ok)
 }
@@ -124,9 +158,9 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let (ramfs, vfs) = vfs(64 << 12);
-        let (short, long) = (open(&vfs, "/short", flags), open(&vfs, "/long", flags));
+        let (mut short, mut long) = (open(&vfs, "/short", flags), open(&vfs, "/long", flags));
         for step in &steps {
-            prop_assert_eq!(call(&short, true, step), call(&long, false, step), "{:?}", step);
+            prop_assert_eq!(call(&mut short, true, step), call(&mut long, false, step), "{:?}", step);
         }
         let position = |file: &File| call_long(file, &Step::Seek(0, Whence::Current));
         prop_assert_eq!(position(&short), position(&long));
@@ -142,36 +176,41 @@ proptest! {
 #[test]
 fn short_path_serves_pages_that_exist_to_a_sole_reference() {
     let (_, vfs) = vfs(1 << 20);
-    let file = open(&vfs, "/file", O_RDWR);
+    let mut file = open(&vfs, "/file", O_RDWR);
     let mut memory = [MaybeUninit::uninit(); 4];
-    assert_eq!(write_now(&file, b"page"), None, "there is no page");
+    assert_eq!(write_now(&mut file, b"page"), None, "there is no page");
     assert_eq!(call_long(&file, &Step::Write(b'p', 4)), Ok(4));
-    assert_eq!(write_now(&file, b"more"), Some(4));
+    assert_eq!(write_now(&mut file, b"more"), Some(4));
     let reference = file.clone();
-    assert_eq!(write_now(&file, b"more"), None, "the position is shared");
+    assert_eq!(write_now(&mut file, b"more"), None, "the position is shared");
     drop(reference);
     assert_eq!(file.seek(0, SEEK_SET), Some(0));
-    assert_eq!(read_now(&file, &mut memory), None, "the first read changes a time");
+    assert_eq!(read_now(&mut file, &mut memory), None, "the first read changes a time");
     assert_eq!(call_long(&file, &Step::Read(4)), Ok(4));
     let reference = file.clone();
-    assert_eq!(read_now(&file, &mut memory), None);
+    assert_eq!(read_now(&mut file, &mut memory), None);
     drop(reference);
-    assert_eq!(read_now(&file, &mut memory), Some(4));
-    assert_eq!(read_now(&file, &mut memory), Some(0), "the end of the file");
+    assert_eq!(read_now(&mut file, &mut memory), Some(4));
+    assert_eq!(read_now(&mut file, &mut memory), Some(0), "the end of the file");
 }
 
 #[test]
 fn short_path_copies_each_number_of_bytes() {
     let (ramfs, vfs) = vfs(1 << 20);
-    let handle = open(&vfs, "/file", O_RDWR);
-    let file = handle.file();
-    run(file.write_at(0, &[0; 100])).unwrap();
-    let ino = run(file.metadata()).unwrap().attr.ino;
+    let mut handle = open(&vfs, "/file", O_RDWR);
+    run(handle.file().write_at(0, &[0; 100])).unwrap();
+    let ino = run(handle.file().metadata()).unwrap().attr.ino;
+    assert!(open_window(&mut handle));
     for size in 1..=20_u8 {
         let bytes: Vec<u8> = (size..2 * size).collect();
         let (offset, end) = (usize::from(size), usize::from(2 * size));
         let before = ramfs.contents(ino);
-        assert_eq!(file.write_at_now(size.into(), &bytes), Some(end as u64));
+        for _ in 0..4 {
+            assert_eq!(handle.seek(size.into(), SEEK_SET), Some(size.into()));
+            assert_eq!(call(&mut handle, true, &Step::Write(bytes[0], 1)), Ok(1));
+            assert_eq!(handle.seek(size.into(), SEEK_SET), Some(size.into()));
+        }
+        assert_eq!(write_now(&mut handle, &bytes), Some(size.into()));
         let after = ramfs.contents(ino);
         assert_eq!(after[offset..end], bytes);
         assert_eq!((&after[..offset], &after[end..]), (&before[..offset], &before[end..]));
@@ -181,9 +220,9 @@ fn short_path_copies_each_number_of_bytes() {
 #[test]
 fn write_of_nothing_behind_the_end_leaves_the_size() {
     let (_, vfs) = vfs(1 << 20);
-    let file = open(&vfs, "/file", O_RDWR);
+    let mut file = open(&vfs, "/file", O_RDWR);
     run(file.file().write(b"abc")).unwrap();
-    assert_eq!(call(&file, true, &Step::WriteAt(10, 0, 0)), Ok(0));
+    assert_eq!(call(&mut file, true, &Step::WriteAt(10, 0, 0)), Ok(0));
     assert_eq!(run(file.file().metadata()).unwrap().attr.size, 3);
 }
 
@@ -211,9 +250,9 @@ fn appends_of_two_openings_never_overlap() {
     const SIZE: usize = 5;
     let (ramfs, vfs) = vfs(1 << 20);
     let append = |byte: u8| {
-        let file = open(&vfs, "/file", O_WRONLY | O_APPEND);
+        let mut file = open(&vfs, "/file", O_WRONLY | O_APPEND);
         for _ in 0..COUNT {
-            assert_eq!(call(&file, true, &Step::Write(byte, SIZE)), Ok(SIZE as u64));
+            assert_eq!(call(&mut file, true, &Step::Write(byte, SIZE)), Ok(SIZE as u64));
         }
     };
     thread::scope(|scope| {
@@ -226,4 +265,113 @@ fn appends_of_two_openings_never_overlap() {
     let is_whole = |record: &[u8]| record.iter().all(|byte| *byte == record[0]);
     // A write of several pages would be one record, too: these end where the next begins.
     assert!(contents.chunks(SIZE).all(is_whole));
+}
+
+/// Whether the byte at the position is in an open window that the handle uses.
+fn is_in_window(file: &File) -> bool {
+    let mut byte = MaybeUninit::uninit();
+    file.read_window(|window, position| window.read_byte(position, &mut byte).map(|()| position)).is_some()
+}
+
+/// Reads the first byte until it is in the window, at most as often as that takes.
+fn open_window(file: &mut File) -> bool {
+    for _ in 0..6 {
+        assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
+        assert_eq!(call(file, true, &Step::Read(1)), Ok(1));
+    }
+    assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
+    is_in_window(file)
+}
+
+#[test]
+fn window_is_closed_by_what_changes_the_file_or_its_times() {
+    let (ramfs, vfs) = vfs(1 << 20);
+    let (mut file, other) = (open(&vfs, "/file", O_RDWR), open(&vfs, "/file", O_RDWR));
+    let other = other.file();
+    run(other.write_at(0, &[1; 5000])).unwrap();
+    assert!(open_window(&mut file));
+    run(other.metadata()).unwrap();
+    assert!(is_in_window(&file), "it needs nothing of the contents");
+    run(other.write_at(0, &[2; 3])).unwrap();
+    assert!(!is_in_window(&file));
+    assert!(open_window(&mut file));
+    run(other.set_attributes(&SetAttr { permissions: Some(0o600), ..SetAttr::default() })).unwrap();
+    assert!(!is_in_window(&file));
+    assert!(open_window(&mut file));
+    run(vfs.create_link(b"/file", b"/link")).unwrap();
+    assert!(!is_in_window(&file), "the next read changes a time");
+    assert!(open_window(&mut file));
+    run(other.set_size(1)).unwrap();
+    assert!(!is_in_window(&file));
+    assert!(open_window(&mut file));
+    assert_eq!(call(&mut file, true, &Step::Read(2)), Ok(1), "a read ends with the file");
+    assert_eq!(ramfs.contents(run(other.metadata()).unwrap().attr.ino), [2]);
+}
+
+#[test]
+fn byte_written_through_the_window_is_seen_by_others_until_the_tick_changes() {
+    let (ramfs, vfs) = vfs(1 << 20);
+    let free = || run(vfs.usage(b"/")).unwrap().free_blocks;
+    let before = free();
+    let (mut file, reader) = (open(&vfs, "/file", O_RDWR), open(&vfs, "/file", O_RDONLY));
+    let write = |file: &mut File, byte| {
+        assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
+        assert_eq!(call(file, true, &Step::Write(byte, 1)), Ok(1));
+    };
+    (0..6).for_each(|byte| write(&mut file, byte));
+    let in_window = |file: &mut File, byte| {
+        assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
+        file.write_window(|window, position| window.write_byte(position, byte).map(|()| position)).is_some()
+    };
+    assert!(in_window(&mut file, 7));
+    assert_eq!(call_long(&reader, &Step::ReadAt(0, 2)), Ok(1));
+    assert_eq!(ramfs.contents(run(reader.file().metadata()).unwrap().attr.ino), [7]);
+    assert!(!in_window(&mut file, 8), "a write behind a read has a later time");
+    (0..6).for_each(|byte| write(&mut file, byte));
+    assert!(in_window(&mut file, 9));
+    TICK.set(TICK.get() + 1);
+    assert!(!in_window(&mut file, 10));
+    let appends = file.file().window().unwrap().1;
+    assert!(appends.writes);
+    file.file().set_status_flags(O_APPEND).unwrap();
+    assert!(!file.file().window().unwrap().1.writes, "appending takes the size of the file");
+    // The page in the window is returned with the file.
+    run(vfs.remove_file(b"/file")).unwrap();
+    drop((file, reader));
+    assert_eq!(free(), before);
+}
+
+#[test]
+fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
+    const COUNT: u8 = if cfg!(miri) { 20 } else { 250 };
+    let (ramfs, vfs) = vfs(1 << 20);
+    run(open(&vfs, "/file", O_RDWR).file().write_at(0, &[0; 512])).unwrap();
+    let write = |start: u64| {
+        let mut file = open(&vfs, "/file", O_RDWR);
+        for offset in 0..u64::from(COUNT) {
+            assert_eq!(
+                call(&mut file, true, &Step::Seek((start + offset).cast_signed(), Whence::Start)),
+                Ok(start + offset)
+            );
+            // As often as it takes to use the window.
+            for byte in 1..=5 {
+                assert_eq!(call(&mut file, true, &Step::Write(byte, 1)), Ok(1));
+                assert_eq!(call(&mut file, true, &Step::Seek(-1, Whence::Current)), Ok(start + offset));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| write(0));
+        scope.spawn(|| write(256));
+        scope.spawn(|| {
+            let file = open(&vfs, "/file", O_RDWR);
+            for size in 0..u64::from(COUNT) {
+                run(file.file().set_size(600 + size)).unwrap();
+            }
+        });
+    });
+    let file = open(&vfs, "/file", O_RDONLY);
+    let contents = ramfs.contents(run(file.file().metadata()).unwrap().attr.ino);
+    let count = usize::from(COUNT);
+    assert!(contents[..count].iter().chain(&contents[256..256 + count]).all(|byte| *byte == 5));
 }
