@@ -169,4 +169,52 @@ fn set_path_times(p: &Path, times: FileTimes, flags: i32) -> io::Result<()> {
     }
 ",
     },
+    // Options that contradict each other have the messages of the other systems.
+    Patch {
+        file: FILES,
+        old: "                Err(io::const_error!(ErrorKind::InvalidInput, \"invalid access mode\"))
+",
+        new: "                Err(if self.create || self.create_new || self.truncate {
+                    WITHOUT_WRITING
+                } else {
+                    io::const_error!(
+                        ErrorKind::InvalidInput,
+                        \"must specify at least one of read, write, or append access\"
+                    )
+                })
+",
+    },
+    Patch {
+        file: FILES,
+        old: "                if self.truncate || self.create || self.create_new {
+                    return Err(io::const_error!(ErrorKind::InvalidInput, \"invalid creation mode\"));
+",
+        new: "                if self.truncate || self.create || self.create_new {
+                    return Err(WITHOUT_WRITING);
+",
+    },
+    Patch {
+        file: FILES,
+        old: "                if self.truncate && !self.create_new {
+                    return Err(io::const_error!(ErrorKind::InvalidInput, \"invalid creation mode\"));
+",
+        new: "                if self.truncate && !self.create_new {
+                    return Err(WITHOUT_WRITING);
+",
+    },
+    Patch {
+        file: FILES,
+        old: "impl OpenOptions {
+    pub fn new() -> OpenOptions {
+",
+        new: "/// The error for options that would create or truncate a file, and do not write to it.
+const WITHOUT_WRITING: Error = io::const_error!(
+    ErrorKind::InvalidInput,
+    \"creating or truncating a file requires write or append access\"
+);
+
+impl OpenOptions {
+    pub fn new() -> OpenOptions {
+",
+    },
 ];
