@@ -42,7 +42,7 @@ pub(crate) fn artifacts_with_progress(cargo: &mut Command, task: Task<'_>) -> Re
 }
 
 /// Returns the artifacts that cargo's messages report.
-fn parse_messages(messages: &str) -> Result<Vec<Artifact>> {
+pub fn parse_messages(messages: &str) -> Result<Vec<Artifact>> {
     messages.lines().filter_map(|line| parse(line).transpose()).collect()
 }
 

@@ -7,10 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
 
 use super::archive;
 use super::library;
 use super::record::{self, Record};
+use super::sources;
 use super::stamp::{Stamp, State};
 use super::tools;
 use crate::cargo;
@@ -43,6 +45,12 @@ pub(super) fn state(toolchain: &Toolchain) -> Result<State> {
 fn key(toolchain: &Toolchain) -> Result<String> {
     let installation = library::installation(toolchain, FloatAbi::Hard)?;
     Ok(format!("{}, tools {}", installation.trim_end().replace('\n', ", "), tools::key(toolchain)?))
+}
+
+/// Returns a digest of the library to which a kernel is added, with the kernel.
+pub(super) fn digest(toolchain: &Toolchain) -> Result<String> {
+    let folder = libraries(toolchain);
+    Ok(sources::hex(&Sha256::digest(read(&folder.join(find_library(&folder)?))?)))
 }
 
 /// Fails if the library to which a kernel is added is missing or damaged.

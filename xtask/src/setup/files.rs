@@ -28,8 +28,8 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Copies all files that [`list`] finds.
-pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<()> {
+/// Copies all files of a folder but build output and hidden files.
+pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     for file in list(from)? {
         copy(&from.join(&file), &to.join(&file))?;
     }

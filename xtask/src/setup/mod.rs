@@ -40,7 +40,8 @@ use record::{Addition, Record};
 use sources::Sources;
 use stamp::State;
 
-pub(crate) use files::{copy_dir, list as list_files};
+pub use files::copy_dir;
+pub(crate) use files::list as list_files;
 pub(crate) use patches::TEST_LIST;
 pub(crate) use sources::hex;
 pub use tools::{loader, uhyve};
@@ -149,6 +150,30 @@ fn ensure_tools(toolchain: &Toolchain) -> Result<()> {
 pub fn install_kernel() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     install_kernel_into(&toolchain, &Record::open(&toolchain)?)
+}
+
+/// What tests of std are built from.
+#[derive(Debug)]
+pub struct StdSources {
+    /// Rust's folder `library`, with the patches of the installed std.
+    pub library: PathBuf,
+    /// Identifies the installation of std.
+    pub installation: String,
+    /// Identifies the kernel of programs without `hermit-sys`.
+    pub kernel: String,
+}
+
+/// Returns the sources of the installed std. [`ensure`] and [`install_kernel`] have run before.
+pub fn std_sources() -> Result<StdSources> {
+    let toolchain = Toolchain::detect()?;
+    let record = Record::open(&toolchain)?;
+    let progress = Progress::new();
+    let sources = Sources::prepare(&toolchain, &record, progress.add("sources of std", STD_COST))?;
+    Ok(StdSources {
+        library: sources.library(),
+        installation: library::installation(&toolchain, FloatAbi::Hard)?,
+        kernel: default_kernel::digest(&toolchain)?,
+    })
 }
 
 /// Whether programs without `hermit-sys` have a kernel.

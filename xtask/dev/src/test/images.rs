@@ -63,7 +63,8 @@ impl Images {
         Ok(examples)
     }
 
-    fn new() -> Result<Self> {
+    /// An empty folder.
+    pub(super) fn new() -> Result<Self> {
         Ok(Self { folder: TempDir::new().context("cannot make a temporary folder")? })
     }
 

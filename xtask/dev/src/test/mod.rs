@@ -8,9 +8,10 @@
 //! | `qemu` | programs under QEMU, its devices, invalid images, and usage errors of the build tool |
 //! | `fuzz` | fuzz targets of uhyve and of the network stack; only if it is named or with `--long` |
 //! | `miri` | tests of the services under Miri; only if it is named or with `--long` |
+//! | `std` | tests of core, alloc and std in machines; only if it is named or with `--long` |
 //!
 //! Without a ring: the lints and all other rings, as CI runs them. A ring whose engine the host lacks is then skipped. The tests of
-//! all rings but `fuzz` and `miri` are one queue in this order, so that one ring's slow tests run beside the next ring's.
+//! all other rings are one queue in this order, so that one ring's slow tests run beside the next ring's.
 
 mod boot;
 mod build_tool;
@@ -35,6 +36,7 @@ mod report;
 mod run_options;
 mod schedule;
 mod soft_float;
+mod std_tests;
 mod symbols;
 mod tap_nic;
 mod uhyve;
@@ -84,12 +86,14 @@ enum Ring {
     Fuzz,
     /// Tests of the services under Miri, which a nightly compiler has; not run unless named or with --long
     Miri,
+    /// Tests of core, alloc and std in virtual machines; not run unless named or with --long
+    Std,
 }
 
 impl Ring {
     /// Whether the ring runs only if it is named or with `--long`, by itself after the others.
     const fn is_long(self) -> bool {
-        matches!(self, Self::Fuzz | Self::Miri)
+        matches!(self, Self::Fuzz | Self::Miri | Self::Std)
     }
 }
 
@@ -102,6 +106,7 @@ impl fmt::Display for Ring {
             Self::Qemu => "qemu",
             Self::Fuzz => "fuzz",
             Self::Miri => "miri",
+            Self::Std => "std",
         })
     }
 }
@@ -132,7 +137,7 @@ impl TestPlan {
     fn new(arguments: &Arguments) -> Result<Self> {
         let long = arguments.long;
         let all = [Ring::Host, Ring::Process, Ring::Kvm, Ring::Qemu];
-        let slow = [Ring::Fuzz, Ring::Miri].into_iter().filter(|_| long);
+        let slow = [Ring::Fuzz, Ring::Miri, Ring::Std].into_iter().filter(|_| long);
         let everything = || all.into_iter().chain(slow.clone()).collect();
         if let Some(base) = &arguments.changed {
             let changed::Affected { lints, everything: all, packages, rings } = changed::select(base)?;
@@ -178,6 +183,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         report.step(&name, |report| {
             let result = match ring {
                 Ring::Miri => miri::test(report, plan.is_named),
+                Ring::Std => std_tests::test(report, plan.long),
                 _ => fuzz::test(report, arguments.seconds),
             };
             report.check(&name, result);
@@ -186,7 +192,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     report.finish()
 }
 
-/// Runs all rings but `fuzz` and `miri`. One whose parts could not be built is left out: the failed build is in the report.
+/// Runs all rings but those that run by themselves. One whose parts could not be built is left out: the failed build is in the report.
 fn test(report: &mut Report, builds: &Builds, plan: &TestPlan) -> Result<()> {
     let has = |ring| plan.rings.contains(&ring);
     let mut engines = Vec::new();

@@ -1,0 +1,106 @@
+//! What libtest reports, one JSON object per line, with `--format json`.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// How each line of a report begins.
+const START: &str = "{ \"type\": \"";
+
+/// The tests of a machine, by how they ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcomes {
+    pub(super) passed: BTreeSet<String>,
+    /// Tests that std's sources mark with `#[ignore]` for the target.
+    pub(super) ignored: BTreeSet<String>,
+    /// Tests that failed, and their captured output.
+    pub(super) failed: Vec<(String, String)>,
+    /// Tests that have begun and not ended.
+    pub(super) running: BTreeSet<String>,
+    /// All tests have ended.
+    pub(super) is_complete: bool,
+}
+
+impl Outcomes {
+    /// Parses the standard output of a machine, in which lines of tests may stand between those of the report, also before one on
+    /// the same line.
+    pub(super) fn parse(output: &str) -> Self {
+        let mut outcomes = Self::default();
+        let lines = output.lines().filter_map(|line| line.get(line.find(START)?..));
+        for event in lines.filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            outcomes.add(&event);
+        }
+        outcomes
+    }
+
+    fn add(&mut self, event: &Value) {
+        let text = |key: &str| event[key].as_str().unwrap_or_default();
+        let name = text("name").to_owned();
+        match (text("type"), text("event")) {
+            ("test", "started") => drop(self.running.insert(name)),
+            // The test takes more than a minute.
+            ("test", "timeout") => {}
+            ("test", end) => {
+                self.running.remove(&name);
+                match end {
+                    "ok" => drop(self.passed.insert(name)),
+                    "ignored" => drop(self.ignored.insert(name)),
+                    _ => self.failed.push((name, text("stdout").to_owned())),
+                }
+            }
+            ("suite", "ok" | "failed") => self.is_complete = true,
+            _ => {}
+        }
+    }
+}
+
+/// Parses the names of `--list --format terse`.
+pub(super) fn names(output: &str) -> BTreeSet<String> {
+    output.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcomes, names};
+
+    const REPORT: &str = r#"{ "type": "suite", "event": "started", "test_count": 5 }
+{ "type": "test", "event": "started", "name": "a::passes" }
+{ "type": "test", "event": "started", "name": "a::fails" }
+output of a test
+more { "type": "test", "name": "a::passes", "event": "ok" }
+{ "type": "test", "name": "a::fails", "event": "failed", "stdout": "thread panicked\nat 1\n" }
+{ "type": "test", "event": "started", "name": "a::ignored" }
+{ "type": "test", "name": "a::ignored", "event": "ignored", "message": "slow" }
+{ "type": "test", "event": "started", "name": "a::hangs" }
+{ "type": "test", "event": "timeout", "name": "a::hangs" }
+"#;
+
+    #[test]
+    fn each_test_has_its_outcome() {
+        let outcomes = Outcomes::parse(REPORT);
+        let set = |name: &str| [name.to_owned()].into();
+        let expected = Outcomes {
+            passed: set("a::passes"),
+            ignored: set("a::ignored"),
+            failed: vec![("a::fails".into(), "thread panicked\nat 1\n".into())],
+            running: set("a::hangs"),
+            is_complete: false,
+        };
+        assert_eq!(outcomes, expected);
+    }
+
+    #[test]
+    fn report_is_complete_with_the_line_of_the_suite() {
+        for end in ["ok", "failed"] {
+            let line = format!("{{ \"type\": \"suite\", \"event\": \"{end}\", \"passed\": 1 }}\n");
+            assert!(Outcomes::parse(&(REPORT.to_owned() + &line)).is_complete, "{end}");
+        }
+        assert_eq!(Outcomes::parse("{ \"type\": \"test\", \"ev"), Outcomes::default());
+    }
+
+    #[test]
+    fn names_are_those_of_tests() {
+        let list = "a::b: test\nc - should panic: test\nd: benchmark\n\n2 tests, 1 benchmark\n";
+        assert_eq!(names(list), ["a::b".to_owned(), "c - should panic".to_owned()].into());
+    }
+}

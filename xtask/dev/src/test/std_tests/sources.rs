@@ -1,0 +1,134 @@
+//! The workspace from which std's tests are built: a copy of the sources of the installed std, and manifests of our own.
+//!
+//! The tests are linked to the installed std, as programs are. std's unit tests are std itself, compiled for tests, which uses the
+//! other libraries of the toolchain.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::edits;
+use xtask::setup::{self, StdSources};
+use xtask::workspace;
+
+/// The manifests: path in the workspace, and contents. `coretests` and `alloctests` are as upstream, without the benchmarks.
+const MANIFESTS: [(&str, &str); 4] = [
+    ("Cargo.toml", include_str!("manifests/workspace.toml")),
+    ("packages/coretests/Cargo.toml", include_str!("manifests/coretests.toml")),
+    ("packages/alloctests/Cargo.toml", include_str!("manifests/alloctests.toml")),
+    ("packages/std/Cargo.toml", include_str!("manifests/std.toml")),
+];
+
+/// The manifest of std's integration tests, to which their files are added.
+const INTEGRATION: (&str, &str) =
+    ("packages/std-integration/Cargo.toml", include_str!("manifests/std-integration.toml"));
+
+/// Integration tests that are programs without tests, and need processes.
+const NOT_BUILT: [&str; 1] = ["pipe_subprocess"];
+
+/// Name of the file that is written last, with what identifies the sources.
+const COMPLETE: &str = "complete";
+
+/// Name of the file that identifies the kernel of the programs.
+const KERNEL: &str = "kernel";
+
+/// Returns the folder of the workspace, which is made again if std or the edits have changed. If the kernel has changed, the programs
+/// will be linked again: cargo does not notice it.
+pub(super) fn prepare() -> Result<PathBuf> {
+    let sources = setup::std_sources()?;
+    let folder = workspace::target_dir().join("std-tests");
+    let key = format!("{}\n{MANIFESTS:?} {INTEGRATION:?} {}", sources.installation, edits::key());
+    if !contains(&folder.join(COMPLETE), &key) {
+        println!("copying the sources of std to {}", folder.display());
+        make(&folder, &sources)?;
+        write(&folder.join(COMPLETE), &key)?;
+    }
+    if !contains(&folder.join(KERNEL), &sources.kernel) {
+        remove_programs(&folder)?;
+        write(&folder.join(KERNEL), &sources.kernel)?;
+    }
+    Ok(folder)
+}
+
+fn contains(file: &Path, text: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|found| found == text)
+}
+
+fn make(folder: &Path, sources: &StdSources) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let library = folder.join("library");
+    setup::copy_dir(&sources.library, &library)?;
+    edits::apply(&library)?;
+    // The versions of the few crates that the tests use are upstream's.
+    fs::rename(library.join("Cargo.lock"), folder.join("Cargo.lock")).context("std has no Cargo.lock")?;
+    for (name, text) in MANIFESTS {
+        write(&folder.join(name), text)?;
+    }
+    let (name, start) = INTEGRATION;
+    write(&folder.join(name), &(start.to_owned() + &integration_targets(&library.join("std/tests"))?))?;
+    write(&folder.join(name).with_file_name("lib.rs"), "")
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    let failed = || format!("cannot write {}", file.display());
+    fs::create_dir_all(file.parent().with_context(failed)?).with_context(failed)?;
+    fs::write(file, text).with_context(failed)
+}
+
+/// The sections of a manifest with the integration tests of a folder: files, and folders with a file `lib.rs`.
+fn integration_targets(folder: &Path) -> Result<String> {
+    let mut targets = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("there is no {}", folder.display()))? {
+        let path = entry?.path();
+        let file = if path.is_dir() { path.join("lib.rs") } else { path.clone() };
+        let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default().replace('-', "_");
+        if file.is_file() && !NOT_BUILT.contains(&name.as_str()) {
+            targets.push(format!("\n[[test]]\nname = \"{name}\"\npath = \"{}\"\n", file.display()));
+        }
+    }
+    targets.sort();
+    Ok(targets.concat())
+}
+
+/// Removes the programs that were linked to another kernel.
+fn remove_programs(folder: &Path) -> Result<()> {
+    let Ok(entries) = fs::read_dir(super::build::output(folder).join("deps")) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_none() {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::integration_targets;
+    use std::fs;
+
+    #[test]
+    fn files_and_folders_with_a_library_are_targets() {
+        let folder = tempfile::tempdir().unwrap();
+        for inner in ["common", "sync"] {
+            fs::create_dir(folder.path().join(inner)).unwrap();
+        }
+        for file in ["a-b.rs", "common/mod.rs", "pipe_subprocess.rs", "sync/lib.rs", "sync/mutex.rs"] {
+            fs::write(folder.path().join(file), "").unwrap();
+        }
+        let path = folder.path().display();
+        assert_eq!(
+            integration_targets(folder.path()).unwrap(),
+            format!(
+                "\n[[test]]\nname = \"a_b\"\npath = \"{path}/a-b.rs\"\n\
+                 \n[[test]]\nname = \"sync\"\npath = \"{path}/sync/lib.rs\"\n"
+            )
+        );
+    }
+}
