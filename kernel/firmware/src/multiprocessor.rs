@@ -3,6 +3,8 @@
 //! Small virtual machine monitors still provide them instead of ACPI tables. Default configurations without a table
 //! (chapter 5), of systems with two 486 processors, are not supported.
 
+use core::ops::Range;
+
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -124,12 +126,15 @@ pub(crate) fn platform_info(memory: &dyn PhysicalMemory) -> Option<PlatformInfo>
     tables.filter_map(|address| configuration(memory, address)).find(|info| !info.cpus.is_empty())
 }
 
+/// BIOS read-only memory; under Miri the page where tests have the pointer.
+const BIOS_ROM: Range<u64> = if cfg!(miri) { 0xf_5000..0xf_6000 } else { 0xf_0000..0x10_0000 };
+
 /// Areas that may contain the floating pointer structure (section 4, with both usual ends of base memory).
-fn search_areas(memory: &dyn PhysicalMemory) -> [core::ops::Range<u64>; 4] {
+fn search_areas(memory: &dyn PhysicalMemory) -> [Range<u64>; 4] {
     let size = read(memory, BASE_MEMORY_SIZE).map_or(0, U16::get);
     let last_kib = |size: u64| (size - 1) << 10..size << 10;
     let base_memory = if (1..=640).contains(&size) { last_kib(u64::from(size)) } else { 0..0 };
-    [extended_bios_data(memory), base_memory, last_kib(640), 0xf_0000..0x10_0000]
+    [extended_bios_data(memory), base_memory, last_kib(640), BIOS_ROM]
 }
 
 /// The address of the configuration table, if there is a valid floating pointer structure at `address`.

@@ -20,8 +20,8 @@ pub(crate) const STATUS: u64 = 0x70;
 /// Features that the driver accepts: indirect descriptors, version 1.
 const FEATURES: [u32; 2] = [1 << 28, 1];
 
-/// Limit of the wait for a used chain, in ticks of the TSC: tens of seconds.
-const USED_TIMEOUT: u64 = 60_000_000_000;
+/// Limit of the wait for a used chain, in ticks of the TSC: minutes.
+const USED_TIMEOUT: u64 = 600_000_000_000;
 
 /// Memory for virtqueues and buffers, 192 KiB.
 pub(crate) const BUFFERS: u32 = 0x9_0000;

@@ -30,6 +30,7 @@ fn tables_of_a_qemu_pc_are_read() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "one page is searched")]
 fn all_search_areas_are_searched() {
     for address in [0xf_0000, 0xf_fff0, 0x9_fc00, 0x9_fff0] {
         assert!(platform_info(&multiprocessor(1, address), None).is_some(), "{address:#x}");

@@ -106,7 +106,7 @@ mod tests {
     use std::ptr;
 
     #[test]
-    #[cfg_attr(miri, ignore = "65,536 slots take minutes")]
+    #[cfg_attr(miri, ignore = "each look at a slot is a look at its whole chunk: minutes")]
     fn each_descriptor_has_a_slot() {
         let slots: Slots<RawMutex, u32> = Slots::new();
         let mut known = HashSet::new();

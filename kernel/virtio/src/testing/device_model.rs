@@ -163,7 +163,10 @@ impl DeviceModel {
     /// Contents of the readable segments.
     pub(crate) fn gather(&self, chain: &TakenChain) -> Vec<u8> {
         let parts = chain.parts.iter().filter(|part| !part.2);
-        parts.flat_map(|part| self.memory.read(part.0, usize::try_from(part.1).unwrap())).collect()
+        parts
+            .map(|part| self.memory.read(part.0, usize::try_from(part.1).unwrap()))
+            .collect::<Vec<_>>()
+            .concat()
     }
 
     /// Writes to the writable segments; returns the number of bytes that fit.

@@ -26,5 +26,5 @@ fn transfers_do_not_allocate() {
         nic.transmit_all();
     }
     // The counter counts.
-    assert_eq!(measure(|| drop(frame(60, 1))).count_total, 1);
+    assert_eq!(measure(|| drop(std::hint::black_box(std::boxed::Box::new(1)))).count_total, 1);
 }
