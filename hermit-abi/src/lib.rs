@@ -35,8 +35,8 @@ pub use calls::descriptor::{
     getdents64, ioctl, lseek, pipe, poll, pread, pwrite, read, readv, shutdownfd, write, writev,
 };
 pub use calls::file::{
-    chdir, chmod, getcwd, link, lstat, mkdir, open, readlink, realpath, rename, rmdir, stat, statx, symlink,
-    unlink, utimens,
+    chdir, chmod, get_properties, getcwd, link, lstat, mkdir, open, open_path, readlink, realpath, rename,
+    rmdir, stat, statx, symlink, unlink, unlink_path, utimens,
 };
 pub use calls::memory::{
     alloc, alloc_zeroed, dealloc, free, getpagesize, heap_lock_count, malloc, mmap, mprotect, munmap, realloc,
@@ -98,7 +98,7 @@ pub use errno::{
 };
 pub use priority::{HIGH_PRIO, LOW_PRIO, NO_PRIORITIES, NORMAL_PRIO, Priority, get_priority, set_priority};
 pub use symbols::SYMBOLS;
-pub use types::file::{dirent64, iovec, pollfd, stat, statx, statx_timestamp};
+pub use types::file::{dirent64, file_properties, iovec, pollfd, stat, statx, statx_timestamp};
 pub use types::net::{
     addrinfo, in_addr, in6_addr, ip_mreq, ipv6_mreq, linger, sockaddr, sockaddr_in, sockaddr_in6,
     sockaddr_storage, sockaddr_vm,

@@ -102,6 +102,7 @@ functions! {
 /// What the published crate does not have. std calls it where our patches to it say so; `shutdownfd` is for programs.
 mod ours {
     use super::{c_char, timespec};
+    use hermit_abi::file_properties;
 
     functions! {
         backtrace: fn(*mut usize, usize) -> usize;
@@ -111,10 +112,12 @@ mod ours {
         fdatasync: fn(i32) -> i32;
         ftruncate: fn(i32, i64) -> i32;
         futimens: fn(i32, *const timespec) -> i32;
+        get_properties: fn(i32, *const u8, usize, i32, *mut file_properties) -> i32;
         getcwd: fn(*mut u8, usize) -> isize;
         getdents: fn(i32, *mut u8, usize) -> isize;
         heap_lock_count: fn() -> u64;
         link: fn(*const c_char, *const c_char) -> i32;
+        open_path: fn(*const u8, usize, i32, i32) -> i32;
         pread: fn(i32, *mut u8, usize, i64) -> isize;
         pwrite: fn(i32, *const u8, usize, i64) -> isize;
         readlink: fn(*const c_char, *mut u8, usize) -> isize;
@@ -124,6 +127,7 @@ mod ours {
         shutdownfd: fn(i16) -> i32;
         symbol_name: fn(usize, *mut u8, usize) -> usize;
         symlink: fn(*const c_char, *const c_char) -> i32;
+        unlink_path: fn(*const u8, usize) -> i32;
         utimens: fn(*const c_char, *const timespec, i32) -> i32;
     }
 }

@@ -7,7 +7,7 @@
 
 use core::ffi::c_char;
 
-use crate::types::file::{stat, statx};
+use crate::types::file::{file_properties, stat, statx};
 use crate::types::time::timespec;
 
 unsafe extern "C" {
@@ -184,4 +184,42 @@ unsafe extern "C" {
     /// `name` must end with a zero byte, and `buffer` be valid for writing `size` bytes.
     #[link_name = "sys_realpath"]
     pub fn realpath(name: *const c_char, buffer: *mut u8, size: usize) -> isize;
+
+    /// As [`open`](open()), with a path of `length` bytes, without a zero byte at its end. Fails with `-EINVAL` if there is
+    /// one in it.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `path` must be valid for reading `length` bytes.
+    #[link_name = "sys_open_path"]
+    pub fn open_path(path: *const u8, length: usize, flags: i32, mode: i32) -> i32;
+
+    /// As [`unlink`](unlink()), with a path as [`open_path`](open_path()) takes it.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `path` must be valid for reading `length` bytes.
+    #[link_name = "sys_unlink_path"]
+    pub fn unlink_path(path: *const u8, length: usize) -> i32;
+
+    /// Stores the properties of a file, found as [`statx`](statx()) does with `fd` and `flags`, and with a path as
+    /// [`open_path`](open_path()) takes it.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `path` must be valid for reading `length` bytes, and `properties` for writing.
+    #[link_name = "sys_get_properties"]
+    pub fn get_properties(
+        fd: i32,
+        path: *const u8,
+        length: usize,
+        flags: i32,
+        properties: *mut file_properties,
+    ) -> i32;
 }

@@ -110,6 +110,49 @@ assert_layout!(
     stx_dev_minor @ 140,
 );
 
+/// Properties of a file, for [`get_properties`](crate::get_properties()): those of [`statx`] that files have, without padding.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct file_properties {
+    /// Inode number.
+    pub ino: u64,
+    /// Device ID of the file system that holds the file.
+    pub dev: u64,
+    /// Size in bytes; 0 for devices.
+    pub size: u64,
+    /// Allocated space, in units of 512 bytes.
+    pub blocks: u64,
+    /// Time of the last read, in seconds since the Unix epoch.
+    pub atime: i64,
+    /// Time of the last change of the contents.
+    pub mtime: i64,
+    /// Time of the last change of contents or properties.
+    pub ctime: i64,
+    /// Time of the creation.
+    pub btime: i64,
+    /// Nanoseconds of `atime`.
+    pub atime_nsec: u32,
+    /// Nanoseconds of `mtime`.
+    pub mtime_nsec: u32,
+    /// Nanoseconds of `ctime`.
+    pub ctime_nsec: u32,
+    /// Nanoseconds of `btime`; `u32::MAX` if the time of the creation is not known.
+    pub btime_nsec: u32,
+    /// File type and permission bits.
+    pub mode: u32,
+    /// Number of hard links.
+    pub nlink: u32,
+    /// User ID of the owner.
+    pub uid: u32,
+    /// Group ID of the owner.
+    pub gid: u32,
+    /// Preferred size of reads and writes, in bytes.
+    pub blksize: u32,
+    /// Padding.
+    pub __reserved: u32,
+}
+assert_layout!(file_properties, size 104, ino @ 0, atime @ 32, atime_nsec @ 64, mode @ 80, blksize @ 96);
+
 /// A directory entry as [`getdents64`](crate::getdents64) writes it.
 ///
 /// An entry in a buffer is [`d_reclen`](Self::d_reclen) bytes long, which is usually less than the size of this type:

@@ -4,7 +4,7 @@ use core::ffi::c_char;
 
 use hermit_abi::{
     AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_RDONLY, STATX_BASIC_STATS, STATX_BTIME,
-    UTIME_NOW, UTIME_OMIT, stat, statx, statx_timestamp, timespec,
+    UTIME_NOW, UTIME_OMIT, file_properties, stat, statx, statx_timestamp, timespec,
 };
 use hermit_fs::{Metadata, RenameFlags, SetAttr, SetTime, Symlinks, Time};
 use hermit_interface::{Errno, MAX_PATH};
@@ -90,21 +90,65 @@ fn object_to_statx(found: Stat) -> statx {
     }
 }
 
-/// What `statx` returns.
-fn extended_stat(fd: i32, path: &[u8], flags: i32) -> Result<statx, Errno> {
-    if path.is_empty() && flags & AT_EMPTY_PATH != 0 && fd != AT_FDCWD {
-        return match descriptors::handle(fd)? {
-            Handle::File(file) => file.file().metadata().map(|found| to_statx(&found)),
-            Handle::Object(object) => object.stat().map(object_to_statx),
-        };
+/// Metadata as `get_properties` returns them.
+#[inline]
+fn to_properties(found: &Metadata) -> file_properties {
+    let attr = &found.attr;
+    file_properties {
+        ino: attr.number,
+        dev: found.device,
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: attr.atime.seconds,
+        mtime: attr.mtime.seconds,
+        ctime: attr.ctime.seconds,
+        btime: attr.btime.seconds,
+        atime_nsec: attr.atime.nanoseconds,
+        mtime_nsec: attr.mtime.nanoseconds,
+        ctime_nsec: attr.ctime.nanoseconds,
+        btime_nsec: attr.btime.nanoseconds,
+        mode: attr.mode,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        blksize: attr.block_size,
+        __reserved: 0,
     }
+}
+
+/// Properties of an object that is no file, as `get_properties` returns them.
+fn object_to_properties(found: Stat) -> file_properties {
+    let Stat { mode, size, block_size, .. } = found;
+    file_properties {
+        mode,
+        size,
+        nlink: 1,
+        blksize: block_size,
+        btime_nsec: u32::MAX,
+        ..file_properties::default()
+    }
+}
+
+/// What `statx` and `get_properties` return, by one function for files and one for other objects.
+#[inline]
+fn properties<T>(
+    (fd, path, flags): (i32, &[u8], i32),
+    of_file: impl Fn(&Metadata) -> T,
+    of_object: impl Fn(Stat) -> T,
+) -> Result<T, Errno> {
     let path = match path {
+        [] if flags & AT_EMPTY_PATH != 0 && fd != AT_FDCWD => {
+            return match descriptors::handle(fd)? {
+                Handle::File(file) => file.file().metadata().map(|found| of_file(&found)),
+                Handle::Object(object) => object.stat().map(of_object),
+            };
+        }
         [] if flags & AT_EMPTY_PATH != 0 => b".",
         [first, ..] if fd != AT_FDCWD && *first != b'/' => return Err(Errno::EOPNOTSUPP),
         path => path,
     };
     let symlinks = if flags & AT_SYMLINK_NOFOLLOW == 0 { Symlinks::Follow } else { Symlinks::Keep };
-    files::metadata(path, symlinks).map(|found| to_statx(&found))
+    files::metadata(path, symlinks).map(|found| of_file(&found))
 }
 
 /// The change that a call asks for by one of its two times.
@@ -161,12 +205,26 @@ export! {
     fn sys_statx as statx(fd: i32, name: *const c_char, flags: i32, mask: u32, out: *mut statx) -> i32
     where path: UserText::new(name), out: UserOut::new(out) {
         let _ = mask;
-        extended_stat(fd, path.get(MAX_PATH)?, flags).and_then(|found| out.write(found)).map(|()| 0)
+        let found = properties((fd, path.get(MAX_PATH)?, flags), to_statx, object_to_statx)?;
+        out.write(found).map(|()| 0)
+    }
+
+    fn sys_get_properties as get_properties(
+        fd: i32, path: *const u8, length: usize, flags: i32, out: *mut file_properties
+    ) -> i32
+    where path: UserSlice::new(path, length), out: UserOut::new(out) {
+        let found = properties((fd, path.get()?, flags), to_properties, object_to_properties)?;
+        out.write(found).map(|()| 0)
     }
 
     fn sys_open as open(name: *const c_char, flags: i32, mode: i32) -> i32
     where path: UserText::new(name) {
         files::open(path.get(MAX_PATH)?, flags, mode.cast_unsigned())
+    }
+
+    fn sys_open_path as open_path(path: *const u8, length: usize, flags: i32, mode: i32) -> i32
+    where path: UserSlice::new(path, length) {
+        files::open(path.get()?, flags, mode.cast_unsigned())
     }
 
     fn sys_opendir as opendir(name: *const c_char) -> i32
@@ -187,6 +245,11 @@ export! {
     fn sys_unlink as unlink(name: *const c_char) -> i32
     where path: UserText::new(name) {
         files::remove_file(path.get(MAX_PATH)?).map(|()| 0)
+    }
+
+    fn sys_unlink_path as unlink_path(path: *const u8, length: usize) -> i32
+    where path: UserSlice::new(path, length) {
+        files::remove_file(path.get()?).map(|()| 0)
     }
 
     fn sys_rename as rename(old: *const c_char, new: *const c_char) -> i32

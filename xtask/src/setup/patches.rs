@@ -6,6 +6,7 @@
 mod descriptor_calls;
 mod environment;
 mod files;
+mod path_bytes;
 mod paths;
 mod properties;
 mod tests_in_machines;
@@ -301,7 +302,7 @@ pub(crate) fn digest() -> String {
 
 /// All patches, in the order in which they are applied.
 fn all() -> impl Iterator<Item = &'static Patch> {
-    let files = [files::PATCHES, paths::PATCHES, properties::PATCHES];
+    let files = [files::PATCHES, paths::PATCHES, properties::PATCHES, path_bytes::PATCHES];
     let others =
         [descriptor_calls::PATCHES, environment::PATCHES, tests_in_machines::PATCHES, unwinding::PATCHES];
     PATCHES.iter().chain(files.into_iter().chain(others).flatten())

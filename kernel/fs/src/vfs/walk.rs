@@ -209,11 +209,14 @@ impl<S: System> Vfs<S> {
     ///
     /// # Errors
     ///
-    /// `ENOENT` if the path is empty, or a directory of it does not exist; `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`, or an error
-    /// of the file system.
+    /// `ENOENT` if the path is empty, or a directory of it does not exist; `EINVAL` if it has a zero byte; `ENOTDIR`, `ELOOP`,
+    /// `ENAMETOOLONG`, or an error of the file system.
     pub(super) async fn walk<'p>(&self, path: &'p [u8], last: LastLink) -> Result<Walked<'p, S>, Errno> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
+        }
+        if path.contains(&0) {
+            return Err(Errno::EINVAL);
         }
         if path.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);

@@ -179,54 +179,53 @@ pub trait MetadataExt {
 #[stable(feature = "hermit_fs", since = "1.95.0")]
 impl MetadataExt for Metadata {
     fn dev(&self) -> u64 {
-        let found = self.as_inner().as_statx();
-        u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor)
+        self.as_inner().properties().dev
     }
     fn ino(&self) -> u64 {
-        self.as_inner().as_statx().stx_ino
+        self.as_inner().properties().ino
     }
     fn mode(&self) -> u32 {
-        self.as_inner().as_statx().stx_mode.into()
+        self.as_inner().properties().mode
     }
     fn nlink(&self) -> u64 {
-        self.as_inner().as_statx().stx_nlink.into()
+        self.as_inner().properties().nlink.into()
     }
     fn uid(&self) -> u32 {
-        self.as_inner().as_statx().stx_uid
+        self.as_inner().properties().uid
     }
     fn gid(&self) -> u32 {
-        self.as_inner().as_statx().stx_gid
+        self.as_inner().properties().gid
     }
     fn rdev(&self) -> u64 {
-        let found = self.as_inner().as_statx();
-        u64::from(found.stx_rdev_major) << 32 | u64::from(found.stx_rdev_minor)
+        // No device has a number.
+        0
     }
     fn size(&self) -> u64 {
-        self.as_inner().as_statx().stx_size
+        self.as_inner().properties().size
     }
     fn atime(&self) -> i64 {
-        self.as_inner().as_statx().stx_atime.tv_sec
+        self.as_inner().properties().atime
     }
     fn atime_nsec(&self) -> i64 {
-        self.as_inner().as_statx().stx_atime.tv_nsec.into()
+        self.as_inner().properties().atime_nsec.into()
     }
     fn mtime(&self) -> i64 {
-        self.as_inner().as_statx().stx_mtime.tv_sec
+        self.as_inner().properties().mtime
     }
     fn mtime_nsec(&self) -> i64 {
-        self.as_inner().as_statx().stx_mtime.tv_nsec.into()
+        self.as_inner().properties().mtime_nsec.into()
     }
     fn ctime(&self) -> i64 {
-        self.as_inner().as_statx().stx_ctime.tv_sec
+        self.as_inner().properties().ctime
     }
     fn ctime_nsec(&self) -> i64 {
-        self.as_inner().as_statx().stx_ctime.tv_nsec.into()
+        self.as_inner().properties().ctime_nsec.into()
     }
     fn blksize(&self) -> u64 {
-        self.as_inner().as_statx().stx_blksize.into()
+        self.as_inner().properties().blksize.into()
     }
     fn blocks(&self) -> u64 {
-        self.as_inner().as_statx().stx_blocks
+        self.as_inner().properties().blocks
     }
 }
 

@@ -10,7 +10,7 @@ const PIPES: &str = "std/src/sys/pipe/mod.rs";
 const PLATFORM: &str = "std/src/os/hermit/mod.rs";
 
 pub(super) const PATCHES: &[Patch] = &[
-    // `statx` has the time of the creation.
+    // The properties have the time of the creation.
     Patch {
         file: FILES,
         old: "pub struct FileAttr {
@@ -24,26 +24,41 @@ impl FileAttr {
 }
 ",
         new: "pub struct FileAttr {
-    found: hermit_abi::statx,
+    found: hermit_abi::file_properties,
 }
 
 impl FileAttr {
-    fn of(fd: RawFd, path: &CStr, flags: i32) -> io::Result<Self> {
+    fn of(fd: RawFd, path: &[u8], flags: i32) -> io::Result<Self> {
         let mut found = mem::MaybeUninit::uninit();
-        let mask = hermit_abi::STATX_BASIC_STATS | hermit_abi::STATX_BTIME;
-        // SAFETY: the path ends with 0, and there is memory for the result.
-        cvt(unsafe { hermit_abi::statx(fd, path.as_ptr(), flags, mask, found.as_mut_ptr()) })?;
+        // SAFETY: the path has this length, and there is memory for the result.
+        let result = unsafe {
+            hermit_abi::get_properties(fd, path.as_ptr(), path.len(), flags, found.as_mut_ptr())
+        };
+        cvt_path(result, path)?;
         // SAFETY: the call has stored a result, as it has not failed.
         Ok(Self { found: unsafe { found.assume_init() } })
     }
 
-    pub fn as_statx(&self) -> &hermit_abi::statx {
+    pub fn properties(&self) -> &hermit_abi::file_properties {
         &self.found
     }
 }
 
-fn time(time: hermit_abi::statx_timestamp) -> SystemTime {
-    SystemTime::new(time.tv_sec, time.tv_nsec as i32)
+/// The result of a call with the bytes of a path, which the kernel does not accept with a zero byte.
+fn cvt_path(result: i32, path: &[u8]) -> io::Result<i32> {
+    if result < 0 { Err(path_error(result, path)) } else { Ok(result) }
+}
+
+#[cold]
+fn path_error(result: i32, path: &[u8]) -> Error {
+    if path.contains(&0) {
+        return io::const_error!(ErrorKind::InvalidInput, \"file name contained an unexpected NUL byte\");
+    }
+    Error::from_raw_os_error(-result)
+}
+
+fn time(seconds: i64, nanoseconds: u32) -> SystemTime {
+    SystemTime::new(seconds, nanoseconds as i32)
 }
 ",
     },
@@ -51,38 +66,38 @@ fn time(time: hermit_abi::statx_timestamp) -> SystemTime {
         file: FILES,
         old: "        Ok(SystemTime::new(self.stat_val.st_mtim.tv_sec, self.stat_val.st_mtim.tv_nsec))
 ",
-        new: "        Ok(time(self.found.stx_mtime))
+        new: "        Ok(time(self.found.mtime, self.found.mtime_nsec))
 ",
     },
     Patch {
         file: FILES,
         old: "        Ok(SystemTime::new(self.stat_val.st_atim.tv_sec, self.stat_val.st_atim.tv_nsec))
 ",
-        new: "        Ok(time(self.found.stx_atime))
+        new: "        Ok(time(self.found.atime, self.found.atime_nsec))
 ",
     },
     Patch {
         file: FILES,
         old: "        Ok(SystemTime::new(self.stat_val.st_ctim.tv_sec, self.stat_val.st_ctim.tv_nsec))
 ",
-        new: "        if self.found.stx_mask & hermit_abi::STATX_BTIME == 0 {
+        new: "        if self.found.btime_nsec == u32::MAX {
             return Err(io::const_error!(ErrorKind::Unsupported, \"the file has no time of creation\"));
         }
-        Ok(time(self.found.stx_btime))
+        Ok(time(self.found.btime, self.found.btime_nsec))
 ",
     },
     Patch {
         file: FILES,
         old: "        self.stat_val.st_size as u64
 ",
-        new: "        self.found.stx_size
+        new: "        self.found.size
 ",
     },
     Patch {
         file: FILES,
         old: "        FilePermissions { mode: self.stat_val.st_mode }
 ",
-        new: "        FilePermissions { mode: self.found.stx_mode.into() }
+        new: "        FilePermissions { mode: self.found.mode }
 ",
     },
     // Devices and pipes have types of their own.
@@ -98,7 +113,7 @@ fn time(time: hermit_abi::statx_timestamp) -> SystemTime {
         FileType { mode }
 ",
         new: "        // The `DT_` numbers are those of the mode.
-        FileType { mode: (self.found.stx_mode >> 12) as u8 }
+        FileType { mode: (self.found.mode >> 12) as u8 }
 ",
     },
     Patch {
@@ -132,7 +147,7 @@ fn time(time: hermit_abi::statx_timestamp) -> SystemTime {
         self.0.fstat(&mut stat_val)?;
         Ok(FileAttr::from_stat(stat_val))
 ",
-        new: "        FileAttr::of(self.as_raw_fd(), c\"\", hermit_abi::AT_EMPTY_PATH)
+        new: "        FileAttr::of(self.as_raw_fd(), b\"\", hermit_abi::AT_EMPTY_PATH)
 ",
     },
     Patch {
@@ -143,7 +158,7 @@ fn time(time: hermit_abi::statx_timestamp) -> SystemTime {
         Ok(FileAttr::from_stat(stat_val))
     })
 ",
-        new: "    run_path_with_cstr(path, &|path| FileAttr::of(hermit_abi::AT_FDCWD, path, 0))
+        new: "    FileAttr::of(hermit_abi::AT_FDCWD, path.as_os_str().as_encoded_bytes(), 0)
 ",
     },
     Patch {
@@ -154,9 +169,8 @@ fn time(time: hermit_abi::statx_timestamp) -> SystemTime {
         Ok(FileAttr::from_stat(stat_val))
     })
 ",
-        new: "    run_path_with_cstr(path, &|path| {
-        FileAttr::of(hermit_abi::AT_FDCWD, path, hermit_abi::AT_SYMLINK_NOFOLLOW)
-    })
+        new: "    let path = path.as_os_str().as_encoded_bytes();
+    FileAttr::of(hermit_abi::AT_FDCWD, path, hermit_abi::AT_SYMLINK_NOFOLLOW)
 ",
     },
     Patch {
