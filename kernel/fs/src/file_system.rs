@@ -112,15 +112,23 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// [`Self::create`] with a path, as [`Self::lookup_path`]. `None` also if it fails: [`Self::create`] has the error.
-    fn create_path(&self, start: Ino, path: &[u8], stops: u64, permissions: u32) -> Option<FoundInode> {
+    /// [`Self::lookup_path`], or [`Self::create`] if the last name is absent; returns also whether the file is created. `None`
+    /// also if that fails: [`Self::create`] has the error.
+    fn create_path(
+        &self,
+        start: Ino,
+        path: &[u8],
+        stops: u64,
+        permissions: u32,
+    ) -> Option<(FoundInode, bool)> {
         let _ = (start, path, stops, permissions);
         None
     }
 
-    /// [`Self::unlink`] with a path, as [`Self::lookup_path`]. `None` also if its last name does not exist or leads to a directory.
-    fn unlink_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<()> {
-        let _ = (start, path, stops);
+    /// [`Self::unlink`] with a path, as [`Self::lookup_path`]. `None` also if its last name does not exist or leads to a
+    /// directory, or to another inode than `only`.
+    fn unlink_path(&self, start: Ino, path: &[u8], stops: u64, only: Option<FoundInode>) -> Option<()> {
+        let _ = (start, path, stops, only);
         None
     }
 

@@ -7,6 +7,8 @@
 //! Readers get the entries in the order of the hashes, so they can go on from any position whatever is added and removed
 //! meanwhile.
 
+mod entry_name;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::{BuildHasher as _, Hasher as _};
@@ -15,6 +17,8 @@ use hashbrown::DefaultHashBuilder;
 use hermit_interface::{Errno, to_usize};
 
 use crate::{FileType, Ino};
+
+pub(super) use entry_name::EntryName;
 
 /// Bits of a key that a branch decodes.
 const BITS: u32 = 4;
@@ -41,7 +45,7 @@ pub(super) struct DirectoryEntry {
     key: u64,
     pub(super) ino: Ino,
     pub(super) file_type: FileType,
-    pub(super) name: Box<[u8]>,
+    pub(super) name: EntryName,
 }
 
 impl DirectoryEntry {
@@ -59,11 +63,17 @@ impl DirectoryEntry {
 /// Whether two names are the same: they are short, so a call of `memcmp` takes longer.
 #[inline]
 fn is_same(name: &[u8], other: &[u8]) -> bool {
-    let (words, rest) = name.as_chunks::<8>();
-    let (other_words, other_rest) = other.as_chunks::<8>();
-    name.len() == other.len()
-        && words.iter().zip(other_words).all(|(a, b)| u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b))
-        && rest.iter().zip(other_rest).all(|(a, b)| a == b)
+    if name.len() != other.len() {
+        return false;
+    }
+    match (name.last_chunk::<8>(), other.last_chunk::<8>()) {
+        // The last words overlap the ones before.
+        (Some(end), Some(other_end)) => {
+            let (words, other_words) = (name.as_chunks::<8>().0, other.as_chunks::<8>().0);
+            end == other_end && words.iter().zip(other_words).all(|(a, b)| a == b)
+        }
+        _ => name.iter().zip(other).all(|(a, b)| a == b),
+    }
 }
 
 /// A place for a new entry, in which there is room.
@@ -156,7 +166,7 @@ impl Directory {
     pub(super) fn insert(
         &mut self,
         Vacancy(key): Vacancy,
-        name: Box<[u8]>,
+        name: EntryName,
         (ino, file_type): (Ino, FileType),
     ) -> Result<(), Errno> {
         self.root.list_mut(key)?.push(DirectoryEntry { key, ino, file_type, name });
@@ -170,8 +180,15 @@ impl Directory {
     ///
     /// `ENOENT`.
     pub(super) fn remove(&mut self, name: &[u8]) -> Result<DirectoryEntry, Errno> {
-        let hash = self.hash(name);
-        let removed = self.root.remove(hash, name, Node::TOP).ok_or(Errno::ENOENT)?;
+        self.remove_if(name, |_| true)
+    }
+
+    fn remove_if(
+        &mut self,
+        name: &[u8],
+        is_removable: fn(FileType) -> bool,
+    ) -> Result<DirectoryEntry, Errno> {
+        let removed = self.root.remove((self.hash(name), name), is_removable, Node::TOP)?;
         self.len -= 1;
         Ok(removed)
     }
@@ -182,10 +199,7 @@ impl Directory {
     ///
     /// `ENOENT`, `EISDIR`.
     pub(super) fn remove_file(&mut self, name: &[u8]) -> Result<DirectoryEntry, Errno> {
-        if self.find(name)?.file_type == FileType::Directory {
-            return Err(Errno::EISDIR);
-        }
-        self.remove(name)
+        self.remove_if(name, |file_type| file_type != FileType::Directory)
     }
 
     /// Replaces the inode of an entry; returns the one before.
@@ -287,16 +301,30 @@ impl Node {
         Ok(is_short)
     }
 
-    /// Removes an entry.
-    fn remove(&mut self, hash: u64, name: &[u8], shift: u32) -> Option<DirectoryEntry> {
+    /// Removes an entry, if its type is removable.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`; `EISDIR` if its type is not removable.
+    fn remove(
+        &mut self,
+        (hash, name): (u64, &[u8]),
+        is_removable: fn(FileType) -> bool,
+        shift: u32,
+    ) -> Result<DirectoryEntry, Errno> {
         match self {
             Self::List(entries) => {
-                let position = entries.iter().position(|entry| entry.is(hash, name))?;
-                Some(entries.swap_remove(position))
+                let mut positions = entries.iter().enumerate();
+                let found = positions.find(|(_, entry)| entry.is(hash, name));
+                let (position, entry) = found.ok_or(Errno::ENOENT)?;
+                if !is_removable(entry.file_type) {
+                    return Err(Errno::EISDIR);
+                }
+                Ok(entries.swap_remove(position))
             }
             Self::Branch(children) => {
-                let child = children.get_mut(child(hash, shift))?;
-                let removed = child.remove(hash, name, shift - BITS);
+                let child = children.get_mut(child(hash, shift)).ok_or(Errno::ENOENT)?;
+                let removed = child.remove((hash, name), is_removable, shift - BITS);
                 if child.is_empty() {
                     *child = Self::empty();
                 }

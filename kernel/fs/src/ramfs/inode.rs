@@ -55,6 +55,14 @@ pub(super) enum Body<S: System> {
 }
 
 impl<S: System> Body<S> {
+    pub(super) const fn file_type(&self) -> FileType {
+        match self {
+            Self::File(_) => FileType::Regular,
+            Self::Directory(_) => FileType::Directory,
+            Self::Symlink(_) => FileType::Symlink,
+        }
+    }
+
     /// What the body counts towards the limit of the file system, in bytes.
     pub(super) const fn charged(&self) -> u64 {
         match self {
@@ -90,11 +98,7 @@ impl<S: System> Inode<S> {
     }
 
     pub(super) const fn file_type(&self) -> FileType {
-        match self.body {
-            Body::File(_) => FileType::Regular,
-            Body::Directory(_) => FileType::Directory,
-            Body::Symlink(_) => FileType::Symlink,
-        }
+        self.body.file_type()
     }
 
     /// Whether neither a name nor a reference is left.

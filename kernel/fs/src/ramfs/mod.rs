@@ -14,6 +14,7 @@ mod directory;
 mod inode;
 mod names;
 mod pages;
+mod path_names;
 mod paths;
 mod rename;
 mod table;
@@ -57,9 +58,9 @@ impl<S: System> RamFs<S> {
     /// `ENOMEM`.
     pub fn new(max_size: u64) -> Result<Self, Errno> {
         let now = S::now();
-        let root = Body::Directory(Directory::new(Ino::ROOT));
+        let root = || Body::Directory(Directory::new(Ino::ROOT));
         let inodes = Table::new()?;
-        inodes.insert(Inode::new(root, 0o755, now))?;
+        inodes.insert(|| Inode::new(root(), 0o755, now))?;
         Ok(Self { inodes, names: Mutex::new(()), usage: Usage::new(max_size) })
     }
 
@@ -136,12 +137,18 @@ impl<S: System> FileSystem for RamFs<S> {
         self.attr_of_path(start, path, stops)
     }
 
-    fn create_path(&self, start: Ino, path: &[u8], stops: u64, permissions: u32) -> Option<FoundInode> {
-        self.add_file_at(start, path, stops, permissions)
+    fn create_path(
+        &self,
+        start: Ino,
+        path: &[u8],
+        stops: u64,
+        permissions: u32,
+    ) -> Option<(FoundInode, bool)> {
+        self.find_or_add_file(start, path, stops, permissions)
     }
 
-    fn unlink_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<()> {
-        self.remove_file_at(start, path, stops)
+    fn unlink_path(&self, start: Ino, path: &[u8], stops: u64, only: Option<FoundInode>) -> Option<()> {
+        self.remove_file_at(start, path, stops, only)
     }
 
     fn forget(&self, ino: Ino, references: u64) {

@@ -1,13 +1,11 @@
 //! Names of the inodes of a ramfs: entries of directories.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
 use hermit_interface::Errno;
 
 use super::RamFs;
-use super::directory::{Directory, DirectoryEntry, Vacancy};
+use super::directory::{Directory, DirectoryEntry, EntryName, Vacancy};
 use super::inode::{Body, File, Inode};
 use super::usage::NAME_SIZE;
 use crate::file_system::Name;
@@ -21,7 +19,7 @@ const MAX_LINKS: u32 = u32::MAX - 1;
 #[derive(Debug)]
 struct NewInode {
     found: FoundInode,
-    name: Box<[u8]>,
+    name: EntryName,
     now: Time,
 }
 
@@ -52,19 +50,25 @@ impl<S: System> RamFs<S> {
     }
 
     pub(super) fn add_file(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
-        self.add(entry, Body::File(File::new(&[])), permissions)
+        self.add(entry, || Body::File(File::new(&[])), permissions)
     }
 
     pub(super) fn add_directory(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
-        self.add(entry, Body::Directory(Directory::new(entry.parent)), permissions)
+        self.add(entry, || Body::Directory(Directory::new(entry.parent)), permissions)
     }
 
     pub(super) fn add_symlink(&self, entry: Name<'_>, target: &[u8]) -> Result<Entry, Errno> {
-        self.add(entry, Body::Symlink(copied(target)?.into_boxed_slice()), 0o777)
+        let target = copied(target)?.into_boxed_slice();
+        self.add(entry, || Body::Symlink(target), 0o777)
     }
 
     /// Creates an inode with a name.
-    pub(super) fn add(&self, entry: Name<'_>, body: Body<S>, permissions: u32) -> Result<Entry, Errno> {
+    pub(super) fn add(
+        &self,
+        entry: Name<'_>,
+        body: impl FnOnce() -> Body<S>,
+        permissions: u32,
+    ) -> Result<Entry, Errno> {
         let FoundInode { ino, generation, .. } = self.add_inode(entry, body, permissions)?;
         self.with(ino, |inode| Ok(Entry { attr: inode.attr(ino), generation, validity: 0 }))
     }
@@ -73,10 +77,15 @@ impl<S: System> RamFs<S> {
     pub(super) fn add_inode(
         &self,
         entry: Name<'_>,
-        body: Body<S>,
+        body: impl FnOnce() -> Body<S>,
         permissions: u32,
     ) -> Result<FoundInode, Errno> {
         let new = self.new_inode(entry.name, body, permissions)?;
+        self.add_new(entry, new)
+    }
+
+    /// Adds the entry of a new inode.
+    fn add_new(&self, entry: Name<'_>, new: NewInode) -> Result<FoundInode, Errno> {
         let found = new.found;
         let names = self.names.lock();
         let added = self.insert_new(entry, new);
@@ -87,14 +96,20 @@ impl<S: System> RamFs<S> {
     }
 
     /// Creates an inode, and a copy of its name. Names are not locked: this may allocate memory.
-    fn new_inode(&self, name: &[u8], body: Body<S>, permissions: u32) -> Result<NewInode, Errno> {
+    #[inline]
+    fn new_inode(
+        &self,
+        name: &[u8],
+        body: impl FnOnce() -> Body<S>,
+        permissions: u32,
+    ) -> Result<NewInode, Errno> {
         let now = S::now();
-        let name = boxed_name(name)?;
-        let inode = Inode::new(body, permissions, now);
-        let file_type = inode.file_type();
-        let size = NAME_SIZE + inode.body.charged();
+        let name = EntryName::new(name)?;
+        let body = body();
+        let (file_type, size) = (body.file_type(), NAME_SIZE + body.charged());
         self.usage.charge(size)?;
-        let (ino, generation) = self.inodes.insert(inode).inspect_err(|_| self.usage.release(size))?;
+        let inserted = self.inodes.insert(|| Inode::new(body, permissions, now));
+        let (ino, generation) = inserted.inspect_err(|_| self.usage.release(size))?;
         Ok(NewInode { found: FoundInode { ino, generation, file_type }, name, now })
     }
 
@@ -116,7 +131,7 @@ impl<S: System> RamFs<S> {
     pub(super) fn insert_entry(
         &self,
         parent: Ino,
-        (vacancy, name): (Vacancy, Box<[u8]>),
+        (vacancy, name): (Vacancy, EntryName),
         target: (Ino, FileType),
         now: Time,
     ) -> Result<(), Errno> {
@@ -140,7 +155,7 @@ impl<S: System> RamFs<S> {
 
     fn add_charged_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry, Errno> {
         let now = S::now();
-        let name = boxed_name(entry.name)?;
+        let name = EntryName::new(entry.name)?;
         let _names = self.names.lock();
         let vacancy = self.prepare_entry(entry)?;
         let file_type = self.with(ino, |inode| {
@@ -260,7 +275,7 @@ impl<S: System> RamFs<S> {
 fn insert<S: System>(
     parent: &mut Inode<S>,
     vacancy: Vacancy,
-    name: Box<[u8]>,
+    name: EntryName,
     target: (Ino, FileType),
     now: Time,
 ) -> Result<(), Errno> {
@@ -268,11 +283,6 @@ fn insert<S: System>(
     parent.nlink += u32::from(target.1 == FileType::Directory);
     parent.times.modified(now);
     Ok(())
-}
-
-/// A copy of a name.
-pub(super) fn boxed_name(name: &[u8]) -> Result<Box<[u8]>, Errno> {
-    copied(name).map(Vec::into_boxed_slice)
 }
 
 /// Passes an entry on; returns the position behind it, unless it was the last that is wanted.

@@ -1,18 +1,16 @@
 //! Renames of the entries of a ramfs.
 
-use alloc::boxed::Box;
-
 use hermit_interface::Errno;
 
 use super::RamFs;
-use super::names::boxed_name;
+use super::directory::EntryName;
 use crate::file_system::{Name, RenameFlags};
 use crate::{FileType, Ino, System, Time};
 
 impl<S: System> RamFs<S> {
     pub(super) fn rename_entry(&self, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<(), Errno> {
         let now = S::now();
-        let name = boxed_name(to.name)?;
+        let name = EntryName::new(to.name)?;
         let names = self.names.lock();
         let replaced = self.rename_locked(from, (to, name), flags, now);
         drop(names);
@@ -24,7 +22,7 @@ impl<S: System> RamFs<S> {
     fn rename_locked(
         &self,
         from: Name<'_>,
-        (to, name): (Name<'_>, Box<[u8]>),
+        (to, name): (Name<'_>, EntryName),
         flags: RenameFlags,
         now: Time,
     ) -> Result<Option<Ino>, Errno> {
@@ -72,7 +70,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// Moves an entry to a name that does not exist.
-    fn move_entry(&self, from: Name<'_>, (to, name): (Name<'_>, Box<[u8]>), now: Time) -> Result<(), Errno> {
+    fn move_entry(&self, from: Name<'_>, (to, name): (Name<'_>, EntryName), now: Time) -> Result<(), Errno> {
         let vacancy = self.prepare_entry(to)?;
         let (ino, file_type) = self.entry(from)?;
         // Added first, so that there is always one of the two names.

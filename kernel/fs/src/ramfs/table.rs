@@ -32,6 +32,9 @@ pub(super) struct Slot<T> {
     next_free: Option<u64>,
 }
 
+/// A slot whose lock is held.
+pub(super) type LockedSlot<'a, S, T> = MutexGuard<'a, <S as System>::RawLock, Slot<T>>;
+
 /// Slots that are allocated together.
 type Chunk<S, T> = [Lock<S, Slot<T>>; CHUNK];
 
@@ -109,7 +112,7 @@ impl<S: System, T> Table<S, T> {
     ///
     /// `ENOENT` if the number never had an inode.
     #[inline]
-    pub(super) fn lock(&self, ino: Ino) -> Result<MutexGuard<'_, S::RawLock, Slot<T>>, Errno> {
+    pub(super) fn lock(&self, ino: Ino) -> Result<LockedSlot<'_, S, T>, Errno> {
         self.slot(ino).map(Mutex::lock).ok_or(Errno::ENOENT)
     }
 
@@ -120,40 +123,36 @@ impl<S: System, T> Table<S, T> {
         directory.get(chunk).and_then(OnceBox::get)?.get(slot)
     }
 
-    /// Allocates a number and stores its inode; returns the number and its generation.
+    /// Allocates a number and stores its inode, which is made in its place; returns the number and its generation.
     ///
     /// # Errors
     ///
     /// `ENOSPC` if there are 2^24 inodes, `ENOMEM`.
-    pub(super) fn insert(&self, inode: T) -> Result<(Ino, u64), Errno> {
-        let number = self.allocate()?;
-        let mut slot = self.lock(Ino(number))?;
-        slot.inode = Some(inode);
-        Ok((Ino(number), slot.generation))
+    #[inline]
+    pub(super) fn insert(&self, make: impl FnOnce() -> T) -> Result<(Ino, u64), Errno> {
+        let (ino, mut slot) = self.allocate()?;
+        slot.inode = Some(make());
+        Ok((ino, slot.generation))
     }
 
-    fn allocate(&self) -> Result<u64, Errno> {
+    /// Allocates a number and locks its slot.
+    fn allocate(&self) -> Result<(Ino, LockedSlot<'_, S, T>), Errno> {
         loop {
             let mut free = self.free.lock();
             if let Some(number) = free.released {
-                free.released = self.lock(Ino(number))?.next_free.take();
+                let mut slot = self.lock(Ino(number))?;
+                free.released = slot.next_free.take();
                 free.count -= 1;
-                return Ok(number);
+                return Ok((Ino(number), slot));
             }
             let number = free.unused;
-            if self.has_slot(number) {
+            if let Ok(slot) = self.lock(Ino(number)) {
                 free.unused += 1;
-                return Ok(number);
+                return Ok((Ino(number), slot));
             }
             drop(free);
             self.add_slot(number)?;
         }
-    }
-
-    fn has_slot(&self, number: u64) -> bool {
-        let (directory, chunk, _) = position(number);
-        let directory = self.directories.get(directory).and_then(OnceBox::get);
-        directory.and_then(|directory| directory.get(chunk)).and_then(OnceBox::get).is_some()
     }
 
     /// Allocates the chunk of a number.
@@ -201,20 +200,20 @@ mod tests {
     #[test]
     fn released_numbers_are_used_again_with_another_generation() {
         let table: Table<TestSystem, usize> = Table::new().unwrap();
-        let inos: Vec<Ino> = (0..3 * CHUNK).map(|inode| table.insert(inode).unwrap().0).collect();
+        let inos: Vec<Ino> = (0..3 * CHUNK).map(|inode| table.insert(|| inode).unwrap().0).collect();
         assert_eq!((inos[0], table.count()), (Ino::ROOT, 3 * CHUNK as u64));
         assert_eq!((free(&table, inos[7]), free(&table, inos[100])), (Some(7), Some(100)));
         assert_eq!(table.count(), 3 * CHUNK as u64 - 2);
-        assert_eq!(table.insert(1000), Ok((inos[100], 1)));
-        assert_eq!(table.insert(1001), Ok((inos[7], 1)));
-        assert_eq!(table.insert(1002), Ok((Ino(inos.len() as u64 + 1), 0)));
+        assert_eq!(table.insert(|| 1000), Ok((inos[100], 1)));
+        assert_eq!(table.insert(|| 1001), Ok((inos[7], 1)));
+        assert_eq!(table.insert(|| 1002), Ok((Ino(inos.len() as u64 + 1), 0)));
         assert_eq!(table.lock(inos[8]).unwrap().inode, Some(8));
     }
 
     #[test]
     fn numbers_without_a_slot_are_enoent() {
         let table: Table<TestSystem, usize> = Table::new().unwrap();
-        table.insert(0).unwrap();
+        table.insert(|| 0).unwrap();
         assert_eq!(table.lock(Ino(CHUNK as u64)).err(), Some(Errno::ENOENT));
         assert_eq!(table.lock(Ino(u64::MAX)).err(), Some(Errno::ENOENT));
     }

@@ -79,7 +79,7 @@ impl<S: System> RamFs<S> {
             }
             _ => return self.add_subdirectory(name).map(drop),
         };
-        let ino = self.add(name, body, permissions)?.attr.ino;
+        let ino = self.add(name, || body, permissions)?.attr.ino;
         self.forget(ino, 1);
         self.set_attributes(ino, entry)
     }

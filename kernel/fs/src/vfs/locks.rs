@@ -37,6 +37,11 @@ impl Held {
         }
     }
 
+    /// Whether there is a lock, for the last user of the open file: then nothing changes it.
+    pub(super) fn is_held(&mut self) -> bool {
+        *self.0.get_mut() != 0
+    }
+
     fn set(&self, lock: Option<FileLock>) {
         self.0.store(lock.map_or(0, |lock| lock as u8), Relaxed);
     }

@@ -28,6 +28,7 @@ use crate::system::Lock;
 use crate::{Attr, DescriptorTarget, FileSystem, FileType, Ino, SetAttr, StatFs, System};
 use mount::{Mount, Node};
 use name_cache::NameCache;
+use open_file::OpenNode;
 use walk::LastLink;
 
 pub use locks::FileLock;
@@ -252,8 +253,10 @@ impl<S: System> Vfs<S> {
     /// `ENOENT` if the directory was removed; `ENOMEM`, `EIO`.
     pub async fn describe(&self, file: &OpenFile<S>) -> Result<DescriptorTarget, Errno> {
         let node = file.node();
-        if node.is_directory() {
-            return self.path_of(Arc::clone(node)).await.map(DescriptorTarget::Path);
+        if let OpenNode::Shared(directory) = node
+            && directory.is_directory()
+        {
+            return self.path_of(Arc::clone(directory)).await.map(DescriptorTarget::Path);
         }
         Ok(DescriptorTarget::Numbered(node.file_system().type_name(), node.attr().await?.number))
     }

@@ -162,14 +162,22 @@ impl<S: System> Node<S> {
     }
 
     /// An inode that a path leads to, whose reference the node takes over.
+    #[inline]
+    pub(super) fn new(mount: &Arc<Mount<S>>, found: FoundInode) -> Self {
+        let FoundInode { ino, generation, file_type } = found;
+        Self { mount: Arc::clone(mount), ino, generation, file_type, above: None }
+    }
+
+    /// As [`Self::new`], to be shared.
     pub(super) fn of_found(mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
         Self::below(None, mount, found)
     }
 
     /// As [`Self::of_found`], below a directory that is kept.
     fn below(above: Option<Arc<Self>>, mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
-        let FoundInode { ino, generation, file_type } = found;
-        S::arc(Self { mount: Arc::clone(mount), ino, generation, file_type, above }).ok_or(Errno::ENOMEM)
+        let mut node = Self::new(mount, found);
+        node.above = above;
+        S::arc(node).ok_or(Errno::ENOMEM)
     }
 
     /// The inode of an entry, whose reference the node takes over.

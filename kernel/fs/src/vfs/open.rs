@@ -7,7 +7,7 @@ use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, Object};
 
 use super::mount::Node;
-use super::open_file::OpenFile;
+use super::open_file::{OpenFile, OpenNode};
 use super::walk::{LastLink, Walked};
 use super::{UMASK, Vfs};
 use crate::file_system::{Call, Opened, complete};
@@ -22,7 +22,7 @@ pub enum OpenedPath<S: System> {
     Object(Arc<dyn Object>),
 }
 
-pub(super) const fn is_for_writing(flags: i32) -> bool {
+const fn is_for_writing(flags: i32) -> bool {
     flags & ACCESS_MODE != 0
 }
 
@@ -96,19 +96,25 @@ impl<S: System> Vfs<S> {
     }
 }
 
-async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
+/// Checks whether an inode that exists can be opened.
+///
+/// # Errors
+///
+/// `ENOTDIR`, `ELOOP`, `EISDIR`, `EROFS`.
+pub(super) fn check_open<S: System>(node: &Node<S>, flags: i32) -> Result<(), Errno> {
+    let is_changing = is_for_writing(flags) || flags & O_TRUNC != 0;
     match node.file_type {
-        file_type if file_type != FileType::Directory && flags & O_DIRECTORY != 0 => {
-            return Err(Errno::ENOTDIR);
-        }
-        FileType::Symlink => return Err(Errno::ELOOP),
-        FileType::Directory if is_for_writing(flags) || flags & (O_CREAT | O_TRUNC) != 0 => {
-            return Err(Errno::EISDIR);
-        }
-        FileType::Directory => {}
-        FileType::Regular if is_for_writing(flags) || flags & O_TRUNC != 0 => node.mount.check_writable()?,
-        _ => {}
+        FileType::Directory if is_changing || flags & O_CREAT != 0 => Err(Errno::EISDIR),
+        FileType::Directory => Ok(()),
+        _ if flags & O_DIRECTORY != 0 => Err(Errno::ENOTDIR),
+        FileType::Symlink => Err(Errno::ELOOP),
+        FileType::Regular if is_changing => node.mount.check_writable(),
+        _ => Ok(()),
     }
+}
+
+async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
+    check_open(node, flags)?;
     if node.file_type == FileType::Regular && flags & O_TRUNC != 0 {
         let changes = SetAttr { size: Some(0), ..SetAttr::default() };
         node.set_attr(&changes).await?;
@@ -124,7 +130,7 @@ async fn open_node<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedP
 
 fn open_path<S: System>(node: Arc<Node<S>>, opened: Opened, flags: i32) -> Result<OpenedPath<S>, Errno> {
     Ok(match opened {
-        Opened::Inode(handle) => OpenedPath::File(OpenFile::new(node, handle, flags)?),
+        Opened::Inode(handle) => OpenedPath::File(OpenFile::new(OpenNode::Shared(node), handle, flags)?),
         Opened::Object(object) => OpenedPath::Object(object),
     })
 }

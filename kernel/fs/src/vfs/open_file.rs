@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::mem::MaybeUninit;
-use core::ops::ControlFlow;
+use core::ops::{ControlFlow, Deref};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -29,10 +29,30 @@ pub enum Whence {
     End,
 }
 
+/// The inode of an open file.
+#[derive(Debug)]
+pub(super) enum OpenNode<S: System> {
+    /// One that nothing else refers to by this node; none of a directory.
+    Own(Node<S>),
+    Shared(Arc<Node<S>>),
+}
+
+impl<S: System> Deref for OpenNode<S> {
+    type Target = Node<S>;
+
+    #[inline]
+    fn deref(&self) -> &Node<S> {
+        match self {
+            Self::Own(node) => node,
+            Self::Shared(node) => node,
+        }
+    }
+}
+
 /// An open file or directory, with a position and flags. Two descriptors share one if one is a duplicate of the other.
 #[derive(Debug)]
 pub struct OpenFile<S: System> {
-    node: Arc<Node<S>>,
+    node: OpenNode<S>,
     inode: OpenInode,
     /// Access mode.
     access_mode: i32,
@@ -51,7 +71,7 @@ impl<S: System> OpenFile<S> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(node: Arc<Node<S>>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
+    pub(super) fn new(node: OpenNode<S>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
         let inode = OpenInode { ino: node.ino, handle };
         let file = Self {
             node,
@@ -65,7 +85,7 @@ impl<S: System> OpenFile<S> {
         S::arc(file).ok_or(Errno::ENOMEM)
     }
 
-    pub(super) const fn node(&self) -> &Arc<Node<S>> {
+    pub(super) const fn node(&self) -> &OpenNode<S> {
         &self.node
     }
 
@@ -351,7 +371,9 @@ impl<S: System> Object for OpenFile<S> {
 
 impl<S: System> Drop for OpenFile<S> {
     fn drop(&mut self) {
-        self.unlock();
+        if self.lock.is_held() {
+            self.unlock();
+        }
         self.node.mount.file_system.release(self.inode.ino, self.inode.handle);
     }
 }

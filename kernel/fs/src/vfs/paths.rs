@@ -6,9 +6,10 @@ use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_TRUNC};
 use hermit_interface::{Errno, MAX_PATH};
 
 use super::mount::Node;
-use super::open::is_for_writing;
+use super::open::check_open;
+use super::open_file::OpenNode;
 use super::{Metadata, OpenFile, UMASK, Vfs};
-use crate::{FileType, FoundInode, System};
+use crate::{FileType, System};
 
 /// Whether a path may lead to something other than a directory.
 fn is_followed(path: &[u8]) -> bool {
@@ -52,16 +53,13 @@ impl<S: System> Vfs<S> {
         permissions: u32,
     ) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
         self.with_start(path, |start| {
-            let is_exclusive = flags & O_CREAT != 0 && flags & O_EXCL != 0;
-            if !is_exclusive && let Some(found) = start.lookup_path(path) {
-                return open_found(Node::of_found(&start.mount, found), flags);
+            if flags & O_CREAT == 0 {
+                return open_found(Node::new(&start.mount, start.lookup_path(path)?), flags);
             }
-            if flags & O_CREAT == 0 || flags & O_DIRECTORY != 0 || start.mount.is_read_only {
+            if flags & O_DIRECTORY != 0 || start.mount.is_read_only {
                 return None;
             }
-            let (stops, permissions) = (start.mount.submount_bits(), permissions & 0o7777 & !UMASK);
-            let found = start.file_system().create_path(start.ino, path, stops, permissions)?;
-            Some(open_created(start, path, found, flags))
+            create_now(start, path, flags, permissions & 0o7777 & !UMASK)
         })
     }
 
@@ -69,38 +67,44 @@ impl<S: System> Vfs<S> {
     pub fn remove_file_now(&self, path: &[u8]) -> Option<()> {
         self.with_start(path, |start| {
             start.mount.check_writable().ok()?;
-            start.file_system().unlink_path(start.ino, path, start.mount.submount_bits())
+            start.file_system().unlink_path(start.ino, path, start.mount.submount_bits(), None)
         })
     }
 }
 
-/// Opens a file that was created. If that fails, the file is removed: a call that fails creates nothing.
-fn open_created<S: System>(
+/// Opens what a path leads to, or creates a file there. If a file that was created cannot be opened, it is removed: a call that
+/// fails creates nothing.
+fn create_now<S: System>(
     start: &Node<S>,
     path: &[u8],
-    found: FoundInode,
     flags: i32,
-) -> Result<Arc<OpenFile<S>>, Errno> {
-    let opened = Node::of_found(&start.mount, found).and_then(|node| OpenFile::new(node, 0, flags));
-    opened.inspect_err(|_| {
-        start.file_system().unlink_path(start.ino, path, start.mount.submount_bits());
-    })
+    permissions: u32,
+) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
+    let stops = start.mount.submount_bits();
+    let (found, is_new) = start.file_system().create_path(start.ino, path, stops, permissions)?;
+    let node = Node::new(&start.mount, found);
+    if !is_new {
+        return if flags & O_EXCL != 0 { Some(Err(Errno::EEXIST)) } else { open_found(node, flags) };
+    }
+    let opened = OpenFile::new(OpenNode::Own(node), 0, flags);
+    Some(opened.inspect_err(|_| {
+        start.file_system().unlink_path(start.ino, path, stops, Some(found));
+    }))
 }
 
-/// Opens what a path leads to, unless it is to be truncated or cannot be opened so.
-fn open_found<S: System>(
-    node: Result<Arc<Node<S>>, Errno>,
-    flags: i32,
-) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
-    let node = match node {
-        Ok(node) => node,
-        Err(error) => return Some(Err(error)),
+/// Opens what a path leads to, unless it is to be truncated or is no file, or that fails.
+fn open_found<S: System>(node: Node<S>, flags: i32) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
+    if flags & O_TRUNC != 0 {
+        return None;
+    }
+    check_open(&node, flags).ok()?;
+    let node = match node.file_type {
+        FileType::Regular => OpenNode::Own(node),
+        FileType::Directory => match S::arc(node) {
+            Some(node) => OpenNode::Shared(node),
+            None => return Some(Err(Errno::ENOMEM)),
+        },
+        _ => return None,
     };
-    let is_opened = match node.file_type {
-        _ if flags & O_TRUNC != 0 => false,
-        FileType::Regular => flags & O_DIRECTORY == 0 && !(is_for_writing(flags) && node.mount.is_read_only),
-        FileType::Directory => !is_for_writing(flags) && flags & O_CREAT == 0,
-        _ => false,
-    };
-    is_opened.then(|| OpenFile::new(node, 0, flags))
+    Some(OpenFile::new(node, 0, flags))
 }

@@ -8,12 +8,12 @@ use alloc::vec::Vec;
 use hermit_interface::Errno;
 use proptest::prelude::*;
 
-use super::{Directory, DirectoryEntry, LAST_SHIFT, MAX_LIST, Node, SEQUENCE};
+use super::{Directory, DirectoryEntry, EntryName, LAST_SHIFT, MAX_LIST, Node, SEQUENCE};
 use crate::{FileType, Ino};
 
 fn add(directory: &mut Directory, name: &str, ino: u64) -> Result<(), Errno> {
     let vacancy = directory.prepare(name.as_bytes())?;
-    directory.insert(vacancy, name.as_bytes().into(), (Ino(ino), FileType::Regular))
+    directory.insert(vacancy, EntryName::new(name.as_bytes()).unwrap(), (Ino(ino), FileType::Regular))
 }
 
 fn next(directory: &Directory, position: u64) -> Option<(String, u64)> {
@@ -112,7 +112,7 @@ fn lists_stay_short_and_names_of_one_hash_are_told_apart() {
     for sequence in 0..=SEQUENCE {
         let key = hash | sequence;
         root.reserve(key).unwrap();
-        let name = format!("{sequence}").into_bytes().into_boxed_slice();
+        let name = EntryName::new(format!("{sequence}").as_bytes()).unwrap();
         root.list_mut(key).unwrap().push(DirectoryEntry {
             key,
             ino: Ino(1),
@@ -121,6 +121,9 @@ fn lists_stay_short_and_names_of_one_hash_are_told_apart() {
         });
     }
     assert_eq!(longest(&root), 128);
-    assert_eq!(root.remove(hash, b"77", Node::TOP).unwrap().key, hash | 77);
-    assert!(root.remove(hash, b"77", Node::TOP).is_none());
+    let mut remove =
+        |is_removable| root.remove((hash, b"77"), is_removable, Node::TOP).map(|entry| entry.key);
+    assert_eq!(remove(|_| false), Err(Errno::EISDIR));
+    assert_eq!(remove(|_| true), Ok(hash | 77));
+    assert_eq!(remove(|_| true), Err(Errno::ENOENT));
 }

@@ -1,0 +1,97 @@
+//! The names of a path.
+
+use hermit_interface::MAX_NAME;
+
+/// Size of a word in bytes.
+const WORD: usize = size_of::<u64>();
+
+/// The least significant bit of each byte of a word.
+const ONES: u64 = u64::from_ne_bytes([1; WORD]);
+
+/// The most significant bit of each byte of a word.
+const TOPS: u64 = ONES << 7;
+
+/// Eight slashes.
+const SLASHES: u64 = u64::from_ne_bytes([b'/'; WORD]);
+
+/// Whether a directory may have an entry of a name that has no slash.
+pub(super) fn is_proper(name: &[u8]) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && !matches!(name, b"." | b"..") && !name.contains(&0)
+}
+
+/// The names of a path, which slashes separate; none of them is empty.
+#[derive(Debug)]
+pub(super) struct PathNames<'a>(&'a [u8]);
+
+impl<'a> PathNames<'a> {
+    pub(super) const fn new(path: &'a [u8]) -> Self {
+        Self(path)
+    }
+}
+
+impl<'a> Iterator for PathNames<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        while let [b'/', rest @ ..] = self.0 {
+            self.0 = rest;
+        }
+        let (name, rest) = self.0.split_at_checked(name_length(self.0))?;
+        self.0 = rest;
+        (!name.is_empty()).then_some(name)
+    }
+}
+
+/// Length of the name that a path begins with: a word at a time, since most names are short, and a call takes longer.
+#[inline]
+fn name_length(path: &[u8]) -> usize {
+    let (words, _) = path.as_chunks::<WORD>();
+    for (number, word) in words.iter().enumerate() {
+        if let Some(slash) = first_slash(*word) {
+            return number * WORD + slash;
+        }
+    }
+    match path.last_chunk::<WORD>() {
+        // Some of these bytes are no slash, as has been seen.
+        Some(word) => first_slash(*word).map_or(path.len(), |slash| path.len() - WORD + slash),
+        None => path.iter().position(|byte| *byte == b'/').unwrap_or(path.len()),
+    }
+}
+
+/// Position of the first slash in eight bytes.
+#[inline]
+fn first_slash(word: [u8; WORD]) -> Option<usize> {
+    let zero_at_slash = u64::from_le_bytes(word) ^ SLASHES;
+    // The top bit of each byte that is zero is set, and that of none below the first of them.
+    let slashes = zero_at_slash.wrapping_sub(ONES) & !zero_at_slash & TOPS;
+    (slashes != 0).then(|| slashes.trailing_zeros() as usize / WORD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PathNames, is_proper};
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_of_directories_are_proper() {
+        for name in [&b"a"[..], b"...", b".a", &[b'x'; 255], b"\xff\x80"] {
+            assert!(is_proper(name), "{}", name.escape_ascii());
+        }
+        for name in [&b""[..], b".", b"..", &[b'x'; 256], b"a\0", b"\0"] {
+            assert!(!is_proper(name), "{}", name.escape_ascii());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_what_slashes_separate(
+            path in prop::collection::vec(prop_oneof![Just(b'/'), Just(b'.'), Just(b'0'), any::<u8>()], 0..40)
+        ) {
+            let names: Vec<_> = PathNames::new(&path).collect();
+            let expected = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+            prop_assert_eq!(names, expected.collect::<Vec<_>>());
+        }
+    }
+}
