@@ -15,6 +15,7 @@ pub(super) struct TestSystem;
 
 impl System for TestSystem {
     type RawLock = parking_lot::RawMutex;
+    type NestedLock = parking_lot::RawMutex;
     type Page = Box<[u8; PAGE_SIZE]>;
 
     fn allocate_page(start: &[u8]) -> Option<Self::Page> {
