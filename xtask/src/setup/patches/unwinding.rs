@@ -116,10 +116,11 @@ unsafe impl EhFrameFinder for Image {
             (image.add(headers), image.add(COUNT).cast::<u16>().read())
         };
         let mut headers = (0..usize::from(count)).map(|index| headers.wrapping_add(index * SIZE));
-        // SAFETY: as above. The image begins at the virtual address 0, to which it is relocated.
+        // SAFETY: `header` is one of the program headers, which are in the first segment; their type is aligned to 4 bytes.
         let header = headers.find(|header| unsafe { header.cast::<u32>().read() } == PT_GNU_EH_FRAME)?;
-        // SAFETY: as above: `header` is one of the program headers, and its address at this offset is aligned to 8 bytes.
+        // SAFETY: `header` is one of the program headers, too; its address at this offset is aligned to 8 bytes.
         let address = unsafe { header.add(ADDRESS).cast::<u64>().read() } as usize;
+        // The image begins at the virtual address 0, from which it is relocated.
         let kind = FrameInfoKind::EhFrameHdr(image.wrapping_add(address) as usize);
         Some(FrameInfo { text_base: None, kind })
     }
