@@ -299,7 +299,9 @@ fn files() {
         client.init();
         for (opcode, node, body) in requests() {
             let (error, _) = client.request(opcode.number(), node, &body);
-            assert_eq!(error, 0, "{opcode:?}");
+            // A file system of the host itself reports nothing when a file is closed.
+            let is_unneeded = opcode == Opcode::Flush && error == libc::ENOSYS;
+            assert!(error == 0 || is_unneeded, "{opcode:?}: error {error}");
         }
         // Code that has taken over the thread.
         let flags = OFlags::CREATE | OFlags::WRONLY;
