@@ -11,7 +11,7 @@ use hermit_io::{
     Access, DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer,
 };
 
-use crate::files::Kernel;
+use crate::files::system::Kernel;
 use crate::threads::wait::block_on;
 
 /// What a descriptor refers to. No discriminant is 0: that is of an empty slot, so the table takes no room in the image.

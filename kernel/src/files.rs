@@ -2,67 +2,34 @@
 //! loader has passed, the device files in `/dev`, `/proc`, and folders of the host.
 
 mod mounts;
+pub(crate) mod system;
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
+use core::any::Any;
 use core::mem::MaybeUninit;
 
-use hermit_clock::NANOSECONDS;
 use hermit_fs::{
-    DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PAGE_SIZE, PageWindow, ProcFs,
-    RamFs, Symlinks, System, Time, Vfs, Whence,
+    DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PageWindow, ProcFs, RamFs, Symlinks,
+    System, Vfs, Whence,
 };
-use hermit_hal::sync::{RawNestedLock, RawSpinLock};
-use hermit_hal::{clock, memory, tree};
+use hermit_hal::{memory, tree};
 use hermit_interface::Errno;
-use hermit_io::{Access, FileHandle, ReadBuffer};
+use hermit_io::{Access, FileHandle, Object, ReadBuffer};
+use system::{Kernel, VFS};
 
 use crate::descriptors::{FileObject, Handle};
 use crate::devices::DeviceFiles;
 use crate::procfs::KernelFacts;
-use crate::sync::OnceLock;
 use crate::threads::wait::complete;
 use crate::{descriptors, fallible, report};
-
-/// What the file systems take from this kernel.
-#[derive(Debug)]
-pub(crate) struct Kernel;
 
 /// An open file.
 pub(crate) type File = OpenFile<Kernel>;
 
-impl System for Kernel {
-    type RawLock = RawSpinLock;
-    type NestedLock = RawNestedLock;
-    type Page = Box<[u8; PAGE_SIZE]>;
-
-    fn allocate_page(start: &[u8]) -> Option<Self::Page> {
-        let mut bytes: Vec<u8> = Vec::new();
-        bytes.try_reserve_exact(PAGE_SIZE).ok()?;
-        bytes.extend_from_slice(start);
-        bytes.resize(PAGE_SIZE, 0);
-        bytes.into_boxed_slice().try_into().ok()
-    }
-
-    fn arc<T>(value: T) -> Option<Arc<T>> {
-        fallible::arc(value)
-    }
-
-    fn now() -> Time {
-        let now = clock::wall_clock();
-        let seconds = i64::try_from(now / NANOSECONDS).unwrap_or(i64::MAX);
-        Time { seconds, nanoseconds: u32::try_from(now % NANOSECONDS).unwrap_or(0) }
-    }
-
-    fn monotonic() -> u64 {
-        clock::monotonic()
-    }
-
-    #[inline]
-    fn tick() -> u64 {
-        clock::coarse()
-    }
+/// The open file that an object is; `None` if it is none.
+pub(crate) fn file(object: &dyn Object) -> Option<&File> {
+    let object: &dyn Any = object;
+    object.downcast_ref()
 }
 
 impl FileObject for File {
@@ -102,8 +69,6 @@ impl FileObject for File {
         complete(vfs()?.describe(self))
     }
 }
-
-static VFS: OnceLock<Result<Vfs<Kernel>, Errno>> = OnceLock::new();
 
 /// Permission bits of `/dev` and `/proc`.
 const DIRECTORY: u32 = 0o755;

@@ -13,7 +13,7 @@ use hermit_io::Object;
 
 use crate::command_line;
 use crate::descriptors::{self, Handle};
-use crate::files::vfs;
+use crate::files::system::mounted;
 use crate::program::DEFAULT_NAME;
 use crate::threads::wait::complete;
 use crate::threads::{cpu, thread};
@@ -54,11 +54,11 @@ impl Facts for KernelFacts {
     }
 
     fn mounts(&self) -> Result<Vec<MountInfo>, Errno> {
-        complete(vfs()?.mounts())
+        complete(mounted()?.mounts())
     }
 
     fn current_directory(&self) -> Result<Vec<u8>, Errno> {
-        complete(vfs()?.current_path())
+        complete(mounted()?.current_path())
     }
 
     fn next_descriptor(&self, from: usize) -> Option<usize> {

@@ -1,6 +1,5 @@
 //! What works on any descriptor.
 
-use core::any::Any;
 use core::ffi::c_void;
 
 use hermit_abi::{
@@ -14,22 +13,10 @@ use hermit_io::{Object, Stat};
 use super::files::{set_permissions, set_times, to_stat};
 use super::transfer::{read, read_at, seek, write, write_at};
 use super::user::{Call, UserPtr};
-use super::{export, export_plain};
+use super::{count, export, export_plain};
 use crate::descriptors::{self, Handle};
-use crate::files::File;
+use crate::files::{File, file};
 use crate::threads::wait::complete;
-
-/// A number of bytes as a call returns it. No slice is longer than `isize::MAX`.
-#[inline]
-pub(super) const fn count(bytes: usize) -> isize {
-    bytes.cast_signed()
-}
-
-/// The open file that an object is; `None` if it is none.
-pub(super) fn file(object: &dyn Object) -> Option<&File> {
-    let object: &dyn Any = object;
-    object.downcast_ref()
-}
 
 /// The open file that an object is.
 ///

@@ -8,10 +8,9 @@ use hermit_fs::{DirEntry, Whence};
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
 
-use super::descriptors::{count, file};
-use super::export;
+use super::{count, export};
 use crate::descriptors;
-use crate::files::File;
+use crate::files::{File, file};
 use crate::threads::wait::complete;
 
 /// Buffers up to this size, in bytes, get all entries or none, since std as published asks once and takes `EINVAL` for a

@@ -69,6 +69,12 @@ fn attempt<T>(
     body()
 }
 
+/// A number of bytes as a call returns it. No slice is longer than `isize::MAX`.
+#[inline]
+const fn count(bytes: usize) -> isize {
+    bytes.cast_signed()
+}
+
 /// The value that a call returns for a result; sets the thread's error number on failure.
 fn returned<T: Failure>(result: Result<T, hermit_interface::Errno>) -> T {
     result.unwrap_or_else(|error| T::failure(errno::set(error)))

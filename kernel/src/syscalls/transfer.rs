@@ -8,10 +8,10 @@ use hermit_fs::{PAGE_SIZE, Whence};
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 
-use super::descriptors::{count, file};
 use super::user::{UserBuffer, UserSlice};
-use super::{attempt, returned};
+use super::{attempt, count, returned};
 use crate::descriptors::{Handle, LockedDescriptor};
+use crate::files::file;
 use crate::threads::wait::{block_on, complete};
 
 /// Reads from a descriptor; returns the number of bytes, or a negated error number.

@@ -1,0 +1,63 @@
+//! What file systems take from this kernel, and where they are mounted.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use hermit_clock::NANOSECONDS;
+use hermit_fs::{PAGE_SIZE, System, Time, Vfs};
+use hermit_hal::clock;
+use hermit_hal::sync::{RawNestedLock, RawSpinLock};
+use hermit_interface::Errno;
+
+use crate::fallible;
+use crate::sync::OnceLock;
+
+/// The virtual file system, or why it could not be mounted.
+pub(super) static VFS: OnceLock<Result<Vfs<Kernel>, Errno>> = OnceLock::new();
+
+/// The virtual file system, if it has been mounted.
+///
+/// # Errors
+///
+/// `ENOENT` if it has not.
+pub(crate) fn mounted() -> Result<&'static Vfs<Kernel>, Errno> {
+    VFS.get().and_then(|mounted| mounted.as_ref().ok()).ok_or(Errno::ENOENT)
+}
+
+/// What the file systems take from this kernel.
+#[derive(Debug)]
+pub(crate) struct Kernel;
+
+impl System for Kernel {
+    type RawLock = RawSpinLock;
+    type NestedLock = RawNestedLock;
+    type Page = Box<[u8; PAGE_SIZE]>;
+
+    fn allocate_page(start: &[u8]) -> Option<Self::Page> {
+        let mut bytes: Vec<u8> = Vec::new();
+        bytes.try_reserve_exact(PAGE_SIZE).ok()?;
+        bytes.extend_from_slice(start);
+        bytes.resize(PAGE_SIZE, 0);
+        bytes.into_boxed_slice().try_into().ok()
+    }
+
+    fn arc<T>(value: T) -> Option<Arc<T>> {
+        fallible::arc(value)
+    }
+
+    fn now() -> Time {
+        let now = clock::wall_clock();
+        let seconds = i64::try_from(now / NANOSECONDS).unwrap_or(i64::MAX);
+        Time { seconds, nanoseconds: u32::try_from(now % NANOSECONDS).unwrap_or(0) }
+    }
+
+    fn monotonic() -> u64 {
+        clock::monotonic()
+    }
+
+    #[inline]
+    fn tick() -> u64 {
+        clock::coarse()
+    }
+}
