@@ -12,7 +12,7 @@ use hermit_fuse::request::{ForgetIn, ReleaseIn};
 use hermit_fuse::{Opcode, ROOT_NODE, Request, Tag};
 use hermit_interface::Errno;
 
-use crate::directory::Listing;
+use crate::listing::Listing;
 use crate::message::Head;
 use crate::read_ahead::ReadAhead;
 use crate::reply::{Failure, HEADER, Payload, check};

@@ -10,7 +10,7 @@ use hermit_fuse::{MAJOR_VERSION, MINOR_VERSION, Opcode, Request, Tag};
 use hermit_interface::Errno;
 
 use crate::client::{FuseClient, Sizes};
-use crate::directory::Listing;
+use crate::listing::Listing;
 use crate::message::Head;
 use crate::read_ahead::ReadAhead;
 use crate::reply::{Failure, HEADER, check};

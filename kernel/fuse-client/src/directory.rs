@@ -2,15 +2,11 @@
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Poll, ready};
 
 use hermit_fs::{Call, DirEntry, FileType, OpenInode, Reply};
 use hermit_fuse::Opcode;
 use hermit_fuse::dirent::{Record, Records};
-use hermit_fuse::flags::InitFlags;
-use hermit_fuse::reply::InitOut;
 use hermit_fuse::request::ReadIn;
 use hermit_interface::{Errno, MAX_NAME};
 
@@ -28,36 +24,6 @@ const MAX_OFFSET: u64 = i64::MAX.cast_unsigned();
 
 /// Bit of a request's state beside the offset: it is `Readdirplus`.
 const PLUS: u64 = 1 << 63;
-
-/// How a server lists directories.
-#[derive(Debug)]
-pub(crate) struct Listing {
-    /// The server answers `Readdirplus`.
-    has_plus: bool,
-    /// A bit for each opened directory, its handle modulo 64, that is read by `Readdirplus`: it has an entry of unknown type, which
-    /// the attributes have.
-    plus: AtomicU64,
-}
-
-/// The bit of an opened directory.
-const fn bit(handle: u64) -> u64 {
-    1 << (handle % 64)
-}
-
-impl Listing {
-    pub(crate) fn new(reply: &InitOut) -> Self {
-        let flags = InitFlags::from_bits_retain(reply.flags);
-        let has_plus = flags.contains(InitFlags::DO_READDIRPLUS);
-        Self { has_plus, plus: AtomicU64::new(0) }
-    }
-
-    /// Forgets how a directory is read, whose handle may be that of another one from now on.
-    pub(crate) fn release(&self, handle: u64) {
-        if self.plus.load(Relaxed) & bit(handle) != 0 {
-            self.plus.fetch_and(!bit(handle), Relaxed);
-        }
-    }
-}
 
 /// What the caller wants of the entries of a reply.
 type Entries<'a> = dyn FnMut(DirEntry<'_>) -> ControlFlow<()> + 'a;
@@ -85,8 +51,7 @@ impl<T: Transport> FuseClient<T> {
             let (offset, is_plus) = (state & !PLUS, state & PLUS != 0);
             if is_plus {
                 self.forget_all(&bytes);
-            } else if self.listing.has_plus && has_unknown(&bytes) {
-                self.listing.plus.fetch_or(bit(handle), Relaxed);
+            } else if has_unknown(&bytes) && self.listing.ask_plus(handle) {
                 Stage::go_on(call, offset);
                 continue;
             }
@@ -108,7 +73,7 @@ impl<T: Transport> FuseClient<T> {
         fh: u64,
         offset: u64,
     ) -> Poll<Result<(), Errno>> {
-        let (min, is_plus) = (self.transport.min_data(), self.listing.plus.load(Relaxed) & bit(fh) != 0);
+        let (min, is_plus) = (self.transport.min_data(), self.listing.is_plus(fh));
         let wanted = if offset == 0 { min } else { ENTRIES.min(self.sizes.read) };
         self.submit_sized(call, wanted, |size| {
             let body =

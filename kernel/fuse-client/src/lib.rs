@@ -9,6 +9,7 @@
 //! | `message` | requests as bytes |
 //! | `reply` | replies, checked: the server is not trusted |
 //! | `convert` | what both sides say of inodes |
+//! | `listing` | with or without attributes |
 //! | `read_ahead` | data that were asked for before they are read |
 //! | `connect` | the handshake |
 //! | `space` | waiting for space that removed files still have |
@@ -30,6 +31,7 @@ mod connect;
 mod convert;
 mod directory;
 mod file;
+mod listing;
 mod message;
 mod read_ahead;
 mod reply;

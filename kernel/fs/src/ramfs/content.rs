@@ -8,8 +8,8 @@ use hermit_interface::{Errno, to_usize};
 use hermit_io::ReadBuffer;
 
 use super::RamFs;
-use super::inode::{Body, File, Inode, PAGE_BYTES, Times};
-use super::pages::Count;
+use super::inode::{Body, File, Inode, Times};
+use super::pages::{Count, PAGE_BYTES};
 use crate::file_system::{Reply, WriteAt, Written};
 use crate::page_window::View;
 use crate::turns::wake;

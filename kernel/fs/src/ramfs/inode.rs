@@ -6,13 +6,10 @@ use alloc::sync::Arc;
 use hermit_interface::{Errno, to_usize};
 
 use super::directory::Directory;
-use super::pages::SparsePages;
+use super::pages::{PAGE_BYTES, SparsePages};
 use crate::system::BLOCK_SIZE;
 use crate::turns::Turns;
-use crate::{Attr, FileType, Ino, PAGE_SIZE, PageWindow, SetTime, System, Time};
-
-/// Size of a page in bytes, as a size of files.
-pub(super) const PAGE_BYTES: u64 = PAGE_SIZE as u64;
+use crate::{Attr, FileType, Ino, PageWindow, SetTime, System, Time};
 
 /// What an entry of a directory adds to the size of the directory.
 const ENTRY_SIZE: u64 = 20;

@@ -36,7 +36,8 @@ use crate::file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags,
 use crate::system::{BLOCK_SIZE, Lock};
 use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs, System};
 use directory::Directory;
-use inode::{Body, Inode, PAGE_BYTES};
+use inode::{Body, Inode};
+use pages::PAGE_BYTES;
 use table::{Slot, Table};
 pub use tree::UnpackError;
 use usage::{NAME_SIZE, Usage};

@@ -6,7 +6,10 @@ use core::mem;
 
 use hermit_interface::{Errno, to_usize};
 
-use super::inode::PAGE_BYTES;
+use crate::PAGE_SIZE;
+
+/// Size of a page in bytes, as a size of files.
+pub(super) const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 
 /// Bits of a page number that a level of the tree decodes.
 const BITS: u32 = 6;
