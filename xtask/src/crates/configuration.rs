@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use super::Copy;
-use crate::setup::hex;
+use crate::digest::hex;
 
 /// Cargo has `resolver.lockfile-path` behind a flag, which it accepts if it takes itself for a nightly one. Unlike
 /// `RUSTC_BOOTSTRAP`, this variable does not reach the compiler. Build scripts inherit it, too: it matters to those only that run

@@ -10,6 +10,9 @@ use serde_json::Value;
 use crate::process;
 use crate::target::GUEST_TARGET;
 
+/// The table below `[package.metadata]` by which patched copies are recognized. Its `original` is the folder of the sources.
+pub(super) const MARK: &str = "hermit-patch";
+
 /// A package in a dependency graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Package {
@@ -93,7 +96,7 @@ impl Package {
 
     fn parse(package: &Value) -> Option<Self> {
         let manifest = Path::new(package["manifest_path"].as_str()?);
-        let original = package["metadata"][super::source::MARK]["original"].as_str();
+        let original = package["metadata"][MARK]["original"].as_str();
         let source = package["source"].as_str();
         Some(Self {
             id: text(&package["id"])?,

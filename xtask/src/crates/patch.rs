@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use crate::setup::hex;
+use crate::digest::hex;
 
 /// A replacement of a text in a file of a crate.
 #[derive(Clone, Debug, PartialEq, Eq)]

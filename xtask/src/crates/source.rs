@@ -6,13 +6,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::graph::{self, Graph, Package, Purpose};
+use super::graph::{self, Graph, MARK, Package, Purpose};
 use super::patch::{Files, Patch};
 use crate::process;
 use crate::setup::copy_dir;
-
-/// The table below `[package.metadata]` by which patched copies are recognized. Its `original` is the folder of the sources.
-pub(super) const MARK: &str = "hermit-patch";
 
 /// The folder of a package's patched copy.
 pub(super) fn folder_of_copy(patch: &Patch, package: &Package) -> PathBuf {

@@ -10,12 +10,11 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use super::archive;
-use super::library;
 use super::record::{self, Record};
-use super::sources;
 use super::stamp::{Stamp, State};
 use super::tools;
 use crate::cargo;
+use crate::digest::hex;
 use crate::target::{FloatAbi, GUEST_TARGET};
 use crate::toolchain::{Toolchain, file_names};
 
@@ -43,14 +42,14 @@ pub(super) fn state(toolchain: &Toolchain) -> Result<State> {
 
 /// Identifies the std to which a kernel was added, and the tools.
 fn key(toolchain: &Toolchain) -> Result<String> {
-    let installation = library::installation(toolchain, FloatAbi::Hard)?;
+    let installation = record::installation(toolchain, FloatAbi::Hard)?;
     Ok(format!("{}, tools {}", installation.trim_end().replace('\n', ", "), tools::key(toolchain)?))
 }
 
 /// Returns a digest of the library to which a kernel is added, with the kernel.
 pub(super) fn digest(toolchain: &Toolchain) -> Result<String> {
     let folder = libraries(toolchain);
-    Ok(sources::hex(&Sha256::digest(read(&folder.join(find_library(&folder)?))?)))
+    Ok(hex(&Sha256::digest(read(&folder.join(find_library(&folder)?))?)))
 }
 
 /// Fails if the library to which a kernel is added is missing or damaged.

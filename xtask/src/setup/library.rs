@@ -1,9 +1,7 @@
 //! The compiled libraries: std for programs, core and alloc for the kernel and the loader.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -17,6 +15,7 @@ use super::record::{self, Addition, Record};
 use super::soft_float;
 use super::sources::{self, Sources};
 use super::stamp::{Stamp, State};
+use crate::digest::hex;
 use crate::target::{BARE_TARGET, FloatAbi};
 use crate::toolchain::{Toolchain, file_names};
 use crate::{cargo, process};
@@ -41,25 +40,17 @@ fn std_key(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
     if float == FloatAbi::Soft {
         inputs.extend(["\n", soft_float::FEATURES]);
     }
-    Ok(sources::hex(&Sha256::digest(inputs)))
-}
-
-/// Returns the name of std's stamp.
-fn std_part(float: FloatAbi) -> &'static str {
-    match float {
-        FloatAbi::Hard => "std",
-        FloatAbi::Soft => "std-softfloat",
-    }
+    Ok(hex(&Sha256::digest(inputs)))
 }
 
 /// Returns a digest of everything that determines the compiled core and alloc.
 fn bare_key(toolchain: &Toolchain) -> String {
-    sources::hex(&Sha256::digest(format!("{VERSION}\n{}", toolchain.identity)))
+    hex(&Sha256::digest(format!("{VERSION}\n{}", toolchain.identity)))
 }
 
 /// Compares the installed std for programs with what it should be.
 pub(crate) fn std_state(toolchain: &Toolchain, float: FloatAbi) -> Result<State> {
-    let stamp = record::stamp(&toolchain.records(), std_part(float));
+    let stamp = record::stamp(&toolchain.records(), record::std_part(float));
     Ok(Stamp::compare(&stamp, &std_key(toolchain, float)?, &toolchain.target(float.target())))
 }
 
@@ -67,17 +58,6 @@ pub(crate) fn std_state(toolchain: &Toolchain, float: FloatAbi) -> Result<State>
 pub(crate) fn bare_state(toolchain: &Toolchain) -> State {
     let stamp = record::stamp(&toolchain.records(), "bare");
     Stamp::compare(&stamp, &bare_key(toolchain), &toolchain.target(BARE_TARGET))
-}
-
-/// Identifies the installation of the libraries that programs are linked to: the times at which they were installed.
-pub(crate) fn installation(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
-    let installed = |part: &str| {
-        let stamp = record::stamp(&toolchain.records(), part);
-        let time = fs::metadata(&stamp).and_then(|data| data.modified());
-        let time = time.with_context(|| format!("cannot read {}", stamp.display()))?;
-        Ok(format!("{part} {}\n", time.duration_since(UNIX_EPOCH)?.as_nanos()))
-    };
-    ["bare", std_part(float)].into_iter().map(installed).collect()
 }
 
 /// Builds std for programs and installs it.
@@ -115,7 +95,7 @@ pub(crate) fn install_std(
     };
     let built = compile(toolchain, sources, &manifest, (target, features, panic), task)?;
     let built = abort::prepare(toolchain, &sources.build_dir().join(target).join("weak"), built)?;
-    install(&folder, &built, specification, key, &record.stamp(std_part(float)))
+    install(&folder, &built, specification, key, &record.stamp(record::std_part(float)))
 }
 
 /// Provides core and alloc for bare metal: through rustup, else from the sources.

@@ -43,7 +43,6 @@ use stamp::State;
 pub use files::copy_dir;
 pub(crate) use files::list as list_files;
 pub(crate) use patches::TEST_LIST;
-pub(crate) use sources::hex;
 pub use tools::{loader, uhyve};
 
 /// Cost of std.
@@ -171,7 +170,7 @@ pub fn std_sources() -> Result<StdSources> {
     let sources = Sources::prepare(&toolchain, &record, progress.add("sources of std", STD_COST))?;
     Ok(StdSources {
         library: sources.library(),
-        installation: library::installation(&toolchain, FloatAbi::Hard)?,
+        installation: record::installation(&toolchain, FloatAbi::Hard)?,
         kernel: default_kernel::digest(&toolchain)?,
     })
 }
@@ -279,7 +278,7 @@ fn remove_stale_builds(
     built: &[PathBuf],
 ) -> Result<()> {
     let mark = folder.join("hermit-libraries");
-    let current = library::installation(toolchain, float)?;
+    let current = record::installation(toolchain, float)?;
     if fs::read_to_string(&mark).is_ok_and(|text| text == current) {
         return Ok(());
     }

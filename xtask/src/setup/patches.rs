@@ -18,7 +18,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use super::sources::hex;
+use crate::digest::hex;
 
 pub(crate) use tests_in_machines::TEST_LIST;
 

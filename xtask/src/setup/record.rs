@@ -5,9 +5,11 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result};
 
+use crate::target::FloatAbi;
 use crate::toolchain::Toolchain;
 
 /// An addition to the toolchain or the operating system.
@@ -143,4 +145,22 @@ fn lock(folder: &std::path::Path) -> Result<Option<File>> {
     let ours = file.metadata().context("cannot read the lock file")?;
     let there = fs::metadata(&path).ok();
     Ok(there.filter(|there| there.ino() == ours.ino() && there.dev() == ours.dev()).map(|_| file))
+}
+/// Returns the name of std's stamp.
+pub(super) fn std_part(float: FloatAbi) -> &'static str {
+    match float {
+        FloatAbi::Hard => "std",
+        FloatAbi::Soft => "std-softfloat",
+    }
+}
+
+/// Identifies the installation of the libraries that programs are linked to: the times at which they were installed.
+pub(super) fn installation(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
+    let installed = |part: &str| {
+        let stamp = stamp(&toolchain.records(), part);
+        let time = fs::metadata(&stamp).and_then(|data| data.modified());
+        let time = time.with_context(|| format!("cannot read {}", stamp.display()))?;
+        Ok(format!("{part} {}\n", time.duration_since(UNIX_EPOCH)?.as_nanos()))
+    };
+    ["bare", std_part(float)].into_iter().map(installed).collect()
 }

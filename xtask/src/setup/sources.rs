@@ -11,6 +11,7 @@ use super::files;
 use super::patches;
 use super::progress::Task;
 use super::record::{Addition, Record};
+use crate::digest::hex;
 use crate::toolchain::Toolchain;
 use crate::{process, workspace};
 
@@ -94,11 +95,6 @@ pub(crate) fn abi_digest() -> Result<String> {
         hash.update(bytes);
     }
     Ok(hex(&hash.finalize()))
-}
-
-/// Formats bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn abi_folder() -> PathBuf {
