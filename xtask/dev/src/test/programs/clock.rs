@@ -21,8 +21,8 @@ const MAX_GUESTS: usize = 8;
 /// the host is busy.
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Difference in seconds of the two shortest delays in a window above which they are taken for delays by the host: a clock that
-/// is wrong by [`TOLERANCE`] makes less.
+/// Difference in seconds of the two shortest delays in a window above which they are taken for delays by the host. The measured
+/// error is taken from the delays before, because a wrong clock makes each line appear to be later, or earlier, than the one before.
 const MAX_SPREAD: f64 = 300e-6;
 
 /// Time of the host for which a guest is paused.
@@ -104,20 +104,36 @@ fn tick(moment: Instant, line: &str) -> Option<Tick> {
 /// Compares the clocks.
 fn compare(ticks: &[Tick]) -> Result<Measured> {
     let (first, last) = (ticks.first().context("no ticks")?, ticks.last().context("no ticks")?);
-    // How far the host is ahead of the guest: the minimum of a window, because lines arrive late but never early.
-    let ahead = |tick: &Tick| (tick.0 - first.0).as_secs_f64() - nanoseconds(tick.1 - first.1);
-    let least_two = |window: &dyn Fn(&&Tick) -> bool| {
-        let least = [f64::INFINITY; 2];
-        ticks.iter().filter(window).map(ahead).fold(least, |[least, second], ahead| {
-            if ahead < least { [ahead, least] } else { [least, second.min(ahead)] }
-        })
-    };
-    let start = least_two(&|tick| tick.0 - first.0 < WINDOW);
-    let end = least_two(&|tick| last.0 - tick.0 < WINDOW);
-    let between = (last.0 - first.0).saturating_sub(WINDOW).as_secs_f64();
+    let real = |tick: &Tick| (tick.0 - first.0).as_secs_f64();
+    // How far the host is ahead of the guest.
+    let ahead = |tick: &Tick| real(tick) - nanoseconds(tick.1 - first.1);
+    let windows = windows(ticks, first.0, last.0);
+    // The minimum of a window, because lines arrive late but never early.
+    let least =
+        |window: &[Tick]| window.iter().copied().min_by(|one, other| ahead(one).total_cmp(&ahead(other)));
+    let [start, end] = windows.map(|window| least(window).context("no ticks"));
+    let (start, end) = (start?, end?);
+    let between = real(&end) - real(&start);
     ensure!(between > 0.0, "the ticks took no time");
-    let is_clear = [start, end].iter().all(|[least, second]| second - least < MAX_SPREAD);
-    Ok(Measured { error: (start[0] - end[0]) / between * 1e6, is_clear })
+    let error = (ahead(&start) - ahead(&end)) / between;
+    let delay = |tick: &Tick| ahead(tick) + error * real(tick);
+    let is_clear = windows.iter().all(|window| spread(window.iter().map(delay)) < MAX_SPREAD);
+    Ok(Measured { error: error * 1e6, is_clear })
+}
+
+/// The ticks of the first and of the last [`WINDOW`].
+fn windows(ticks: &[Tick], first: Instant, last: Instant) -> [&[Tick]; 2] {
+    let start = ticks.partition_point(|tick| tick.0 - first < WINDOW);
+    let end = ticks.partition_point(|tick| last - tick.0 >= WINDOW);
+    [&ticks[..start], &ticks[end..]]
+}
+
+/// Difference of the two least values, infinite if there is one only.
+fn spread(values: impl Iterator<Item = f64>) -> f64 {
+    let [least, second] = values.fold([f64::INFINITY; 2], |[least, second], value| {
+        if value < least { [value, least] } else { [least, second.min(value)] }
+    });
+    second - least
 }
 
 fn nanoseconds(count: u64) -> f64 {
@@ -129,27 +145,31 @@ mod tests {
     use super::{MAX_GUESTS, Measured, Tick, compare, rate};
     use std::time::{Duration, Instant};
 
-    /// Lines of ten seconds with these delays in microseconds, of a clock that is too fast by 50 parts per million.
-    fn ticks(late: impl Fn(u64) -> u64) -> Vec<Tick> {
+    /// Lines of ten seconds of a clock, with these delays in microseconds.
+    fn ticks(parts_per_million: u128, late: impl Fn(u64) -> u64) -> Vec<Tick> {
         let start = Instant::now();
         let tick = |number: u64| {
             let real = Duration::from_millis(50 * number);
-            let fast = u64::try_from(real.as_nanos() * 1_000_050 / 1_000_000).unwrap();
-            (start + real + Duration::from_micros(late(number)), fast)
+            let guest = u64::try_from(real.as_nanos() * (1_000_000 + parts_per_million) / 1_000_000).unwrap();
+            (start + real + Duration::from_micros(late(number)), guest)
         };
         (0..200).map(tick).collect()
     }
 
     #[test]
     fn fast_clock_is_measured_despite_late_lines() {
-        let Measured { error, is_clear } = compare(&ticks(|number| number * 7919 % 900)).unwrap();
-        assert!((error - 50.0).abs() < 10.0 && is_clear, "{error}");
+        // Much too fast, each line appears to be earlier than the one before by more than the host delays one.
+        for error in [50_u32, 20_000, 1_000_000] {
+            let ticks = ticks(error.into(), |number| number * 7919 % 900);
+            let Measured { error: found, is_clear } = compare(&ticks).unwrap();
+            assert!((found - f64::from(error)).abs() < 200.0 && is_clear, "{error}: {found}, {is_clear}");
+        }
     }
 
     #[test]
     fn window_of_late_lines_is_not_clear() {
         let late = |number: u64| if number < 100 { 0 } else { 2_000 + number * 7919 % 97 * 1_000 };
-        let Measured { error, is_clear } = compare(&ticks(late)).unwrap();
+        let Measured { error, is_clear } = compare(&ticks(50, late)).unwrap();
         assert!(error < -100.0 && !is_clear, "{error}");
     }
 
