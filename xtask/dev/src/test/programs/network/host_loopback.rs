@@ -63,7 +63,7 @@ fn does_not_reach_closed_loopback(platform: &TestPlatform<'_>, has_passt: bool) 
     let gateway = gateway.context("the host has no gateway")?.to_string();
     // passt connects to the gateway, which may never answer. It connects to a server on the loopback at once: if the client gave
     // up earlier, an opened loopback could be missed, but a closed one is never reported as open.
-    let client = client(platform, has_passt, &gateway, &listener)?.variable("HTTP_CLIENT_TIMEOUT=1");
+    let client = client(platform, has_passt, &gateway, &listener)?.variable("HTTP_CLIENT_TIMEOUT=5");
     client.expect(1, &[&gateway])?;
     match listener.accept() {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
