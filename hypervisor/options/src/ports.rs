@@ -106,12 +106,17 @@ fn lacks_ipv6(error: &io::Error) -> bool {
 mod tests {
     use super::{PortError, choose, message};
     use hermit_interface::port_forward::{PortForward, Protocol};
+    use std::iter;
     use std::net::{TcpListener, UdpSocket};
     use std::ops::Range;
     use std::process;
+    use std::sync::atomic::{AtomicU16, Ordering};
 
     /// Ports that hosts give no socket which asks for any: no other program takes one of them meanwhile.
     const UNASSIGNED: Range<u16> = 20_000..30_000;
+
+    /// Number of ports of [`UNASSIGNED`] that were tried: tests run at the same time, and none tries another one's port.
+    static TRIED: AtomicU16 = AtomicU16::new(0);
 
     fn forward(text: &str) -> PortForward {
         text.parse().unwrap()
@@ -119,8 +124,9 @@ mod tests {
 
     /// A listener at a port that is free for UDP, too.
     fn listen(address: &str) -> (u16, TcpListener) {
-        let start = process::id().to_le_bytes().map(u16::from)[0] * 20;
-        let mut ports = UNASSIGNED.skip(start.into());
+        let start = UNASSIGNED.start + process::id().to_le_bytes().map(u16::from)[0] * 20;
+        let ports = iter::repeat_with(|| start + TRIED.fetch_add(1, Ordering::Relaxed));
+        let mut ports = ports.take_while(|port| UNASSIGNED.contains(port));
         let bind = |port| UdpSocket::bind(("0.0.0.0", port)).and_then(|_| TcpListener::bind((address, port)));
         ports.find_map(|port| Some((port, bind(port).ok()?))).unwrap()
     }
