@@ -1,6 +1,7 @@
-//! DMA memory: pieces of one vector of bytes, whose addresses start far from 0.
+//! DMA memory: ranges of one vector of pages, whose addresses start far from 0.
 
 use core::fmt::{self, Debug, Formatter};
+use core::ops::Range;
 use std::boxed::Box;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::vec;
@@ -35,14 +36,30 @@ impl Debug for AtFence {
 /// All memory that the device can access, and the recorded events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GuestMemory {
-    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Pages by themselves: Miri notes a reference in each byte that it leads to, and a reference to all bytes for each
+    /// access to two of them would take minutes.
+    pages: Arc<Mutex<Vec<Box<[u8; PAGE]>>>>,
     events: Arc<Mutex<Vec<DeviceEvent>>>,
     at_fence: Arc<Mutex<AtFence>>,
 }
 
 impl GuestMemory {
-    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.bytes.lock().unwrap()
+    fn pages(&self) -> MutexGuard<'_, Vec<Box<[u8; PAGE]>>> {
+        self.pages.lock().unwrap()
+    }
+
+    fn read_at(&self, start: usize, bytes: &mut [u8]) {
+        let pages = self.pages();
+        for (page, part, place) in pieces(start, bytes.len()) {
+            bytes[place].copy_from_slice(&pages[page][part]);
+        }
+    }
+
+    fn write_at(&self, start: usize, bytes: &[u8]) {
+        let mut pages = self.pages();
+        for (page, part, place) in pieces(start, bytes.len()) {
+            pages[page][part].copy_from_slice(&bytes[place]);
+        }
     }
 
     pub(crate) fn log(&self, event: DeviceEvent) {
@@ -67,13 +84,13 @@ impl GuestMemory {
     }
 
     pub(crate) fn read(&self, address: u64, length: usize) -> Vec<u8> {
-        let start = usize::try_from(address - BASE).unwrap();
-        self.bytes()[start..start + length].to_vec()
+        let mut bytes = vec![0; length];
+        self.read_at(usize::try_from(address - BASE).unwrap(), &mut bytes);
+        bytes
     }
 
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) {
-        let start = usize::try_from(address - BASE).unwrap();
-        self.bytes()[start..start + bytes.len()].copy_from_slice(bytes);
+        self.write_at(usize::try_from(address - BASE).unwrap(), bytes);
     }
 
     pub(crate) fn read_u16(&self, address: u64) -> u16 {
@@ -83,6 +100,15 @@ impl GuestMemory {
     pub(crate) fn write_u16(&self, address: u64, value: u16) {
         self.write(address, &value.to_le_bytes());
     }
+}
+
+/// The accesses to single pages of an access: the page, the range in it, and the range of the access's bytes.
+fn pieces(start: usize, length: usize) -> impl Iterator<Item = (usize, Range<usize>, Range<usize>)> {
+    (start / PAGE..(start + length).div_ceil(PAGE)).map(move |page| {
+        let first = start.max(page * PAGE);
+        let end = (start + length).min((page + 1) * PAGE);
+        (page, first - page * PAGE..end - page * PAGE, first - start..end - start)
+    })
 }
 
 /// Allocates from the memory, at most `free_pages` free_pages of 4 KiB at a time.
@@ -105,10 +131,9 @@ impl DmaAllocator for FakeDma {
         let needed = size.div_ceil(PAGE);
         let mut free_pages = self.free_pages.lock().unwrap();
         *free_pages = free_pages.checked_sub(needed)?;
-        let mut bytes = self.memory.bytes();
-        let start = bytes.len();
-        // Zeroed and copied as a whole, where `resize` would store each byte, which is slow under Miri.
-        bytes.append(&mut vec![0; needed * PAGE]);
+        let mut pages = self.memory.pages();
+        let start = pages.len() * PAGE;
+        pages.extend((0..needed).map(|_| Box::new([0; PAGE])));
         Some(FakeMemory {
             memory: self.memory.clone(),
             free_pages: self.free_pages.clone(),
@@ -130,10 +155,10 @@ pub(crate) struct FakeMemory {
 }
 
 impl FakeMemory {
-    /// Range of an access in the memory, which must lie inside the allocation.
-    fn range(&self, offset: usize, length: usize) -> core::ops::Range<usize> {
+    /// First byte of an access in the memory, which must lie inside the allocation.
+    fn place(&self, offset: usize, length: usize) -> usize {
         assert!(offset + length <= self.size, "{offset}+{length} is outside");
-        self.start + offset..self.start + offset + length
+        self.start + offset
     }
 }
 
@@ -150,11 +175,11 @@ unsafe impl DmaMemory for FakeMemory {
     }
 
     fn read(&self, offset: usize, bytes: &mut [u8]) {
-        bytes.copy_from_slice(&self.memory.bytes()[self.range(offset, bytes.len())]);
+        self.memory.read_at(self.place(offset, bytes.len()), bytes);
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) {
-        self.memory.bytes()[self.range(offset, bytes.len())].copy_from_slice(bytes);
+        self.memory.write_at(self.place(offset, bytes.len()), bytes);
     }
 
     fn load_acquire(&self, offset: usize) -> u16 {

@@ -2,7 +2,7 @@
 
 use super::{
     ALL_FEATURES, CSUM, GUEST_CSUM, GUEST_TSO4, GUEST_TSO6, HOST_TSO4, HOST_TSO6, MAC, MIN_SIZES, MRG_RXBUF,
-    MTU, Nic, STATUS,
+    MTU, Nic, SIZE, STATUS,
 };
 use crate::device::InitError;
 use crate::net::{BufferSizes, MAX_FRAME, NetDriver, NetInfo, TsoSupport};
@@ -11,7 +11,7 @@ use crate::transport::TransportError;
 
 /// Features that the driver accepts if these are offered.
 fn accepted(features: u64) -> u64 {
-    let nic = Nic::new(features, 256);
+    let nic = Nic::new(features, SIZE);
     let _net = nic.open(MIN_SIZES).unwrap();
     nic.model.lock().unwrap().accepted & !(1 << 32 | 1 << 29)
 }
@@ -42,7 +42,7 @@ fn features_are_accepted_only_with_their_dependencies() {
 
 #[test]
 fn info_reflects_features_and_config() {
-    let info = |features| Nic::new(features, 256).open(MIN_SIZES).unwrap().info();
+    let info = |features| Nic::new(features, SIZE).open(MIN_SIZES).unwrap().info();
     let nothing = NetInfo {
         mac: None,
         mtu: 1500,
@@ -72,7 +72,7 @@ fn info_reflects_features_and_config() {
 #[test]
 fn config_fields_are_valid_only_with_their_feature() {
     let info = |features, offset: usize, bytes: &[u8]| {
-        let nic = Nic::new(features, 256);
+        let nic = Nic::new(features, SIZE);
         nic.model.lock().unwrap().config[offset..offset + bytes.len()].copy_from_slice(bytes);
         nic.open(MIN_SIZES).map(|net| net.info())
     };
@@ -89,11 +89,11 @@ fn config_fields_are_valid_only_with_their_feature() {
     assert_eq!(info(MAC, 0, &[0; 6]).map(|info| info.mac), Ok(None));
     // Truncated configurations.
     for (features, length) in [(MAC, 5), (STATUS, 7), (MTU, 11)] {
-        let nic = Nic::new(features, 256);
+        let nic = Nic::new(features, SIZE);
         nic.model.lock().unwrap().config.truncate(length);
         assert_eq!(nic.open(MIN_SIZES).unwrap_err(), InitError::InvalidConfig);
     }
-    let nic = Nic::new(0, 256);
+    let nic = Nic::new(0, SIZE);
     nic.model.lock().unwrap().config.clear();
     assert!(nic.open(MIN_SIZES).is_ok());
 }
