@@ -354,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_behave_like_a_map(steps in prop::collection::vec((0_u32..4, 0_u32..20, any::<u64>()), 1..60)) {
+        fn pages_behave_like_a_map(steps in prop::collection::vec((0_u32..4, 0_u32..20, any::<u64>()), 1..if cfg!(miri) { 20 } else { 60 })) {
             let mut pages = SparsePages::new();
             let mut model = BTreeMap::new();
             for (step, bits, random) in steps {

@@ -194,7 +194,7 @@ fn random_reply() -> impl Strategy<Value = RandomReply> {
 
 proptest! {
     #[test]
-    fn random_replies_end_each_call(replies in vec(random_reply(), 1..30)) {
+    fn random_replies_end_each_call(replies in vec(random_reply(), 1..if cfg!(miri) { 10 } else { 30 })) {
         let mut replies = replies.into_iter().cycle();
         let mut is_first = true;
         let transport = ModelTransport::new(move |message| {

@@ -10,6 +10,9 @@ use hermit_fs::{FileSystem, PAGE_SIZE, RamFs, System, Time, Vfs};
 /// Maximum number of polls of a call: more than any needs.
 const MAX_POLLS: usize = 100_000;
 
+/// Size in bytes of a ramfs: Miri takes minutes to fill a large one.
+pub(super) const RAMFS_SIZE: usize = if cfg!(miri) { 1 << 19 } else { 1 << 22 };
+
 #[derive(Debug)]
 pub(super) struct TestSystem;
 
@@ -55,7 +58,7 @@ pub(super) fn run<T>(call: impl Future<Output = T>) -> T {
 }
 
 pub(super) fn ramfs() -> RamFs<TestSystem> {
-    RamFs::new(1 << 22).expect("memory")
+    RamFs::new(RAMFS_SIZE as u64).expect("memory")
 }
 
 /// A virtual file system with one mounted on `/m`.

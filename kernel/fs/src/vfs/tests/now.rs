@@ -246,7 +246,7 @@ fn writes_of_another_tick_or_behind_a_read_have_a_later_time() {
 
 #[test]
 fn appends_of_two_openings_never_overlap() {
-    const COUNT: usize = 300;
+    const COUNT: usize = if cfg!(miri) { 20 } else { 300 };
     const SIZE: usize = 5;
     let (ramfs, vfs) = vfs(1 << 20);
     let append = |byte: u8| {
