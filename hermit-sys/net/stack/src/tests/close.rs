@@ -8,7 +8,7 @@ use std::vec;
 #[test]
 fn what_was_sent_before_closing_arrives() {
     let (mut world, client, server) = World::pair();
-    let bytes = pattern(500_000);
+    let bytes = pattern(if cfg!(miri) { 20_000 } else { 500_000 });
     let mut sent = 0;
     world.run_until(5 * SECOND, |world| {
         sent += world.nodes[0].send(client, &bytes[sent..], None).unwrap_or(0);
@@ -39,7 +39,7 @@ fn a_system_that_ends_delivers_what_was_sent_and_says_so() {
     let listener = world.listen(0, 81, 1);
     let idle = world.start(1, SocketAddr::new(v4(0), 81));
     world.run(SECOND);
-    let bytes = pattern(100_000);
+    let bytes = pattern(if cfg!(miri) { 10_000 } else { 100_000 });
     assert_eq!(world.nodes[0].send(client, &bytes, None), Ok(bytes.len()));
     world.nodes[0].wind_up();
     assert!(!world.nodes[0].is_delivered());
@@ -288,7 +288,7 @@ fn bytes_for_one_who_has_shut_both_halves_reset_the_connection() {
 #[test]
 fn it_is_known_when_everything_has_been_delivered() {
     let (mut world, client, server) = World::pair();
-    let bytes = pattern(100_000);
+    let bytes = pattern(if cfg!(miri) { 10_000 } else { 100_000 });
     let sent = world.nodes[0].send(client, &bytes, None).unwrap();
     assert_eq!(world.nodes[0].finish(client), Err(Errno::EAGAIN));
     assert_eq!(world.nodes[0].send(client, b"x", None), Err(Errno::EPIPE));

@@ -175,7 +175,7 @@ fn a_socket_connects_to_itself_if_it_is_asked_to() {
         assert!(world.run_until(SECOND, |world| world.readiness(0, socket).write), "{address}");
         assert_eq!(world.nodes[0].connect(socket, address), Ok(()));
         assert_eq!(world.nodes[0].remote(socket), Ok(address));
-        let bytes = crate::testing::pattern(100_000);
+        let bytes = crate::testing::pattern(if cfg!(miri) { 10_000 } else { 100_000 });
         assert!(world.transfer((0, socket), (0, socket), &bytes, SECOND) == bytes);
         world.nodes[0].close(socket).unwrap();
         world.run(SECOND);
@@ -205,7 +205,7 @@ fn a_port_that_nobody_asked_for_goes_with_the_attempt() {
 fn a_peer_on_this_host_that_remembers_is_asked_again_at_once() {
     let mut world = World::new(1);
     let listener = world.listen(0, 80, 1);
-    for _ in 0..800 {
+    for _ in 0..if cfg!(miri) { 10 } else { 800 } {
         let start = world.now;
         let (client, server) = world.connect(0, "127.0.0.1:80".parse().unwrap(), (0, listener));
         assert!(world.now - start < SECOND / 2);
@@ -223,7 +223,7 @@ fn a_peer_that_remembers_an_earlier_connection_is_asked_again_at_once() {
     let listener = world.listen(1, 80, 1);
     let (own, remote) = (SocketAddr::new(v4(0), 4000), SocketAddr::new(v4(1), 80));
     // Half of them begin with a number below that which the peer remembers.
-    for _ in 0..20 {
+    for _ in 0..if cfg!(miri) { 6 } else { 20 } {
         let client = world.socket(0, Family::V4, Kind::Stream);
         world.nodes[0].bind(client, own).unwrap();
         assert_eq!(world.nodes[0].connect(client, remote), Err(Errno::EINPROGRESS));

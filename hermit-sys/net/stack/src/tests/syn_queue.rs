@@ -15,7 +15,7 @@ fn deferred(world: &World) -> usize {
 
 #[test]
 fn burst_above_the_backlog_is_served_without_a_repeated_syn() {
-    const CLIENTS: usize = 1000;
+    const CLIENTS: usize = if cfg!(miri) { 300 } else { 1000 };
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 128);
     let clients: Vec<_> = (0..CLIENTS).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
@@ -44,6 +44,7 @@ fn distant_hosts(round_trip: u64) -> World {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a thousand connections take minutes")]
 fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
     const CLIENTS: usize = 1000;
     let mut world = distant_hosts(SECOND * 3 / 10);
@@ -102,6 +103,7 @@ fn pause_of_the_guest_does_not_make_peers_late() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "12,000 segments take minutes")]
 fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
     // 251 half-open connections that are kept for 1 s do not leave room for as many SYNs.
     const PER_SECOND: u64 = 600;

@@ -15,14 +15,17 @@ fn pair() -> (World, crate::SocketId, crate::SocketId) {
     (world, client, server)
 }
 
+/// Bytes after which both sides trust the way.
+const WARM: usize = if cfg!(miri) { 60_000 } else { 300_000 };
+
 /// Has bytes flow, so that both sides trust the way.
 fn warm_up(world: &mut World, client: crate::SocketId, server: crate::SocketId) {
     let (mut sent, mut received) = (0, 0);
     let chunk = pattern(10_000);
     assert!(world.run_until(SECOND, |world| {
-        sent += if sent < 300_000 { world.nodes[0].send(client, &chunk, None).unwrap_or(0) } else { 0 };
+        sent += if sent < WARM { world.nodes[0].send(client, &chunk, None).unwrap_or(0) } else { 0 };
         received += world.receive(1, server).map_or(0, |bytes| bytes.len());
-        sent >= 300_000 && received == sent
+        sent >= WARM && received == sent
     }));
     world.run(SECOND);
 }
@@ -80,7 +83,7 @@ fn a_busy_device_holds_back_no_more_than_it_gains_by() {
             world.nodes[0].settle(now);
         }
     });
-    assert!(sent.iter().sum::<usize>() > 30_000, "{sent:?}");
+    assert!(sent.iter().sum::<usize>() > if cfg!(miri) { 10_000 } else { 30_000 }, "{sent:?}");
 }
 
 #[test]
@@ -102,6 +105,7 @@ fn who_was_held_back_and_closes_loses_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "smaller buffers are acknowledged more often")]
 fn several_full_segments_have_one_acknowledgement() {
     let (mut world, client, server) = World::pair();
     warm_up(&mut world, client, server);
