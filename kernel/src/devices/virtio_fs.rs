@@ -124,7 +124,10 @@ impl hermit_fuse_client::Transport for FuseTransport {
     }
 
     fn send(&self, message: &[u8], has_reply: bool) {
-        self.0.driver.lock().send(message, has_reply);
+        let is_wake_due = self.0.driver.lock().send(message, has_reply);
+        if is_wake_due {
+            self.0.wake();
+        }
     }
 
     fn sent(&self) -> u64 {
@@ -132,7 +135,12 @@ impl hermit_fuse_client::Transport for FuseTransport {
     }
 
     fn poll_handled(&self, context: &Context<'_>, count: u64) -> Poll<()> {
-        if self.0.driver.lock().is_handled(count, context.waker()) { Poll::Ready(()) } else { Poll::Pending }
+        let progress = self.0.driver.lock().poll_handled(count, context.waker());
+        // Not without progress: the caller's own waker is among those that are woken.
+        if progress.is_wake_due {
+            self.0.wake();
+        }
+        if progress.is_handled { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn is_stopped(&self) -> bool {

@@ -9,22 +9,35 @@ use super::{FsDriver, Slot};
 use crate::dma::DmaMemory;
 use crate::transport::Transport;
 
+/// What [`FsDriver::poll_handled`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether as many messages are handled as were asked for, or the device has failed.
+    pub is_handled: bool,
+    /// Whether the call has found what tasks wait for, or that the device has failed: the wakers of [`FsDriver::next_waker`]
+    /// and [`FsDriver::waiting`] are to be woken, since no interrupt need come for what was found without one.
+    pub is_wake_due: bool,
+}
+
 impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     /// Sends a message that has no reply, or one that does not matter; it is lost if the device has failed, or if it cannot be
-    /// sent at once and there is no memory to keep it. `bytes` are at most 64.
-    pub fn send(&mut self, bytes: &[u8], has_reply: bool) {
-        if self.device.ensure_usable().is_err() {
-            return;
+    /// sent at once and there is no memory to keep it. `bytes` are at most 64. Returns whether tasks [are to be
+    /// woken](Progress::is_wake_due).
+    #[must_use]
+    pub fn send(&mut self, bytes: &[u8], has_reply: bool) -> bool {
+        if self.is_stopped() {
+            return false;
         }
-        let Some(message) = LateMessage::new(bytes, has_reply) else { return };
+        let Some(message) = LateMessage::new(bytes, has_reply) else { return false };
+        let before = self.handled;
         let is_sent = self.try_send(&message);
-        if !is_sent && self.late.try_reserve(1).is_err() {
-            return;
+        if is_sent || self.late.try_reserve(1).is_ok() {
+            self.sent += 1;
+            if !is_sent {
+                self.late.push(message);
+            }
         }
-        self.sent += 1;
-        if !is_sent {
-            self.late.push(message);
-        }
+        self.follow_up(before)
     }
 
     /// Number of messages that were [sent](Self::send) and are not lost.
@@ -35,13 +48,25 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
 
     /// Whether the device has handled as many of those messages as `count` says, in any order, or has failed. Else the waker
     /// is among [those that wait](Self::waiting) until then.
-    pub fn is_handled(&mut self, count: u64, waker: &Waker) -> bool {
-        if self.handled < count {
-            // Before the messages are collected: only then is the interrupt armed for each.
-            self.wait(waker);
-            self.collect_messages();
+    pub fn poll_handled(&mut self, count: u64, waker: &Waker) -> Progress {
+        let before = self.handled;
+        if before >= count || self.is_stopped() {
+            return Progress { is_handled: true, is_wake_due: false };
         }
-        self.handled >= count || self.device.ensure_usable().is_err()
+        // Before the messages are collected: only then is the interrupt armed for each.
+        self.wait(waker);
+        self.collect_messages();
+        let is_wake_due = self.follow_up(before);
+        Progress { is_handled: self.handled >= count || self.is_stopped(), is_wake_due }
+    }
+
+    /// After messages may have been collected, of which `before` were handled before that: sends those that waited for room.
+    /// Returns whether tasks [are to be woken](Progress::is_wake_due).
+    fn follow_up(&mut self, before: u64) -> bool {
+        if self.handled > before {
+            self.send_late();
+        }
+        self.is_stopped() || (self.handled > before && !self.waiting.is_empty())
     }
 
     /// Sends a message, if there is room for it.

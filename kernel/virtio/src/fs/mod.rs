@@ -19,6 +19,7 @@ use core::task::Waker;
 use hermit_fuse::{MAX_HEAD, Request};
 use virtio_spec::{F, Id};
 
+pub use self::messages::Progress;
 pub use self::request::ServedRequest;
 use self::request::{FsRequest, INLINE, LateMessage, MAX_MESSAGE, OneWayMessage};
 use crate::device::{Device, DeviceError, InitError};

@@ -1,5 +1,7 @@
 //! The driver with a device model that replies when the test says so.
 
+mod messages;
+
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::Waker;
@@ -183,72 +185,6 @@ fn request_fails_without_memory_for_any_data_buffer() {
 }
 
 #[test]
-fn messages_beyond_the_queues_are_sent_later() {
-    let (mut fs, model, _) = fs(&[4, 128]);
-    for number in 0..10 {
-        fs.send(&[number; 48], false);
-    }
-    let mut seen = Vec::new();
-    while seen.len() < 10 {
-        let mut device = model.lock().unwrap();
-        let chain = device.take(HIPRIO).expect("a message");
-        let bytes = device.gather(&chain);
-        assert_eq!(bytes.len(), 48);
-        seen.push(bytes[0]);
-        device.use_chain(HIPRIO, chain.head, 0);
-        drop(device);
-        fs.interrupt();
-    }
-    seen.sort_unstable();
-    assert_eq!(seen, (0..10).collect::<Vec<u8>>());
-}
-
-#[test]
-fn messages_with_a_reply_free_their_slots() {
-    let (mut fs, model, _) = fs(&[4, 128]);
-    for number in 0..40 {
-        fs.send(&[number; 64], true);
-    }
-    for _ in 0..40 {
-        assert_eq!(answer(&mut fs, &model, &[0; 16]).len(), 64);
-        assert!(fs.next_waker().is_none());
-    }
-    assert!(fs.submit(&request(&[1], &[], 0), Waker::noop()).is_ok());
-}
-
-/// The device uses the next chain of a queue, and raises an interrupt if the driver wants one. Returns whether it does.
-fn use_next(fs: &mut Driver, model: &SharedDevice, queue: u16, reply: &[u8]) -> bool {
-    let mut device = model.lock().unwrap();
-    let chain = device.take(queue).expect("a message");
-    let written = device.scatter(&chain, reply);
-    let before = device.queues[usize::from(queue)].interrupts;
-    device.use_chain(queue, chain.head, written);
-    let has_interrupted = device.queues[usize::from(queue)].interrupts > before;
-    drop(device);
-    if has_interrupted {
-        fs.interrupt();
-    }
-    has_interrupted
-}
-
-#[test]
-fn task_that_waits_for_messages_is_woken_by_each() {
-    let (mut fs, model, _) = fs(&[4, 128]);
-    assert!(fs.is_handled(0, Waker::noop()));
-    fs.send(&[1; 48], false);
-    fs.send(&[2; 64], true);
-    assert_eq!((fs.sent(), fs.is_handled(2, Waker::noop())), (2, false));
-    assert!(use_next(&mut fs, &model, HIPRIO, &[]));
-    assert_eq!(fs.waiting().len(), 1);
-    assert_eq!((fs.is_handled(1, Waker::noop()), fs.is_handled(2, Waker::noop())), (true, false));
-    assert!(use_next(&mut fs, &model, REQUESTS, &[0; 16]));
-    assert_eq!(fs.waiting().len(), 1);
-    assert!(fs.is_handled(2, Waker::noop()));
-    fs.stop();
-    assert!(fs.is_handled(3, Waker::noop()));
-}
-
-#[test]
 fn broken_queue_fails_all_requests_and_wakes_them() {
     let (mut fs, model, dma) = fs(&[8, 128]);
     let counter = Arc::new(Counter::default());
@@ -273,7 +209,7 @@ fn stopped_device_is_reset_and_keeps_its_memory() {
     assert_eq!(model.lock().unwrap().status, 0);
     assert!(fs.next_waker().is_some());
     assert_eq!(fs.take(ticket, Waker::noop()).map(drop), Err(DeviceError::InvalidReply));
-    fs.send(&[1], false);
+    assert!(!fs.send(&[1], false));
     fs.interrupt();
     assert_eq!(fs.plan(&request(&[1], &[], 4096)).map(drop), Some(()));
 }
