@@ -2,7 +2,8 @@
 //!
 //! A removed file has its space until the server has handled the last messages that concern it, `Release` and `Forget`. The
 //! program does not wait for those, and they overtake no request: they may even have a queue of their own. So a call that the
-//! server refuses with `ENOSPC` is made once more when the server has handled the messages that were sent before.
+//! server refuses with `ENOSPC`, or with `EDQUOT` as the user's quota is full, is made once more when the server has handled the
+//! messages that were sent before.
 
 use core::num::NonZeroU64;
 use core::task::{Poll, ready};
@@ -39,7 +40,7 @@ impl<T: Transport> FuseClient<T> {
             let again = before & AGAIN;
             *call.ticket = NonZeroU64::new(before & !AGAIN);
             match request(call) {
-                Poll::Ready(Err(Errno::ENOSPC)) if again == 0 => {
+                Poll::Ready(Err(Errno::ENOSPC | Errno::EDQUOT)) if again == 0 => {
                     *call.ticket = NonZeroU64::new(WAITS | self.transport.sent());
                 }
                 Poll::Pending => {

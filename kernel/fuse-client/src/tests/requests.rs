@@ -11,7 +11,7 @@ use hermit_fs::{FileType, OpenFile, OpenedPath, Vfs};
 use hermit_fuse::dirent::{Dirent, write_record};
 use hermit_fuse::flags::{InitFlags, OpenReply, SetattrValid};
 use hermit_fuse::reply::{Attr, EntryOut, InitOut, OpenOut};
-use hermit_fuse::request::{FlushIn, ReadIn, SetattrIn};
+use hermit_fuse::request::{FlushIn, ReadIn, SetattrIn, WriteIn};
 use hermit_fuse::{InHeader, Opcode};
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
@@ -194,6 +194,23 @@ fn space_of_removed_files_can_be_used_at_once() {
         // The messages that end the file's use arrive only when a call waits for that.
         transport.be_late();
         run(vfs.remove_file(b"/m/file")).expect("a file");
+    }
+}
+
+#[test]
+fn calls_without_space_are_made_once_more() {
+    for error in [Errno::ENOSPC, Errno::EDQUOT] {
+        let mut left = 3;
+        let (vfs, _, messages) = recorded(move |header, _| {
+            (header.opcode == Opcode::Write.number() && left > 0).then(|| {
+                left -= 1;
+                Err(error.number())
+            })
+        });
+        let file = open(&vfs, "/m/file", O_RDWR | O_CREAT);
+        assert_eq!(run(file.write(b"text")), Err(error));
+        assert_eq!(run(file.write(b"text")), Ok(4));
+        assert_eq!(taken::<WriteIn>(&messages, Opcode::Write).len(), 4);
     }
 }
 
