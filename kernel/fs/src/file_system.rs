@@ -326,7 +326,7 @@ pub trait FileSystem: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// `EIO`, `ENOSPC`.
+    /// `EIO`, `ENOSPC`; `ENOSYS` if there is nothing to do before [`Self::flush`], to which errors are left, or ever.
     fn fsync(&self, call: &mut Call<'_, '_>, file: OpenInode, data_only: bool) -> Reply<()> {
         let _ = (call, file, data_only);
         Poll::Ready(Ok(()))

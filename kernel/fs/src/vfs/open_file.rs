@@ -274,9 +274,18 @@ impl<S: System> OpenFile<S> {
     ///
     /// `EIO`, `ENOSPC`.
     pub async fn sync(&self, data_only: bool) -> Result<(), Errno> {
-        // The errors are those of this call.
-        self.is_dirty.store(false, Relaxed);
-        complete(|call| self.node.file_system().fsync(call, self.inode, data_only)).await
+        // Before the call, which need not concern what is written while it lasts.
+        let was_dirty = self.is_dirty.swap(false, Relaxed);
+        let result = complete(|call| self.node.file_system().fsync(call, self.inode, data_only)).await;
+        // If it succeeds, it has reported the errors. Else they are left to `flush`.
+        if was_dirty && result.is_err() {
+            self.is_dirty.store(true, Relaxed);
+        }
+        match result {
+            // As on Linux.
+            Err(Errno::ENOSYS) => Ok(()),
+            result => result,
+        }
     }
 
     /// Calls `entries` with entries of the directory from the position on until it breaks, and moves the position behind

@@ -215,6 +215,29 @@ fn calls_without_space_are_made_once_more() {
 }
 
 #[test]
+fn sync_leaves_to_close_what_it_has_not_done() {
+    let flushes = |error: i32| {
+        let (vfs, _, messages) = recorded(move |header, _| {
+            let replies = (header.opcode == Opcode::Fsync.number() && error != 0).then_some(Err(error));
+            replies.or_else(|| (header.opcode == Opcode::Flush.number()).then(|| Ok(Vec::new())))
+        });
+        let file = open(&vfs, "/m/file", O_RDWR | O_CREAT);
+        assert_eq!(run(file.write(b"text")), Ok(4));
+        let result = run(file.sync(false));
+        assert_eq!(run(file.flush()), Ok(()));
+        let count = taken::<FlushIn>(&messages, Opcode::Flush).len();
+        // What was not written before makes no work after.
+        assert_eq!((run(file.sync(true)), run(file.flush())), (result, Ok(())));
+        assert_eq!(taken::<FlushIn>(&messages, Opcode::Flush).len(), 0);
+        (result, count)
+    };
+    assert_eq!(flushes(0), (Ok(()), 0));
+    assert_eq!(flushes(Errno::EIO.number()), (Err(Errno::EIO), 1));
+    // The server does not know `Fsync`: it may do its work in `Flush`.
+    assert_eq!(flushes(Errno::ENOSYS.number()), (Ok(()), 1));
+}
+
+#[test]
 fn data_read_ahead_are_dropped_when_the_server_stops_or_memory_is_short() {
     let transport = ModelTransport::new(serve(&Files::new(ramfs())));
     let client = Arc::new(run(FuseClient::connect(transport.clone())).expect("a connection"));
