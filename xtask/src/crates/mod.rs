@@ -42,7 +42,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     }
     let graph = Graph::of(&arguments.folder, &[], Purpose::ProgramsAndTests)?;
     let selection = Selection::new(&graph, &catalog()?, |_| true)?;
-    for note in selection.notes.iter().chain(&selection.mismatches) {
+    for note in selection.notes.iter().chain(&selection.warnings) {
         eprintln!("warning: {note}");
     }
     let configuration = Configuration::of_workspace(&graph.root, &selection.copies)?;
@@ -73,13 +73,13 @@ pub(crate) fn configure(
         [] => package.folder == folder,
         names => names.contains(&package.name.as_str()),
     })?;
-    for mismatch in &selection.mismatches {
-        eprintln!("warning: {mismatch}");
+    for warning in &selection.warnings {
+        eprintln!("warning: {warning}");
     }
     if !selection.copies.is_empty() {
         Configuration::of_build(&graph.root, &selection.copies)?.apply(cargo);
     }
-    Ok([selection.mismatches, selection.notes].concat())
+    Ok([selection.warnings, selection.notes].concat())
 }
 
 /// The patches of this repository.
@@ -95,10 +95,10 @@ type Copy = (Package, PathBuf);
 struct Selection {
     /// Sorted by names and versions.
     copies: Vec<Copy>,
-    /// What has patches, but none for its version.
+    /// What has patches, but none for its version: it does not compile.
     notes: Vec<String>,
-    /// What has a patch for its version that does not fit the sources.
-    mismatches: Vec<String>,
+    /// What has a patch for its version that does not fit the sources, or has none and compiles: a warning is printed in any case.
+    warnings: Vec<String>,
 }
 
 impl Selection {
@@ -111,7 +111,7 @@ impl Selection {
                     selection.add(graph, catalog, patch, package)?;
                 }
                 Ok(_) => {}
-                Err(known) => selection.notes.push(known),
+                Err(known) => selection.note(catalog, package, known),
             }
         }
         selection
@@ -137,7 +137,7 @@ impl Selection {
                 Ok(Some(patch)) => self.add(graph, catalog, patch, &required)?,
                 Ok(None) => true,
                 Err(known) => {
-                    self.notes.push(known);
+                    self.note(catalog, &required, known);
                     true
                 }
             };
@@ -147,6 +147,15 @@ impl Selection {
             }
         }
         Ok(true)
+    }
+
+    /// Takes note of a package that has no patch for its version; `known` says which versions have one.
+    fn note(&mut self, catalog: &Catalog, package: &Package, known: String) {
+        if catalog.compiles_unpatched(&package.name) {
+            self.warnings.push(format!("{known}; it compiles without one, but does not work"));
+        } else {
+            self.notes.push(known);
+        }
     }
 
     /// The folder of a package's patched copy, which is made if there is none; `None` if the patch does not fit.
@@ -161,8 +170,8 @@ impl Selection {
             Ok(files) => source::copy(&original, &files, &folder).with_context(failed)?,
             Err(error) => {
                 let mismatch = format!("{} {} is not patched: {error:#}", package.name, package.version);
-                if !self.mismatches.contains(&mismatch) {
-                    self.mismatches.push(mismatch);
+                if !self.warnings.contains(&mismatch) {
+                    self.warnings.push(mismatch);
                 }
                 return Ok(None);
             }

@@ -67,6 +67,8 @@ pub(super) struct Patch {
     pub(super) requires: Vec<String>,
     /// The crate needs its patch; otherwise only what requires it does.
     pub(super) is_for_itself: bool,
+    /// The crate compiles without its patch, too, but does not work.
+    compiles_unpatched: bool,
     /// Digest of the file.
     pub(super) digest: String,
     edits: Vec<Edit>,
@@ -77,17 +79,19 @@ impl Patch {
     /// Parses the file `origin`, which has this text.
     pub(super) fn parse(origin: &Path, text: &str) -> Result<Self> {
         let table: Table = text.parse()?;
-        let known = ["from", "below", "requires", "only-if-required", "edit", "create"];
+        let known = ["from", "below", "requires", "only-if-required", "compiles-unpatched", "edit", "create"];
         if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
             bail!("unknown key `{key}`");
         }
+        let is_true = |key| table.get(key).and_then(Value::as_bool) == Some(true);
         let requires = table.get("requires").and_then(Value::as_array).into_iter().flatten();
         Ok(Self {
             origin: origin.to_owned(),
             from: Version::parse(string(&table, "from")?)?,
             below: Version::parse(string(&table, "below")?)?,
             requires: requires.filter_map(Value::as_str).map(str::to_owned).collect(),
-            is_for_itself: table.get("only-if-required").and_then(Value::as_bool) != Some(true),
+            is_for_itself: !is_true("only-if-required"),
+            compiles_unpatched: is_true("compiles-unpatched"),
             digest: hex(&Sha256::digest(text))[..12].to_owned(),
             edits: tables(&table, "edit").map(Edit::parse).collect::<Result<_>>()?,
             creations: tables(&table, "create").map(Creation::parse).collect::<Result<_>>()?,
@@ -198,6 +202,11 @@ impl Catalog {
     /// Whether one of these crates needs a patch in some version.
     pub(super) fn has_any_of(&self, names: &HashSet<String>) -> bool {
         self.0.iter().any(|(name, patch)| patch.is_for_itself && names.contains(name))
+    }
+
+    /// Whether a crate that needs a patch compiles without one, so that a build does not tell that it has none.
+    pub(super) fn compiles_unpatched(&self, name: &str) -> bool {
+        self.of(name).any(|patch| patch.compiles_unpatched)
     }
 
     /// The patch of a crate in a version; `None` if the crate has none.

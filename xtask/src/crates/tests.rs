@@ -82,8 +82,25 @@ fn package_is_unpatched_if_the_patch_of_a_required_one_does_not_fit() {
     let copy = source::folder_of_copy(&socket2, graph.named("socket2").next().unwrap());
     fs::remove_dir_all(copy).unwrap();
     assert!(selection.copies.is_empty(), "{selection:?}");
-    let [mismatch] = &*selection.mismatches else { panic!("{selection:?}") };
+    let [mismatch] = &*selection.warnings else { panic!("{selection:?}") };
     assert!(mismatch.contains("a.toml does not fit Cargo.toml: found 0 times, not 1"), "{mismatch}");
+}
+
+#[test]
+fn user_is_warned_of_a_version_without_patch_that_compiles() {
+    let dir = tempfile::tempdir().unwrap();
+    crate_with_socket2(dir.path());
+    let graph = Graph::of(dir.path(), &[], Purpose::ProgramsAndTests).unwrap();
+    let select = |key: &str| {
+        let patch = format!("from = \"0.4\"\nbelow = \"0.5\"\n{key}");
+        let patch = Patch::parse(Path::new("a.toml"), &patch).unwrap();
+        let selection = Selection::new(&graph, &Catalog::new(vec![("socket2".to_owned(), patch)]), |_| true);
+        let Selection { notes, warnings, .. } = selection.unwrap();
+        (notes.len(), warnings.join("; "))
+    };
+    assert_eq!(select(""), (1, String::new()));
+    let (notes, warning) = select("compiles-unpatched = true");
+    assert!(notes == 0 && warning.contains("has no patch; known: 0.4.0 to below 0.5.0"), "{warning}");
 }
 
 #[test]
