@@ -302,7 +302,7 @@ const FILES: &[CallRule] = &[
 const NETWORK: &[CallRule] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
-/// Network thread with passt: whether it has read all frames.
+/// Network thread with passt: how much it has read.
 const PASST_NETWORK: &[CallRule] = &[(SYS_ioctl, &[&[Request(1, SIOCOUTQ)]])];
 
 /// Network thread with a tap: frames, and the offloads that the guest's driver negotiates.

@@ -5,7 +5,7 @@
 //! | [`tap`] | a TAP interface of the host |
 //! | [`passt`] | passt(1), which maps the guest's connections to sockets of the host |
 //! | [`stream`] | frames in the byte stream between passt and this device |
-//! | [`syn_ack`] | repeated SYN-ACKs, which passt must not read together |
+//! | [`syn_ack`] | SYN-ACKs, with which passt must not read later segments |
 //! | `loopback` | which frames are for the loopback of the host that passt runs on |
 //! | `iovec` | scatter-gather I/O between file descriptors and guest memory |
 

@@ -5,7 +5,8 @@
 //! is closed, and so whenever uhyve exits; a supervisor sees to that.
 //!
 //! passt sends a packet to any destination, also one that is the host's loopback to the host. Unless the guest may reach
-//! that, frames with such a destination are dropped here. So are [repeated SYN-ACKs](super::syn_ack) that would make it loop.
+//! that, frames with such a destination are dropped here. So are [segments behind SYN-ACKs](super::syn_ack) that would make it
+//! loop.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,7 +19,7 @@ use vm_memory::VolatileSlice;
 use super::iovec::{gather, scatter};
 use super::loopback::is_for_loopback;
 use super::stream::{FrameReader, FrameWriter};
-use super::syn_ack::{UnreadSynAcks, is_read};
+use super::syn_ack::{UnreadSynAcks, read};
 use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
 use crate::devices::net::header::{Offloads, VnetHeader};
 use crate::devices::warn_once::WarnOnce;
@@ -95,6 +96,7 @@ impl Backend for Passt {
         let mut stream = &self.stream;
         let frame = non_blocking(self.reader.next(|buffer| stream.read(buffer)))?;
         Ok(frame.map(|frame| {
+            self.syn_acks.receive(frame);
             scatter(frame, buffers);
             ReceivedFrame { header: VnetHeader::default(), length: frame.len() }
         }))
@@ -109,15 +111,15 @@ impl Backend for Passt {
         // Cannot fail: the device passes on no frame above MAX_FRAME.
         let length = u32::try_from(length).map_err(io::Error::other)?;
         let Self { stream, syn_acks, dropped_frame, .. } = self;
-        let (host_loopback, is_flushed) = (self.host_loopback, self.writer.is_empty());
-        let accept = |frame: &[u8]| {
+        let (host_loopback, written) = (self.host_loopback, self.writer.written());
+        let accept = |frame: &[u8], end| {
             if !host_loopback && is_for_loopback(frame) {
                 dropped_frame.warn(format_args!(
                     "network: a frame for the host's loopback is dropped: --net passt,host-loopback opens it to the guest"
                 ));
                 return false;
             }
-            syn_acks.admit(frame, || is_flushed && is_read(stream))
+            syn_acks.admit(frame, end, || read(stream, written))
         };
         self.writer.push(length, |buffer| gather(frame, buffer), accept);
         Ok(TxStatus::Accepted)
@@ -199,31 +201,78 @@ mod tests {
         }
     }
 
+    const SYN_ACK: u8 = 0x12;
+    const ACK: u8 = 0x10;
+    const RST: u8 = 0x04;
+
+    /// A segment of a connection between 10.0.0.1 and 10.0.0.2, at the same port.
+    fn segment(from_guest: bool, flags: u8) -> Vec<u8> {
+        let mut frame = vec![0; 54];
+        frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+        (frame[23], frame[47]) = (6, flags);
+        let [guest, client] = [10, 0, 0, 1, 10, 0, 0, 2].as_chunks::<4>().0 else { unreachable!() };
+        let (source, destination) = if from_guest { (guest, client) } else { (client, guest) };
+        frame[26..30].copy_from_slice(source);
+        frame[30..34].copy_from_slice(destination);
+        frame
+    }
+
+    fn send_segment(passt: &mut Passt, flags: u8) {
+        let mut frame = segment(true, flags);
+        let sent = passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *frame)]).unwrap();
+        assert_eq!((sent, passt.flush().unwrap()), (TxStatus::Accepted, TxStatus::Accepted));
+    }
+
     #[test]
     fn syn_ack_is_not_repeated_before_passt_has_read_it() {
         let (mut passt, mut other) = pair();
-        let mut syn_ack = vec![0; 54];
-        syn_ack[12..15].copy_from_slice(&[8, 0, 0x45]);
-        (syn_ack[23], syn_ack[30], syn_ack[47]) = (6, 10, 0x12);
-        let mut send = || {
-            assert_eq!(
-                passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *syn_ack)]).unwrap(),
-                TxStatus::Accepted
-            );
-            assert_eq!(passt.flush().unwrap(), TxStatus::Accepted);
-        };
         let mut bytes = [0; 200];
         // The first of both is in the socket, not in this process.
-        send();
-        send();
+        send_segment(&mut passt, SYN_ACK);
+        send_segment(&mut passt, SYN_ACK);
         assert_eq!(other.read(&mut bytes).unwrap(), 58);
-        send();
+        send_segment(&mut passt, SYN_ACK);
         assert_eq!(other.read(&mut bytes).unwrap(), 58);
         // Both would be written at once.
-        passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *syn_ack)]).unwrap();
-        passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *syn_ack)]).unwrap();
+        let mut syn_ack = segment(true, SYN_ACK);
+        for _ in 0..2 {
+            passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *syn_ack)]).unwrap();
+        }
         passt.flush().unwrap();
         assert_eq!(other.read(&mut bytes).unwrap(), 58);
+    }
+
+    #[test]
+    fn reset_passes_while_other_connections_keep_the_stream_full() {
+        let (mut passt, mut other) = pair();
+        send_segment(&mut passt, SYN_ACK);
+        other.read_exact(&mut [0; 58]).unwrap();
+        // Frames of other connections are unread.
+        send(&mut passt, 1000);
+        assert_eq!(passt.flush().unwrap(), TxStatus::Accepted);
+        other.write_all(&[&[0, 0, 0, 54][..], &segment(false, ACK)].concat()).unwrap();
+        assert!(frame(&mut passt).is_some());
+        send_segment(&mut passt, RST);
+        let mut bytes = [0; 3000];
+        assert_eq!(other.read(&mut bytes).unwrap(), 1004 + 58);
+        assert_eq!(bytes[1004 + 4 + 47], RST);
+    }
+
+    #[test]
+    fn syn_ack_without_answer_is_forgotten_though_the_stream_is_never_empty() {
+        let (mut passt, mut other) = pair();
+        send_segment(&mut passt, SYN_ACK);
+        other.read_exact(&mut [0; 58]).unwrap();
+        // One frame is always unread.
+        send(&mut passt, 20_000);
+        for _ in 0..20 {
+            send(&mut passt, 20_000);
+            assert_eq!(passt.flush().unwrap(), TxStatus::Accepted);
+            other.read_exact(&mut [0; 20_004]).unwrap();
+        }
+        // The client uses its port again.
+        send_segment(&mut passt, SYN_ACK);
+        assert_eq!(other.read(&mut [0; 30_000]).unwrap(), 20_004 + 58);
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct FrameWriter {
     buffer: Vec<u8>,
     /// Number of bytes at the front of the buffer that are written.
     written: usize,
+    /// Number of bytes written since the beginning of the stream.
+    total: u64,
 }
 
 impl FrameWriter {
@@ -89,19 +91,19 @@ impl FrameWriter {
         self.buffer.len() - self.written < HIGH_WATER_MARK
     }
 
-    /// Whether all bytes are written.
+    /// Number of bytes written since the beginning of the stream.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.buffer.len() == self.written
+    pub fn written(&self) -> u64 {
+        self.total
     }
 
-    /// Adds a frame of `length` bytes, which `append` appends to the buffer, if `accept` returns true for it. Returns whether
-    /// it did. The frame is a copy that the guest cannot change.
+    /// Adds a frame of `length` bytes, which `append` appends to the buffer, if `accept` returns true for it and for the number of
+    /// bytes from the beginning of the stream to its end. Returns whether it did. The frame is a copy that the guest cannot change.
     pub fn push(
         &mut self,
         length: u32,
         append: impl FnOnce(&mut Vec<u8>),
-        accept: impl FnOnce(&[u8]) -> bool,
+        accept: impl FnOnce(&[u8], u64) -> bool,
     ) -> bool {
         // Bounds the buffer even if a slow receiver never empties it.
         if self.written >= HIGH_WATER_MARK {
@@ -111,7 +113,8 @@ impl FrameWriter {
         let start = self.buffer.len();
         self.buffer.extend(length.to_be_bytes());
         append(&mut self.buffer);
-        let is_accepted = self.buffer.get(start + LENGTH_SIZE..).is_some_and(accept);
+        let end = self.total + (self.buffer.len() - self.written) as u64;
+        let is_accepted = self.buffer.get(start + LENGTH_SIZE..).is_some_and(|frame| accept(frame, end));
         if !is_accepted {
             self.buffer.truncate(start);
         }
@@ -129,7 +132,9 @@ impl FrameWriter {
             if count == 0 {
                 return Err(ErrorKind::WriteZero.into());
             }
-            self.written = self.written.saturating_add(count).min(self.buffer.len());
+            let count = count.min(rest.len());
+            self.written += count;
+            self.total += count as u64;
         }
         self.buffer.clear();
         self.written = 0;
@@ -209,8 +214,12 @@ mod tests {
     #[test]
     fn refused_frame_leaves_no_bytes() {
         let mut writer = FrameWriter::default();
-        for byte in [1, 2, 3] {
-            let is_accepted = writer.push(20, |bytes| bytes.extend([byte; 20]), |frame| frame != [2; 20]);
+        for (byte, expected_end) in [(1, 24), (2, 48), (3, 48)] {
+            let accept = |frame: &[u8], end| {
+                assert_eq!(end, expected_end);
+                frame != [2; 20]
+            };
+            let is_accepted = writer.push(20, |bytes| bytes.extend([byte; 20]), accept);
             assert_eq!(is_accepted, byte != 2);
         }
         let mut written = Vec::<u8>::new();
@@ -221,6 +230,7 @@ mod tests {
             })
             .unwrap();
         assert_eq!(written, encode(&[vec![1; 20], vec![3; 20]]));
+        assert_eq!(writer.written(), 48);
     }
 
     #[test]
@@ -228,13 +238,13 @@ mod tests {
         let mut writer = FrameWriter::default();
         let mut count = 0;
         while writer.has_capacity() {
-            assert!(writer.push(1500, |bytes| bytes.extend([3; 1500]), |_| true));
+            assert!(writer.push(1500, |bytes| bytes.extend([3; 1500]), |_, _| true));
             count += 1;
         }
         assert!((40..50).contains(&count));
         let blocked = writer.flush(|_| Err(ErrorKind::WouldBlock.into()));
         assert_eq!(blocked.unwrap_err().kind(), ErrorKind::WouldBlock);
-        assert!(!writer.is_empty());
+        assert_eq!(writer.written(), 0);
         assert_eq!(writer.flush(|_| Ok(0)).unwrap_err().kind(), ErrorKind::WriteZero);
         let mut written = Vec::new();
         writer
@@ -245,22 +255,24 @@ mod tests {
             })
             .unwrap();
         assert_eq!(written, encode(&vec![vec![3; 1500]; count]));
-        assert!(writer.is_empty() && writer.has_capacity());
+        assert!(writer.written() == written.len() as u64 && writer.has_capacity());
     }
 
     #[test]
     fn slow_receiver_does_not_grow_the_buffer() {
         let mut writer = FrameWriter::default();
-        let mut writes = 0;
+        let (mut writes, mut written) = (0, 0);
         for _ in 0..10_000 {
             while writer.has_capacity() {
-                writer.push(60_000, |bytes| bytes.resize(bytes.len() + 60_000, 5), |_| true);
+                writer.push(60_000, |bytes| bytes.resize(bytes.len() + 60_000, 5), |_, _| true);
             }
             let slow = |bytes: &[u8]| {
                 writes += 1;
                 (writes % 2 != 0).then_some(bytes.len().min(10_000)).ok_or(ErrorKind::WouldBlock.into())
             };
             writer.flush(slow).unwrap_err();
+            written += 10_000;
+            assert_eq!(writer.written(), written);
         }
         assert!(writer.buffer.capacity() < 512 * 1024);
     }
