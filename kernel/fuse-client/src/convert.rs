@@ -13,6 +13,9 @@ use crate::reply::Failure;
 /// Nanoseconds of a second.
 const SECOND: u32 = 1_000_000_000;
 
+/// Bits of a mode that have a meaning: the type, and the permission bits.
+const MODE: u32 = S_IFMT | 0o7777;
+
 /// Preferred size in bytes of reads and writes if the server names none.
 const BLOCK_SIZE: u32 = 4096;
 
@@ -35,7 +38,7 @@ fn attr(ino: Ino, validity: u64, attr: &reply::Attr) -> Result<Attr, Failure> {
     Ok(Attr {
         ino,
         number: attr.ino,
-        mode: attr.mode,
+        mode: attr.mode & MODE,
         nlink: attr.nlink,
         uid: attr.uid,
         gid: attr.gid,

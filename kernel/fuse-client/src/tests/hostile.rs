@@ -70,6 +70,16 @@ fn invalid_reply_stops_the_server() {
 }
 
 #[test]
+fn bits_without_meaning_in_a_mode_are_ignored() {
+    let attr = Attr { mode: 0o10_0644 | 1 << 16 | 1 << 31, ..Attr::default() };
+    let entry = EntryOut { attr, attr_valid: u64::MAX, ..file(5) };
+    let (client, _) = client_of(Opcode::Lookup, move |unique| reply(unique, Ok(entry.as_bytes().to_vec())));
+    let vfs = mounted(Arc::new(client));
+    let found = run(vfs.metadata(b"/m/a", Symlinks::Keep)).expect("a file");
+    assert_eq!(found.attr.mode, 0o10_0644);
+}
+
+#[test]
 fn error_of_the_server_is_that_of_the_call() {
     let (client, transport) = client_of(Opcode::Lookup, |unique| reply(unique, Err(13)));
     let vfs = mounted(Arc::new(client));
