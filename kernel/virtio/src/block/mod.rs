@@ -215,12 +215,14 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
     /// The device has failed.
     pub fn interrupt(&mut self) -> Result<InterruptCause, DeviceError> {
         let queue = &self.queue;
-        let cause = self.device.interrupt(|| queue.has_used())?;
+        let cause = self.device.interrupt(|| queue.has_used());
+        // Also what the device has served before it failed.
+        self.collect();
+        let cause = cause?;
         // A configuration that never stops changing is read again at the next interrupt.
         if let (true, Ok(capacity)) = (cause.config, DeviceLimits::read_capacity(&self.device)) {
             self.limits.capacity = capacity;
         }
-        self.collect();
         self.device.ensure_usable().map(|()| cause)
     }
 

@@ -126,6 +126,21 @@ fn failed_device_wakes_all_tasks_and_fails_what_it_has_not_served() {
 }
 
 #[test]
+fn request_served_before_a_failure_succeeds_though_one_interrupt_tells_both() {
+    let mut readers = Readers::new(2);
+    let chain = readers.disk.take().unwrap();
+    readers.disk.serve(&chain);
+    {
+        let mut model = readers.disk.model.lock().unwrap();
+        model.status |= DeviceStatus::DEVICE_NEEDS_RESET.bits();
+        model.interrupt_status = 3;
+    }
+    assert_eq!(readers.interrupt(), [1, 1]);
+    assert_eq!(readers.poll(0), Ok(Some(Ok(0))));
+    assert_eq!(readers.poll(1), Err(DeviceError::NeedsReset));
+}
+
+#[test]
 fn buffers_in_flight_survive_a_reset_that_times_out() {
     let mut readers = Readers::new(3);
     let chain = readers.disk.take().unwrap();
