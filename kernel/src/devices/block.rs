@@ -153,12 +153,19 @@ impl Disk {
         })
     }
 
-    /// Adds buffers for another request, if the queue has room for it and the machine the memory.
+    /// Adds buffers for another request, if the queue has room for it and the machine the memory: for the first that waits.
     fn add_buffer(&self) {
-        let has_memory = memory::available() / MEMORY_SHARE >= MAX_TRANSFER as u64;
-        let plan = self.driver.lock().plan().filter(|_| has_memory);
-        if let Some(buffer) = plan.and_then(|plan| plan.allocate(&Allocator)) {
+        if memory::available() / MEMORY_SHARE < MAX_TRANSFER as u64 {
+            return;
+        }
+        let plan = self.driver.lock().plan();
+        if let Some(plan) = plan {
+            let buffer = plan.allocate(&Allocator);
+            let has_buffer = buffer.is_some();
             self.driver.lock().add(buffer);
+            if has_buffer {
+                self.waiters.wake_one();
+            }
         }
     }
 

@@ -96,10 +96,16 @@ impl hermit_fuse_client::Transport for FuseTransport {
     fn submit(&self, context: &Context<'_>, request: &Request<'_>) -> Poll<Result<NonZeroU64, Errno>> {
         // Allocated without the lock, which masks interrupts.
         let plan = self.0.driver.lock().plan(request);
-        if let Some(buffer) = plan.and_then(|plan| plan.allocate(&Allocator)) {
+        let has_planned = plan.is_some();
+        if let Some(plan) = plan {
+            let buffer = plan.allocate(&Allocator);
             self.0.driver.lock().add(buffer);
         }
         let submitted = self.0.driver.lock().submit(request, context.waker());
+        if has_planned && submitted.is_err_and(|error| error != FsError::Busy) {
+            // Others may wait for the planned buffer. After `Busy`, the release of what is in flight wakes them.
+            self.0.wake();
+        }
         match submitted {
             Ok(ticket) => Poll::Ready(Ok(ticket.number())),
             Err(FsError::Busy) => Poll::Pending,

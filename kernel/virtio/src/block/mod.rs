@@ -127,15 +127,16 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
     }
 
     /// What to allocate before another request is submitted, without the driver's lock; `None` if there are buffers for
-    /// one, or as many requests as the queue holds.
+    /// one, or as many requests as the queue holds, with those that are planned. Each plan is followed by one call of
+    /// [`Self::add`].
     #[must_use]
-    pub fn plan(&self) -> Option<DataPlan> {
-        self.slots.can_grow().then(|| DataPlan::new(self.max_transfer(), self.device.permit()))
+    pub fn plan(&mut self) -> Option<DataPlan> {
+        self.slots.plan().then(|| DataPlan::new(self.limits.max_transfer(), self.device.permit()))
     }
 
-    /// Adds a buffer that was [planned](Self::plan).
-    pub fn add(&mut self, buffer: DataBuffer<M>) {
-        self.slots.grow(buffer.0);
+    /// Adds a buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the plan.
+    pub fn add(&mut self, buffer: Option<DataBuffer<M>>) {
+        self.slots.grow(buffer.map(|buffer| buffer.0));
     }
 
     /// Submits a read of `count` sectors; the waker is woken when the device has served it.

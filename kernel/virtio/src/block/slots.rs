@@ -34,6 +34,8 @@ pub(super) struct Slots<M> {
     free: Vec<Ticket>,
     /// Buffers for header and status of slots that do not exist yet.
     spare: Vec<DmaBuffer<M>>,
+    /// Number of the spare buffers for which data buffers are being allocated.
+    planned: usize,
 }
 
 impl<M: DmaMemory> Slots<M> {
@@ -51,18 +53,28 @@ impl<M: DmaMemory> Slots<M> {
         spare.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
         let headers = DmaBuffer::allocate(dma, count * HEADER_AND_STATUS_SIZE, permit);
         spare.extend(headers.ok_or(InitError::OutOfMemory)?.split(HEADER_AND_STATUS_SIZE));
-        let mut all = Self { slots, free, spare };
-        all.grow(DmaBuffer::allocate(dma, size, permit).ok_or(InitError::OutOfMemory)?);
+        let mut all = Self { slots, free, spare, planned: 0 };
+        all.add(DmaBuffer::allocate(dma, size, permit).ok_or(InitError::OutOfMemory)?);
         Ok(all)
     }
 
-    /// Whether no slot is free, and there can be more.
-    pub(super) const fn can_grow(&self) -> bool {
-        self.free.is_empty() && !self.spare.is_empty()
+    /// Plans another slot if none is free; returns whether there can be one more. [`Self::grow`] ends the plan.
+    pub(super) fn plan(&mut self) -> bool {
+        let can_grow = self.free.is_empty() && self.planned < self.spare.len();
+        self.planned += usize::from(can_grow);
+        can_grow
+    }
+
+    /// Adds the slot that was planned, free and with its data buffer; without one, the plan is given up.
+    pub(super) fn grow(&mut self, data: Option<DmaBuffer<M>>) {
+        self.planned = self.planned.saturating_sub(1);
+        if let Some(data) = data {
+            self.add(data);
+        }
     }
 
     /// Adds a free slot with a data buffer; without effect if there can be no more.
-    pub(super) fn grow(&mut self, data: DmaBuffer<M>) {
+    fn add(&mut self, data: DmaBuffer<M>) {
         let Ok(ticket) = u16::try_from(self.slots.len()).map(Ticket) else { return };
         if let Some(header_and_status) = self.spare.pop() {
             self.slots.push(Slot::Free(RequestBuffers { header_and_status, data }));

@@ -48,7 +48,7 @@ impl TestDisk {
         let dma = FakeDma::new(&self.model.lock().unwrap().memory, 200);
         let mut block = BlockDriver::new(FakeTransport::new(&self.model, true), &dma, requests)?;
         for _ in 1..requests {
-            block.add(DataPlan::new(block.max_transfer(), block.device.permit()).allocate(&dma).unwrap());
+            block.add(DataPlan::new(block.max_transfer(), block.device.permit()).allocate(&dma));
         }
         Ok(block)
     }

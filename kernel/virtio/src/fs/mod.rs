@@ -96,7 +96,7 @@ pub struct FsDriver<T: Transport, M> {
     slots: Vec<Slot<M>>,
     /// Buffers of the high-priority queue that are not in use.
     free_messages: Vec<DmaBuffer<M>>,
-    /// Data buffers that are not in use, and the number of all.
+    /// Data buffers that are not in use, and the number of all, with those that are planned.
     free_data: Vec<DmaBuffer<M>>,
     data_buffers: usize,
     max_data: usize,
@@ -179,21 +179,24 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     /// Size in bytes of data for which each request has memory.
     pub const INLINE_DATA: usize = INLINE - MAX_HEAD;
 
-    /// What to allocate before a request is submitted, without the driver's lock; `None` if there is enough.
+    /// What to allocate before a request is submitted, without the driver's lock; `None` if there is enough. Each plan is
+    /// followed by one call of [`Self::add`].
     #[must_use]
-    pub fn plan(&self, request: &Request<'_>) -> Option<DataPlan> {
+    pub fn plan(&mut self, request: &Request<'_>) -> Option<DataPlan> {
         let is_missing = request::needs_data_buffer(request)
             && self.free_data.is_empty()
             && self.data_buffers < MAX_DATA_BUFFERS
             && request::data_size(request) <= self.max_data;
+        self.data_buffers += usize::from(is_missing);
         is_missing.then(|| DataPlan::new(self.max_data, self.device.permit()))
     }
 
-    /// Adds a data buffer.
-    pub fn add(&mut self, buffer: DataBuffer<M>) {
-        if self.data_buffers < MAX_DATA_BUFFERS {
-            self.data_buffers += 1;
-            self.free_data.push(buffer.0);
+    /// Adds a data buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the plan. Tasks may
+    /// wait for it in both cases: see [`Self::waiting`].
+    pub fn add(&mut self, buffer: Option<DataBuffer<M>>) {
+        match buffer {
+            Some(buffer) => self.free_data.push(buffer.0),
+            None => self.data_buffers = self.data_buffers.saturating_sub(1),
         }
     }
 

@@ -54,8 +54,8 @@ fn request<'a>(head: &'a [u8], data: &'a [u8], reply_data: usize) -> Request<'a>
 
 /// Submits a request after what it needs was allocated.
 fn submit(fs: &mut Driver, dma: &FakeDma, request: &Request<'_>, waker: &Waker) -> Result<Ticket, FsError> {
-    if let Some(buffer) = fs.plan(request).and_then(|plan| plan.allocate(dma)) {
-        fs.add(buffer);
+    if let Some(plan) = fs.plan(request) {
+        fs.add(plan.allocate(dma));
     }
     fs.submit(request, waker)
 }
@@ -175,6 +175,25 @@ fn large_requests_share_data_buffers() {
     answer(&mut fs, &model, &[1; 16]);
     assert_eq!(read(&mut fs, tickets[0]), [1; 16]);
     assert!(submit(&mut fs, &dma, &large, Waker::noop()).is_ok());
+}
+
+#[test]
+fn tasks_that_allocate_at_the_same_time_share_data_buffers() {
+    let (mut fs, _, dma) = fs(&[8, 128]);
+    let large = request(&[1], &[], 4096);
+    let plans: Vec<_> = core::iter::from_fn(|| fs.plan(&large)).collect();
+    assert_eq!(plans.len(), 4);
+    // Another task waits for one of those, and is woken also if there is no memory.
+    assert_eq!(fs.submit(&large, Waker::noop()), Err(FsError::Busy));
+    fs.add(None);
+    assert_eq!(fs.waiting().len(), 1);
+    fs.add(plans[1].allocate(&dma));
+    assert!(fs.submit(&large, Waker::noop()).is_ok());
+    fs.add(None);
+    fs.add(None);
+    // Three gave up.
+    assert_eq!((0..4).filter(|_| fs.plan(&large).is_some()).count(), 3);
+    assert_eq!(fs.submit(&large, Waker::noop()), Err(FsError::Busy));
 }
 
 #[test]

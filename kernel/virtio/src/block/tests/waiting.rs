@@ -164,9 +164,31 @@ fn buffers_are_planned_up_to_the_room_in_the_queue() {
     while block.submit_read(0, 1, Waker::noop()).is_ok() {
         count += 1;
         if let Some(plan) = block.plan() {
-            block.add(plan.allocate(&dma).unwrap());
+            block.add(plan.allocate(&dma));
         }
     }
     assert_eq!((count, block.submit_read(0, 1, Waker::noop())), (21, Err(BlockError::Busy)));
+    assert!(block.plan().is_none());
+}
+
+#[test]
+fn tasks_that_allocate_at_the_same_time_plan_no_more_than_there_is_room_for() {
+    let disk = super::disk_with_flush(100);
+    let memory = disk.model.lock().unwrap().memory.clone();
+    let dma = FakeDma::new(&memory, 1000);
+    let mut block = BlockDriver::new(FakeTransport::new(&disk.model, true), &dma, 3).unwrap();
+    block.submit_read(0, 1, Waker::noop()).unwrap();
+    let (first, second) = (block.plan().unwrap(), block.plan().unwrap());
+    assert!(block.plan().is_none());
+    // Without memory, another task may plan.
+    block.add(None);
+    let third = block.plan().unwrap();
+    assert!(block.plan().is_none());
+    drop(first);
+    for plan in [second, third] {
+        block.add(Some(plan.allocate(&dma).unwrap()));
+    }
+    assert!((0..2).all(|_| block.submit_read(0, 1, Waker::noop()).is_ok()));
+    assert_eq!(block.submit_read(0, 1, Waker::noop()), Err(BlockError::Busy));
     assert!(block.plan().is_none());
 }
