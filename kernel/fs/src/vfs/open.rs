@@ -87,10 +87,13 @@ impl<S: System> Vfs<S> {
         });
         let result = node.and_then(|node| open_path(node, opened, flags));
         if result.is_err() {
-            // A call that fails creates nothing.
-            let _: Result<(), Errno> =
-                complete(|call| parent.file_system().unlink(call, parent.name(name))).await;
-            self.forget_name(parent, name, None);
+            // A call that fails creates nothing, where the file system can tell whether the name is still that of the new
+            // file. A server cannot: there an empty file stays, as another thread may have given the name to another file.
+            let stops = parent.mount.submount_bits();
+            let found = entry.found();
+            if parent.file_system().unlink_path(parent.ino, name, stops, Some(found)).is_some() {
+                self.forget_name(parent, name, None);
+            }
         }
         result
     }

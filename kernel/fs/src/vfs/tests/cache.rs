@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
 
-use super::kept::{BEFORE_READDIR, Kept};
-use crate::testing::{MONOTONIC, TestSystem, run, vfs};
+use super::kept::{AFTER_CREATE, BEFORE_READDIR, Kept};
+use crate::testing::{ARCS, MONOTONIC, TestSystem, run, vfs};
 use crate::{OpenFile, OpenedPath, RenameFlags, Symlinks, Vfs};
 
 /// A second in nanoseconds.
@@ -155,6 +155,21 @@ fn path_of_the_current_directory_is_one_that_it_has_during_a_rename() {
     let rename = move || run(renaming.rename(b"/b", b"/c", RenameFlags::empty())).unwrap();
     BEFORE_READDIR.set(Some(Box::new(rename)));
     assert_eq!(run(vfs.current_path()).as_deref(), Ok(&b"/c/a/d"[..]));
+}
+
+#[test]
+fn failed_creation_spares_another_file_that_was_given_the_name_meanwhile() {
+    let shared = Shared::new(u64::MAX);
+    append(&shared.host, "/other");
+    let host = Vfs::<TestSystem>::new(shared.folder.ramfs.clone()).unwrap();
+    AFTER_CREATE.set(Some(Box::new(move || {
+        run(host.rename(b"/other", b"/new", RenameFlags::empty())).unwrap();
+        ARCS.set(0);
+    })));
+    let created = run(shared.guest.open(b"/m/new", O_CREAT | O_WRONLY, 0o666)).map(drop);
+    ARCS.set(usize::MAX);
+    assert_eq!(created, Err(Errno::ENOMEM));
+    assert_eq!(shared.size("/m/new"), Ok(1));
 }
 
 #[test]

@@ -16,6 +16,9 @@ use crate::testing::TestSystem;
 use crate::{Attr, DirEntry, Entry, FileSystem, Ino, Lookup, RamFs, SetAttr, StatFs};
 
 std::thread_local! {
+    /// What is done once, after a file is created.
+    pub(super) static AFTER_CREATE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+
     /// What is done once, before a directory is read.
     pub(super) static BEFORE_READDIR: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
@@ -101,6 +104,9 @@ impl FileSystem for Kept {
         flags: i32,
     ) -> Reply<(Entry, Opened)> {
         let created = self.ramfs.create(call, entry, permissions, flags);
+        if let Some(action) = AFTER_CREATE.take() {
+            action();
+        }
         created.map_ok(|(entry, opened)| (self.entry(entry), opened))
     }
 
