@@ -103,8 +103,11 @@ impl<S: System> RamFs<S> {
         permissions: u32,
     ) -> Option<(FoundInode, bool)> {
         let mut last = self.walk_to_last(start, path, stops)?;
-        if let Ok(ino) = last.find() {
-            return self.refer_to_entry(ino, stops).map(|found| (found, false));
+        match last.find() {
+            Ok(ino) => return self.refer_to_entry(ino, stops).map(|found| (found, false)),
+            Err(Errno::ENOENT) => {}
+            // Behind what is no directory there is no file, and none can be made.
+            Err(_) => return None,
         }
         let (parent, name) = (last.directory, last.name);
         if !is_proper(name) || path.ends_with(b"/") {
@@ -152,6 +155,24 @@ impl<S: System> RamFs<S> {
 mod tests {
     use crate::testing::vfs;
     use crate::{FileSystem as _, Ino};
+
+    #[test]
+    fn path_through_a_file_makes_no_inode() {
+        let (ramfs, _) = vfs(1 << 20);
+        let create = |path: &[u8]| ramfs.create_path(Ino::ROOT, path, 0, 0o644);
+        create(b"/file").unwrap();
+        // Each inode of a place in the table has a generation of its own.
+        let next_generation = || {
+            let (found, _) = create(b"/other").unwrap();
+            ramfs.unlink_path(Ino::ROOT, b"/other", 0, Some(found)).unwrap();
+            ramfs.forget(found.ino, 1);
+            (found.ino, found.generation)
+        };
+        let (ino, first) = next_generation();
+        let (_, second) = next_generation();
+        assert_eq!(create(b"/file/new"), None);
+        assert_eq!(next_generation(), (ino, second + (second - first)));
+    }
 
     #[test]
     fn unlink_path_of_an_inode_spares_another_one_of_the_same_number() {
