@@ -79,25 +79,40 @@ fn msi_cpu(index: usize) -> u32 {
     (0..cpus::count()).cycle().nth(index).unwrap_or(0)
 }
 
-/// Devices whose messages go to the first CPU until theirs runs: numbers of their drivers, and addresses.
+/// Devices whose messages go to the first CPU until theirs runs: numbers of their drivers, and addresses. Messages are moved
+/// under the lock, so that none are once their device is not among these.
 static WAITING_FOR_CPU: SpinLock<Vec<(usize, PciAddress)>> = SpinLock::new(Vec::new());
 
 /// Sends the messages of the devices of a CPU, which has started, to that one.
 fn cpu_has_started(number: u32) {
-    let entry = |position| WAITING_FOR_CPU.lock().get(position).copied();
-    for (index, address) in (0..).map_while(entry).filter(|&(index, _)| msi_cpu(index) == number) {
-        devices::move_messages(address, number, msi_line(index));
+    WAITING_FOR_CPU.lock().retain(|&(index, address)| {
+        let is_waiting = msi_cpu(index) != number;
+        if !is_waiting {
+            devices::move_messages(address, number, msi_line(index));
+        }
+        is_waiting
+    });
+}
+
+/// Has the messages of a device sent to a CPU once that runs. Without memory they stay with the first CPU.
+fn wait_for_cpu(index: usize, address: PciAddress) {
+    let mut waiting = WAITING_FOR_CPU.lock();
+    if waiting.try_reserve(1).is_err() {
+        return;
+    }
+    waiting.push((index, address));
+    drop(waiting);
+    lifecycle::set_cpu_hook(cpu_has_started);
+    let own_cpu = msi_cpu(index);
+    // It may have started before the device was among those that wait.
+    if cpu::get(own_cpu).is_some() {
+        cpu_has_started(own_cpu);
     }
 }
 
-/// Has [`cpu_has_started`] find a device. Without memory its messages stay with the first CPU.
-fn wait_for_cpu(index: usize, address: PciAddress) {
-    let mut waiting = WAITING_FOR_CPU.lock();
-    if waiting.try_reserve(1).is_ok() {
-        waiting.push((index, address));
-        drop(waiting);
-        lifecycle::set_cpu_hook(cpu_has_started);
-    }
+/// Leaves the messages of a device where they are: its driver has failed to start, and a new one has a line of its own.
+fn stop_waiting(address: PciAddress) {
+    WAITING_FOR_CPU.lock().retain(|&(_, other)| other != address);
 }
 
 /// The line of a global system interrupt: of the same number if the line is a wired one, else one for messages, which the
@@ -110,6 +125,7 @@ fn line_of(interrupt: u32) -> Option<u8> {
 }
 
 fn pci_transport(address: PciAddress) -> Option<(Transport, u8)> {
+    stop_waiting(address);
     let index = next_msi_driver();
     let own_cpu = msi_cpu(index);
     let runs = cpu::get(own_cpu).is_some();

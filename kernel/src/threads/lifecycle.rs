@@ -11,7 +11,6 @@ use hermit_hal::{clock, cpus, thread};
 use hermit_interface::Errno;
 use hermit_sched::list::{List, Ready};
 use hermit_sched::thread::{MAX_PRIORITY, Thread as _};
-use spin::Once;
 
 use super::cpu::{self, SYSTEM};
 use super::thread::{Thread, ThreadFunction, find};
@@ -85,19 +84,20 @@ fn start_cpus() {
 }
 
 /// What each of the other CPUs calls with its number once it has started; a program without devices has none.
-static CPU_HOOK: Once<fn(u32)> = Once::new();
+static CPU_HOOK: SpinLock<Option<fn(u32)>> = SpinLock::new(None);
 
-/// Has the other CPUs call a function with their numbers once they have started; those that run already do not. The first
-/// call counts.
+/// Has the other CPUs call a function with their numbers once they have started. A CPU that does not is one that
+/// [`cpu::get`] finds from now on: it has looked under the same lock before.
 pub(crate) fn set_cpu_hook(hook: fn(u32)) {
-    CPU_HOOK.call_once(|| hook);
+    *CPU_HOOK.lock() = Some(hook);
 }
 
 /// Entry function of the other CPUs.
 fn secondary_cpu_main(mut masked: Masked) -> ! {
     match cpu::adopt(&masked) {
         Ok(_) => {
-            if let Some(hook) = CPU_HOOK.get() {
+            let hook = *CPU_HOOK.lock();
+            if let Some(hook) = hook {
                 hook(masked.cpu());
             }
             cpu::idle(&mut masked)
