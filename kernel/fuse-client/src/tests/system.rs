@@ -11,7 +11,7 @@ use hermit_fs::{FileSystem, PAGE_SIZE, RamFs, System, Time, Vfs};
 const MAX_POLLS: usize = 100_000;
 
 /// Size in bytes of a ramfs: Miri takes minutes to fill a large one.
-pub(super) const RAMFS_SIZE: usize = if cfg!(miri) { 1 << 19 } else { 1 << 22 };
+pub(super) const RAMFS_SIZE: usize = if cfg!(miri) { 1 << 18 } else { 1 << 22 };
 
 #[derive(Debug)]
 pub(super) struct TestSystem;

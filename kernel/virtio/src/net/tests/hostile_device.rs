@@ -253,7 +253,8 @@ fn tso_frames_are_received_only_if_negotiated() {
             [0x81, 0x84].map(|number| received_checksum_valid(features, gso_type(number)).is_some()),
             possible
         );
-        for unknown in [2, 3, 5, 6, 0x20, 0x41, 0x80, 0x83, 0xff] {
+        let unknown = [2, 3, 5, 6, 0x20, 0x41, 0x80, 0x83, 0xff];
+        for unknown in unknown.into_iter().take(if cfg!(miri) { 1 } else { 9 }) {
             assert_eq!(received_checksum_valid(features, gso_type(unknown)), None, "{unknown:#x}");
         }
     }
