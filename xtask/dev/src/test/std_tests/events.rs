@@ -7,6 +7,23 @@ use serde_json::Value;
 /// How each line of a report begins.
 const START: &str = "{ \"type\": \"";
 
+/// What libtest says about all tests that it has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Ok,
+    Failed,
+}
+
+impl Verdict {
+    /// The exit code of libtest.
+    pub(super) const fn code(self) -> i32 {
+        match self {
+            Self::Ok => 0,
+            Self::Failed => 101,
+        }
+    }
+}
+
 /// The tests of a machine, by how they ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcomes {
@@ -17,8 +34,8 @@ pub(super) struct Outcomes {
     pub(super) failed: Vec<(String, String)>,
     /// Tests that have begun and not ended.
     pub(super) running: BTreeSet<String>,
-    /// All tests have ended.
-    pub(super) is_complete: bool,
+    /// `None` unless all tests have ended.
+    pub(super) verdict: Option<Verdict>,
 }
 
 impl Outcomes {
@@ -48,7 +65,8 @@ impl Outcomes {
                     _ => self.failed.push((name, text("stdout").to_owned())),
                 }
             }
-            ("suite", "ok" | "failed") => self.is_complete = true,
+            ("suite", "ok") => self.verdict = Some(Verdict::Ok),
+            ("suite", "failed") => self.verdict = Some(Verdict::Failed),
             _ => {}
         }
     }
@@ -61,7 +79,7 @@ pub(super) fn names(output: &str) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcomes, names};
+    use super::{Outcomes, Verdict, names};
 
     const REPORT: &str = r#"{ "type": "suite", "event": "started", "test_count": 5 }
 { "type": "test", "event": "started", "name": "a::passes" }
@@ -84,16 +102,16 @@ more { "type": "test", "name": "a::passes", "event": "ok" }
             ignored: set("a::ignored"),
             failed: vec![("a::fails".into(), "thread panicked\nat 1\n".into())],
             running: set("a::hangs"),
-            is_complete: false,
+            verdict: None,
         };
         assert_eq!(outcomes, expected);
     }
 
     #[test]
-    fn report_is_complete_with_the_line_of_the_suite() {
-        for end in ["ok", "failed"] {
+    fn verdict_is_in_the_line_of_the_suite() {
+        for (end, verdict) in [("ok", Verdict::Ok), ("failed", Verdict::Failed)] {
             let line = format!("{{ \"type\": \"suite\", \"event\": \"{end}\", \"passed\": 1 }}\n");
-            assert!(Outcomes::parse(&(REPORT.to_owned() + &line)).is_complete, "{end}");
+            assert_eq!(Outcomes::parse(&(REPORT.to_owned() + &line)).verdict, Some(verdict));
         }
         assert_eq!(Outcomes::parse("{ \"type\": \"test\", \"ev"), Outcomes::default());
     }

@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 
 use super::build::TestImage;
-use super::events::{self, Outcomes};
+use super::events::{self, Outcomes, Verdict};
 use super::skipped::Skipped;
 use crate::test::platform::{TestGuest, TestPlatform};
 
@@ -27,22 +27,24 @@ pub(super) struct TestRun {
     outcomes: Outcomes,
     /// Tests during which a machine ended, and what it printed last.
     ended: Vec<(BTreeSet<String>, String)>,
+    /// What is wrong besides: a machine's end that contradicts its report, and tests without an outcome.
+    problems: Vec<String>,
     skipped: usize,
 }
 
 impl TestRun {
-    /// Fails if a test has failed.
+    /// Fails if a test has failed, or a machine's report is wrong.
     pub(super) fn check(&self) -> Result<()> {
         let failed = self.outcomes.failed.iter().map(|(name, output)| format!("{name}\n{output}\n"));
         let ended =
             self.ended.iter().map(|(names, end)| format!("the machine ended during {names:?}\n{end}\n"));
-        let problems: Vec<_> = failed.chain(ended).collect();
+        let problems: Vec<_> = failed.chain(ended).chain(self.problems.iter().cloned()).collect();
         ensure!(problems.is_empty(), "{}", problems.concat());
         Ok(())
     }
 
     fn failures(&self) -> usize {
-        self.outcomes.failed.len() + self.ended.len()
+        self.outcomes.failed.len() + self.ended.len() + self.problems.len()
     }
 }
 
@@ -87,33 +89,67 @@ impl fmt::Display for Totals {
     }
 }
 
-/// Runs the tests of an image but the skipped ones. After a test that ends the machine, another one runs the rest.
+/// Runs the tests of an image but the skipped ones.
 pub(super) fn run(platform: &TestPlatform<'_>, image: &TestImage, skipped: &Skipped) -> Result<TestRun> {
-    let names = names(platform, image)?;
-    let mut left_out: BTreeSet<_> = skipped.keys().filter(|name| names.contains(*name)).cloned().collect();
-    let mut run = TestRun { skipped: left_out.len(), ..TestRun::default() };
-    for _ in 0..=MAX_RESTARTS {
+    run_all(&names(platform, image)?, skipped, |left_out| {
         let arguments = left_out.iter().flat_map(|name| ["--skip", name]);
         let guest = guest(platform, image, &REPORT.into_iter().chain(arguments).collect::<Vec<_>>());
         // A machine that reaches the time limit is killed, and its report is in the error.
-        let (code, text) = match guest.more_time(MORE_TIME).run() {
+        match guest.more_time(MORE_TIME).run() {
             Ok(outcome) => (outcome.code, outcome.text()),
             Err(error) => (None, format!("{error:#}")),
-        };
-        let outcomes = Outcomes::parse(&text);
-        let is_last = outcomes.is_complete;
-        let running = outcomes.running.clone();
-        left_out.extend(run.merge(outcomes));
-        if is_last {
-            return Ok(run);
         }
-        if running.is_empty() {
-            bail!("the machine ended with {code:?} between tests\n{}", last_lines(&text));
+    })
+}
+
+/// Runs tests but the skipped ones in machines. After a test that ends the machine, another one runs the rest. `machine` runs all
+/// tests but those it is given, and returns the exit code and the report.
+fn run_all(
+    names: &BTreeSet<String>,
+    skipped: &Skipped,
+    mut machine: impl FnMut(&BTreeSet<String>) -> (Option<i32>, String),
+) -> Result<TestRun> {
+    ensure!(!names.is_empty(), "the image has no tests");
+    let mut left_out: BTreeSet<_> =
+        names.iter().filter(|name| skipped.contains_key(*name)).cloned().collect();
+    let mut run = TestRun { skipped: left_out.len(), ..TestRun::default() };
+    for _ in 0..=MAX_RESTARTS {
+        let (code, text) = machine(&left_out);
+        let outcomes = Outcomes::parse(&text);
+        let (running, problem) = (outcomes.running.clone(), wrong_end(&outcomes, code));
+        let is_last = outcomes.verdict.is_some() || running.is_empty();
+        left_out.extend(run.merge(outcomes));
+        run.problems.extend(problem.map(|problem| format!("{problem}\n{}\n", last_lines(&text))));
+        if is_last {
+            break;
         }
         left_out.extend(running.iter().cloned());
         run.ended.push((running, format!("{code:?}: {}", last_lines(&text))));
     }
+    let unknown: Vec<_> = names.symmetric_difference(&left_out).collect();
+    if !unknown.is_empty() {
+        run.problems.push(format!(
+            "{} of {} tests have no outcome: {unknown:?}\n",
+            unknown.len(),
+            names.len()
+        ));
+    }
     Ok(run)
+}
+
+/// Why a machine's end contradicts its report. A machine that ended during tests has no report to contradict.
+fn wrong_end(outcomes: &Outcomes, code: Option<i32>) -> Option<String> {
+    let Some(verdict) = outcomes.verdict else {
+        return outcomes.running.is_empty().then(|| format!("the machine ended with {code:?} between tests"));
+    };
+    let failed = outcomes.failed.len();
+    let is_right = code == Some(verdict.code())
+        && outcomes.running.is_empty()
+        && (verdict == Verdict::Failed) == (failed > 0);
+    (!is_right).then(|| {
+        let running = &outcomes.running;
+        format!("libtest's verdict was {verdict:?} with {failed} failed tests, {running:?} running, and exit code {code:?}")
+    })
 }
 
 impl TestRun {
@@ -183,7 +219,8 @@ fn last_lines(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcomes, TestRun, Totals};
+    use super::{MAX_RESTARTS, Outcomes, Skipped, TestRun, Totals, run_all};
+    use std::collections::{BTreeSet, VecDeque};
 
     fn outcomes(passed: &str, failed: &str) -> Outcomes {
         Outcomes {
@@ -191,6 +228,89 @@ mod tests {
             failed: vec![(failed.to_owned(), "why".to_owned())],
             ..Outcomes::default()
         }
+    }
+
+    const PASSED: &str = r#"{ "type": "test", "event": "started", "name": "a" }
+{ "type": "test", "name": "a", "event": "ok" }
+"#;
+    const FAILED: &str = r#"{ "type": "test", "event": "started", "name": "b" }
+{ "type": "test", "name": "b", "event": "failed", "stdout": "why" }
+"#;
+    const BEGUN: &str = r#"{ "type": "test", "event": "started", "name": "b" }
+page fault
+"#;
+    const OK: &str = r#"{ "type": "suite", "event": "ok", "passed": 1, "failed": 0, "ignored": 0, "measured": 0, "filtered_out": 0, "exec_time": 0.0005 }
+"#;
+    const NOT_OK: &str = r#"{ "type": "suite", "event": "failed", "passed": 1, "failed": 1, "ignored": 0, "measured": 0, "filtered_out": 0, "exec_time": 0.0005 }
+"#;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// Runs `a`, `b` and `skipped`, which is skipped, in machines with these exit codes and reports.
+    fn run_of(machines: &[(Option<i32>, &[&str])]) -> TestRun {
+        let mut machines: VecDeque<_> =
+            machines.iter().map(|(code, report)| (*code, report.concat())).collect();
+        let skipped: Skipped = ["skipped", "other"].map(|name| (name.to_owned(), String::new())).into();
+        run_all(&set(&["a", "b", "skipped"]), &skipped, |left_out| {
+            assert!(left_out.contains("skipped") && !left_out.contains("other"));
+            machines.pop_front().unwrap()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn verdict_that_fits_the_exit_code_and_the_tests_is_accepted() {
+        let b_passes = FAILED.replace("failed", "ok");
+        let run = run_of(&[(Some(0), &[PASSED, &b_passes, OK])]);
+        run.check().unwrap();
+        assert_eq!(run.to_string(), "2 passed, 0 failed, 1 skipped, 0 ignored");
+        let run = run_of(&[(Some(101), &[PASSED, FAILED, NOT_OK])]);
+        assert_eq!(run.check().unwrap_err().to_string(), "b\nwhy\n");
+        let run = run_of(&[(Some(1), &[PASSED, BEGUN]), (Some(0), &[OK])]);
+        assert!(run.problems.is_empty() && run.ended[0].0 == set(&["b"]), "{run:?}");
+    }
+
+    #[test]
+    fn machine_whose_end_contradicts_its_report_is_a_failure() {
+        let b_passes = FAILED.replace("failed", "ok");
+        let reports: [(Option<i32>, &[&str], &str); 7] = [
+            (Some(1), &[PASSED, &b_passes, OK], "exit code Some(1)"),
+            (None, &[PASSED, &b_passes, OK], "exit code None"),
+            (Some(0), &[PASSED, FAILED, NOT_OK], "exit code Some(0)"),
+            (Some(101), &[PASSED, &b_passes, NOT_OK], "Failed with 0 failed tests"),
+            (Some(0), &[PASSED, FAILED, OK], "Ok with 1 failed tests"),
+            (Some(0), &[PASSED, BEGUN, OK], "{\"b\"} running"),
+            (Some(0), &[PASSED, OK], "1 of 3 tests have no outcome: [\"b\"]"),
+        ];
+        for (code, report, text) in reports {
+            let message = run_of(&[(code, report)]).check().unwrap_err().to_string();
+            assert!(message.contains(text), "{message}");
+        }
+    }
+
+    #[test]
+    fn end_between_tests_does_not_hide_the_test_that_ended_a_machine_before() {
+        let run = run_of(&[(None, &[BEGUN]), (Some(3), &["no memory\n"])]);
+        let message = run.check().unwrap_err().to_string();
+        for text in
+            ["ended during {\"b\"}\nNone: ", "page fault", "Some(3) between tests\nno memory", "[\"a\"]"]
+        {
+            assert!(message.contains(text), "{message}");
+        }
+    }
+
+    #[test]
+    fn tests_after_the_last_restart_have_no_outcome() {
+        let run = run_of(&[(None, [BEGUN].as_slice()); MAX_RESTARTS + 1]);
+        assert_eq!(run.ended.len(), MAX_RESTARTS + 1);
+        assert!(run.problems[0].contains("[\"a\"]"), "{run:?}");
+    }
+
+    #[test]
+    fn image_without_tests_is_an_error() {
+        assert!(run_all(&set(&[]), &Skipped::new(), |_| (Some(0), OK.to_owned())).is_err());
     }
 
     #[test]
