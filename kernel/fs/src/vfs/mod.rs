@@ -80,6 +80,13 @@ pub struct Vfs<S: System> {
     next_device: AtomicU64,
 }
 
+impl<S: System> Drop for Vfs<S> {
+    /// A mount and the directory under it refer to each other.
+    fn drop(&mut self) {
+        self.root.mount.remove_submounts();
+    }
+}
+
 impl<S: System> Vfs<S> {
     /// Mounts the root file system.
     ///

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 use core::ops::ControlFlow;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -108,6 +109,12 @@ impl<S: System> Mount<S> {
         submounts.push((directory, mount));
         self.submount_bits.fetch_or(1 << (directory.0 % 64), Release);
         Ok(())
+    }
+
+    /// Removes the mounts on directories of this file system, and those below them.
+    pub(super) fn remove_submounts(&self) {
+        let submounts = mem::take(&mut *self.submounts.lock());
+        submounts.iter().for_each(|(_, mount)| mount.remove_submounts());
     }
 
     /// Adds the mounts on directories of this file system, the last one first.

@@ -1,5 +1,7 @@
 //! Names in removed directories.
 
+use alloc::sync::Arc;
+
 use hermit_abi::{O_CREAT, O_EXCL, O_WRONLY};
 use hermit_interface::{Errno, MAX_PATH};
 
@@ -79,4 +81,18 @@ fn open_without_memory_creates_nothing() {
         }
         run(vfs.remove_file(b"/d/x")).unwrap();
     }
+}
+
+#[test]
+fn mounted_file_systems_end_with_the_virtual_file_system() {
+    let (root, system) = vfs(1 << 20);
+    let mounted = [(); 2].map(|()| vfs(1 << 20).0);
+    for (file_system, path) in mounted.iter().zip([&b"/m"[..], b"/m/below"]) {
+        run(system.create_directory(path, 0o755)).unwrap();
+        run(system.mount(file_system.clone(), path, false)).unwrap();
+    }
+    run(system.create_directory(b"/m/below/d", 0o755)).unwrap();
+    run(system.change_directory(b"/m/below/d")).unwrap();
+    drop(system);
+    assert!([root].iter().chain(&mounted).all(|file_system| Arc::strong_count(file_system) == 1));
 }
