@@ -1,19 +1,20 @@
 //! Frames whose destination is the loopback of the host to which they are sent.
 
-/// Offset in bytes of the EtherType, and of the destination in IPv4 and IPv6 packets.
-const ETHER_TYPE: usize = 12;
-const DESTINATION_V4: usize = 14 + 16;
-const DESTINATION_V6: usize = 14 + 24;
+use super::packet::Packet;
+
+/// Offsets in bytes of the destination in IPv4 and IPv6 packets.
+const DESTINATION_V4: usize = 16;
+const DESTINATION_V6: usize = 24;
 
 /// Whether Linux would connect a socket to itself for this frame's destination: 0.0.0.0/8 and 127.0.0.0/8 (RFC 1122
 /// §3.2.1.3), and in IPv6 `::`, `::1` and addresses of IPv4 (RFC 4291 §2.5), which begin with 80 zero bits.
 pub(super) fn is_for_loopback(frame: &[u8]) -> bool {
-    match frame.get(ETHER_TYPE..ETHER_TYPE + 2) {
-        Some([0x08, 0x00]) => matches!(frame.get(DESTINATION_V4), Some(0 | 127)),
-        Some([0x86, 0xdd]) => {
-            frame.get(DESTINATION_V6..).is_some_and(|address| address.starts_with(&[0; 10]))
+    match Packet::in_frame(frame) {
+        Some(Packet::V4(packet)) => matches!(packet.get(DESTINATION_V4), Some(0 | 127)),
+        Some(Packet::V6(packet)) => {
+            packet.get(DESTINATION_V6..).is_some_and(|address| address.starts_with(&[0; 10]))
         }
-        _ => false,
+        None => false,
     }
 }
 

@@ -18,6 +18,8 @@ use std::os::raw::c_int;
 
 use rustix::ioctl::{Getter, Opcode, ioctl};
 
+use super::packet::Packet;
+
 /// Request of ioctl(2): the memory that unread bytes of a socket take at its peer (unix(7), linux/sockios.h). It does not encode
 /// a type and a size.
 pub(crate) const SIOCOUTQ: Opcode = 0x5411;
@@ -25,13 +27,11 @@ pub(crate) const SIOCOUTQ: Opcode = 0x5411;
 /// Maximum number of SYN-ACKs that are remembered. Further ones are dropped while all of these are unread: guests repeat them.
 const MAX_UNREAD: usize = 8192;
 
-/// Offset in bytes of the EtherType, and of fields of IPv4 and IPv6 headers behind it.
-const ETHER_TYPE: usize = 12;
-const IP: usize = 14;
-const PROTOCOL_V4: usize = IP + 9;
-const ADDRESSES_V4: usize = IP + 12;
-const PROTOCOL_V6: usize = IP + 6;
-const ADDRESSES_V6: usize = IP + 8;
+/// Offsets in bytes of fields of IPv4 and IPv6 headers.
+const PROTOCOL_V4: usize = 9;
+const ADDRESSES_V4: usize = 12;
+const PROTOCOL_V6: usize = 6;
+const ADDRESSES_V6: usize = 8;
 
 /// Sizes in bytes of both addresses of a packet.
 const BOTH_V4: usize = 8;
@@ -120,13 +120,13 @@ enum Segment {
 
 /// The segment in a frame, and its connection; `None` if there is none.
 fn parse(frame: &[u8]) -> Option<(Segment, Connection)> {
-    let (addresses, segment) = match frame.get(ETHER_TYPE..IP)? {
-        [0x08, 0x00] if *frame.get(PROTOCOL_V4)? == TCP => {
-            let header_size = usize::from(frame.get(IP)? & 0xf) * 4;
-            (frame.get(ADDRESSES_V4..ADDRESSES_V4 + BOTH_V4)?, frame.get(IP + header_size..)?)
+    let (addresses, segment) = match Packet::in_frame(frame)? {
+        Packet::V4(packet) if *packet.get(PROTOCOL_V4)? == TCP => {
+            let header_size = usize::from(packet.first()? & 0xf) * 4;
+            (packet.get(ADDRESSES_V4..ADDRESSES_V4 + BOTH_V4)?, packet.get(header_size..)?)
         }
-        [0x86, 0xdd] if *frame.get(PROTOCOL_V6)? == TCP => {
-            frame.get(ADDRESSES_V6..)?.split_at_checked(BOTH_V6)?
+        Packet::V6(packet) if *packet.get(PROTOCOL_V6)? == TCP => {
+            packet.get(ADDRESSES_V6..)?.split_at_checked(BOTH_V6)?
         }
         _ => return None,
     };
