@@ -81,11 +81,6 @@ impl<S: System> RamFs<S> {
         permissions: u32,
     ) -> Result<FoundInode, Errno> {
         let new = self.new_inode(entry.name, body, permissions)?;
-        self.add_new(entry, new)
-    }
-
-    /// Adds the entry of a new inode.
-    fn add_new(&self, entry: Name<'_>, new: NewInode) -> Result<FoundInode, Errno> {
         let found = new.found;
         let names = self.names.lock();
         let added = self.insert_new(entry, new);

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::report::Report;
+use super::report::{Report, last_lines};
 use super::schedule::Tests;
 use xtask::{process, workspace};
 
@@ -94,22 +94,20 @@ fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
     fuzzer.arg(&corpus).args(inputs);
     let status = fuzzer.stdout(file.try_clone()?).stderr(file).status()?;
     if !status.success() {
-        bail!("{}\nsee {}; the input is in {}", last_lines(&log), log.display(), artifacts.display());
+        bail!("{}\nsee {}; the input is in {}", log_end(&log), log.display(), artifacts.display());
     }
     Ok(())
 }
 
 /// The end of a log, which contains the error.
-fn last_lines(log: &Path) -> String {
+fn log_end(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(30)..].join("\n")
+    last_lines(&String::from_utf8_lossy(&bytes), 30)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{last_lines, targets};
+    use super::{log_end, targets};
     use std::collections::BTreeSet;
 
     #[test]
@@ -125,10 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn last_lines_omits_the_beginning() {
+    fn log_end_omits_the_beginning() {
         let log = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(log.path(), "first\n".to_owned() + &"x\n".repeat(29) + "last\n").unwrap();
-        let text = last_lines(log.path());
+        let text = log_end(log.path());
         assert!(text.ends_with("last") && !text.contains("first"));
     }
 }

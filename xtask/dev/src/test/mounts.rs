@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use hermit_options::children::children;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 use xtask::VIRTIOFSD;
@@ -103,12 +104,11 @@ fn start_until_gone(platform: &TestPlatform<'_>, folder: &Path) -> Result<ChildP
 
 /// The child of this name of a process.
 fn child_named(process: u32, name: &str) -> Result<Pid> {
-    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"))?;
-    let is_it = |child: &&str| {
-        fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == name)
-    };
-    let found = children.split_whitespace().find(is_it).with_context(|| format!("{name} does not run"))?;
-    Pid::from_raw(found.parse()?).context("a process has a number")
+    let is_it =
+        |child: &u32| fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == name);
+    let found = children(process)?.into_iter().find(is_it);
+    let found = found.with_context(|| format!("{name} does not run"))?;
+    Pid::from_raw(found.cast_signed()).context("a process has a number")
 }
 
 /// `xtask run` of an example with a mount, which is `HOST:GUEST[:ro]`. Its time limit is below [`LIMIT`]: it is `xtask run` that

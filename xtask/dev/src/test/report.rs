@@ -26,6 +26,12 @@ pub(super) fn take_notes() -> Vec<String> {
     NOTES.take()
 }
 
+/// The last lines of a log or a console, at most `count`: they have the error.
+pub(super) fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
 /// Results of a run of `cargo xtask test`, which consists of steps with tests.
 #[derive(Debug)]
 pub(crate) struct Report {

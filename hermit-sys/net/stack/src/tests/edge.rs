@@ -82,7 +82,7 @@ fn nobody_answers_who_has_not_been_asked() {
 
 /// Windows are told in multiples of 16: that of a buffer that is nearly full becomes a little less than what the peer knows of.
 #[test]
-#[cfg_attr(miri, ignore = "windows of small buffers are told exactly")]
+#[cfg_attr(miri, ignore = "the window of a small buffer is exact")]
 fn an_end_does_not_overtake_the_last_bytes() {
     let (mut world, _, server) = World::pair();
     let peer = Peer::of(&mut world, 1, server);

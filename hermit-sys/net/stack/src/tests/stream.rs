@@ -223,7 +223,7 @@ fn segments(world: &World, node: u8) -> Vec<(TcpSeqNumber, TcpSeqNumber, usize)>
 
 /// The window is told in multiples of 16: it may become smaller by what the peer has sent already.
 #[test]
-#[cfg_attr(miri, ignore = "windows of small buffers are told exactly")]
+#[cfg_attr(miri, ignore = "the window of a small buffer is exact")]
 fn a_peer_that_has_sent_more_than_is_taken_now_can_open_its_window() {
     let (mut world, client, server) = World::pair();
     world.wire.borrow_mut().log = Some(Vec::new());

@@ -11,12 +11,16 @@ use super::build::TestImage;
 use super::events::{self, Outcomes, Verdict};
 use super::skipped::Skipped;
 use crate::test::platform::{TestGuest, TestPlatform};
+use crate::test::report::last_lines;
 
 /// How much longer than the usual limit a machine may run that runs all tests of an image: it only bounds how long a hang lasts.
 const MORE_TIME: Duration = Duration::from_secs(20 * 60);
 
 /// Number of machines that continue with the other tests after one has ended during a test.
 const MAX_RESTARTS: usize = 8;
+
+/// Number of lines of a console that are shown when a machine has ended during a test.
+const LAST_LINES: usize = 20;
 
 /// What libtest needs to report in JSON.
 const REPORT: [&str; 3] = ["--format=json", "-Zunstable-options", "--exact"];
@@ -119,12 +123,12 @@ fn run_all(
         let (running, problem) = (outcomes.running.clone(), wrong_end(&outcomes, code));
         let is_last = outcomes.verdict.is_some() || running.is_empty();
         left_out.extend(run.merge(outcomes));
-        run.problems.extend(problem.map(|problem| format!("{problem}\n{}\n", last_lines(&text))));
+        run.problems.extend(problem.map(|problem| format!("{problem}\n{}\n", last_lines(&text, LAST_LINES))));
         if is_last {
             break;
         }
         left_out.extend(running.iter().cloned());
-        run.ended.push((running, format!("{code:?}: {}", last_lines(&text))));
+        run.ended.push((running, format!("{code:?}: {}", last_lines(&text, LAST_LINES))));
     }
     let unknown: Vec<_> = names.symmetric_difference(&left_out).collect();
     if !unknown.is_empty() {
@@ -209,12 +213,6 @@ pub(super) fn passing(
 fn guest<'a>(platform: &'a TestPlatform<'_>, image: &TestImage, arguments: &[&str]) -> TestGuest<'a> {
     // libtest's report in JSON is unstable, so it asks for the variable.
     platform.guest_of(&image.file, arguments).cpus(2).memory(1024).variable("RUSTC_BOOTSTRAP=1")
-}
-
-/// The end of a console, which contains the error.
-fn last_lines(text: &str) -> String {
-    let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
 #[cfg(test)]
