@@ -340,10 +340,13 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
 
     /// Acknowledges an interrupt, after which replies may have arrived.
     pub fn interrupt(&mut self) {
+        let was_stopped = self.is_stopped();
         let (hiprio, requests) = (&self.hiprio, &self.requests);
-        let cause: Result<InterruptCause, _> =
+        // A failure is returned by each later call.
+        let _cause: Result<InterruptCause, _> =
             self.device.interrupt(|| hiprio.has_used() || requests.has_used());
-        if cause.is_ok() {
+        // Also what the device has handled before it failed.
+        if !was_stopped {
             self.collect_messages();
             self.collect();
         }

@@ -11,6 +11,7 @@ use std::vec;
 use std::vec::Vec;
 
 use hermit_fuse::{Request, Tag};
+use virtio_spec::DeviceStatus;
 
 use super::{FsDriver, FsError, Ticket};
 use crate::device::{DeviceError, InitError};
@@ -215,6 +216,49 @@ fn broken_queue_fails_all_requests_and_wakes_them() {
     let error = DeviceError::Queue(QueueError::NotInFlight);
     assert_eq!(fs.take(ticket, Waker::noop()).map(drop), Err(error));
     assert_eq!(submit(&mut fs, &dma, &request(&[1], &[], 0), Waker::noop()), Err(error.into()));
+}
+
+#[test]
+fn reply_before_a_failure_arrives_though_one_interrupt_tells_both() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    let [first, second] = [1, 2].map(|byte| submit(&mut fs, &dma, &request(&[byte], &[], 0), Waker::noop()));
+    {
+        let mut model = model.lock().unwrap();
+        model.status |= DeviceStatus::DEVICE_NEEDS_RESET.bits();
+        model.interrupt_status = 3;
+    }
+    assert_eq!(answer(&mut fs, &model, &[5; 16]), [1]);
+    assert!(fs.is_stopped());
+    assert_eq!(read(&mut fs, first.unwrap()), [5; 16]);
+    assert_eq!(fs.take(second.unwrap(), Waker::noop()).map(drop), Err(DeviceError::NeedsReset));
+}
+
+#[test]
+fn message_handled_before_a_failure_is_counted_though_one_interrupt_tells_both() {
+    let (mut fs, model, _) = fs(&[8, 128]);
+    assert!(!fs.send(&[1], true));
+    {
+        let mut model = model.lock().unwrap();
+        model.status |= DeviceStatus::DEVICE_NEEDS_RESET.bits();
+        model.interrupt_status = 3;
+    }
+    answer(&mut fs, &model, &[5; 16]);
+    assert_eq!((fs.is_stopped(), fs.handled), (true, 1));
+}
+
+#[test]
+fn reply_that_was_not_taken_from_the_queue_before_a_stop_is_lost() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    let ticket = submit(&mut fs, &dma, &request(&[1], &[], 0), Waker::noop()).unwrap();
+    {
+        let mut device = model.lock().unwrap();
+        let chain = device.take(REQUESTS).unwrap();
+        let written = device.scatter(&chain, &[5; 16]);
+        device.use_chain(REQUESTS, chain.head, written);
+    }
+    fs.stop();
+    fs.interrupt();
+    assert_eq!(fs.take(ticket, Waker::noop()).map(drop), Err(DeviceError::InvalidReply));
 }
 
 #[test]
