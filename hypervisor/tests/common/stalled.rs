@@ -13,7 +13,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 const LIMIT: Duration = Duration::from_secs(150);
 
 /// A pipe that takes no more bytes as long as the reader is not read from.
-fn full_pipe() -> (PipeReader, PipeWriter) {
+pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().unwrap();
     fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
     while writer.write(&[0; 4096]).is_ok() {}

@@ -11,7 +11,12 @@ mod image;
 mod virtio;
 
 #[cfg(test)]
+#[path = "../common/access.rs"]
+mod access;
+#[cfg(test)]
 mod accesses;
+#[cfg(test)]
+mod deception;
 #[cfg(test)]
 mod disks;
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Tests of the process engine, with guests of a few instructions.
 
 #[cfg(test)]
+#[path = "../common/access.rs"]
+mod access;
+#[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod debugger;

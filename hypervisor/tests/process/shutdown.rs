@@ -15,6 +15,7 @@ use crate::debugger::{self, resume};
 use crate::guest::{Assembled, GuestBuilder};
 use crate::host::{Host, Outcome, run};
 use crate::stalled;
+use crate::virtio::{Driver, attacks};
 
 /// Options of a VM that is debugged.
 const DEBUGGED: &[&str] = &["--cpus", "3", "--gdb", "0"];
@@ -215,6 +216,43 @@ fn report_has_the_reason_of_the_end() {
 fn time_limit_ends_the_guest_even_if_no_one_reads_its_output() {
     let host = Host::new(&spinning_guest(), &["--timeout", "1"]);
     stalled::ends_by_the_time_limit(&mut host.command());
+}
+
+/// Number of times that threads of a process have gone to sleep.
+fn sleeps(process: u32) -> u64 {
+    let of_thread = |task: io::Result<fs::DirEntry>| {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default();
+        let sleeps = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        sleeps.map_or(0, |sleeps| sleeps.trim().parse().unwrap())
+    };
+    fs::read_dir(format!("/proc/{process}/task")).unwrap().map(of_thread).sum::<u64>()
+}
+
+/// The guest has ended, and its output waits for a reader. Polling every 50 us would be thousands of sleeps.
+#[test]
+fn uhyve_sleeps_while_the_output_of_an_ended_guest_is_blocked() {
+    // By the console device: a CPU that prints by the text port waits itself.
+    let image = GuestBuilder::image(0, |guest| attacks::print(&mut Driver(guest)));
+    let host = Host::new(&image, &[]);
+    let (mut reader, output) = stalled::full_pipe();
+    let mut uhyve = host.command().stdout(output).spawn().unwrap();
+    let id = uhyve.id();
+    let limit = Instant::now() + Duration::from_secs(150);
+    let is_quiet = || {
+        let before = sleeps(id);
+        thread::sleep(Duration::from_millis(300));
+        sleeps(id) - before < 10
+    };
+    // It starts, and then waits for the reader.
+    while !is_quiet() {
+        assert!(Instant::now() < limit, "uhyve does not come to rest");
+    }
+    assert_eq!(uhyve.try_wait().unwrap(), None, "the output is lost");
+    // The command, which holds another descriptor of the pipe, has been dropped.
+    let mut text = Vec::new();
+    reader.read_to_end(&mut text).unwrap();
+    // Behind whole pages, which have filled the pipe.
+    assert_eq!((text.len() % 4096, uhyve.wait().unwrap().code()), (16, Some(0)));
 }
 
 #[test]
