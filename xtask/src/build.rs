@@ -107,6 +107,24 @@ pub fn examples(names: &[&str], options: &BuildOptions) -> Result<Vec<(String, P
     Ok(programs)
 }
 
+/// Builds the programs of these packages of the workspace in `folder` for the guest, with the development profile; returns their
+/// names and images. A folder below this workspace has its configuration.
+pub fn packages(folder: &Path, packages: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+    let mut command = guest_cargo(&BuildOptions { quiet: true, ..BuildOptions::default() })?;
+    command.current_dir(folder).args(packages.iter().flat_map(|package| ["--package", package]));
+    let notes = crates::configure(&mut command, folder, packages, &[])?;
+    programs(&mut command).with_context(|| format!("cannot build {packages:?}: {}", notes.join("; ")))
+}
+
+/// `cargo build` of the program of the crate in `folder` for the guest, with the development profile.
+pub fn cargo_of_package(folder: &Path) -> Result<Command> {
+    let mut command = guest_cargo(&BuildOptions::default())?;
+    command.current_dir(folder);
+    panics::configure(&mut command, folder);
+    crates::configure(&mut command, folder, &[], &[])?;
+    Ok(command)
+}
+
 /// Runs `cargo build` and returns the programs that it built, with their names.
 fn programs(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
     let artifacts = cargo::artifacts(command)?.into_iter();

@@ -83,10 +83,7 @@ impl Program {
 
 /// Rejects the folder of a workspace that is no package: cargo would build all its members.
 fn check_package(folder: &Path) -> Result<()> {
-    let manifest = folder.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest);
-    let text = text.with_context(|| format!("cannot read {}", manifest.display()))?;
-    if text.lines().any(|line| line.trim() == "[package]") {
+    if workspace::is_package(folder) {
         return Ok(());
     }
     Err(usage_error(format!(

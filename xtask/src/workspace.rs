@@ -1,6 +1,7 @@
 //! Paths of the workspace: its root, target directory and examples.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -25,7 +26,13 @@ pub fn target_dir() -> PathBuf {
 pub fn example(name: &str) -> Option<PathBuf> {
     let folder = root().join("examples").join(name);
     let plain = !name.is_empty() && !name.contains(['/', '.']);
-    (plain && folder.join("Cargo.toml").is_file()).then_some(folder)
+    (plain && is_package(&folder)).then_some(folder)
+}
+
+/// Whether there is a package in the folder, and not only a workspace of packages in others.
+pub(crate) fn is_package(folder: &Path) -> bool {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml"));
+    manifest.is_ok_and(|text| text.lines().any(|line| line.trim() == "[package]"))
 }
 
 /// Returns the names of all examples, sorted.
@@ -42,8 +49,14 @@ pub fn examples() -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::root;
+    use super::{example, examples, root};
     use std::path::Path;
+
+    #[test]
+    fn workspace_of_crates_is_no_example() {
+        assert!(example("hello_world").is_some() && example("crates").is_none());
+        assert!(!examples().unwrap().contains(&"crates".to_owned()));
+    }
 
     #[test]
     fn root_is_of_a_variable_that_cargo_tracks() {

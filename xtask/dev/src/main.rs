@@ -4,6 +4,7 @@
 
 mod bench;
 mod burst;
+mod compatibility;
 mod figures;
 mod lint;
 mod test;

@@ -82,6 +82,17 @@ impl Graph {
         self.packages.iter().filter(|package| package.is_registered && found.contains(&*package.id)).collect()
     }
 
+    /// The packages from crates.io that are built with this one, itself included.
+    pub(super) fn dependents(&self, package: &Package) -> Vec<&Package> {
+        let mut pending = vec![package.id.as_str()];
+        let mut found: HashSet<&str> = pending.iter().copied().collect();
+        while let Some(id) = pending.pop() {
+            let next = self.edges.iter().filter(|(_, to)| to == id).map(|(from, _)| from.as_str());
+            pending.extend(next.filter(|from| found.insert(from)));
+        }
+        self.packages.iter().filter(|package| package.is_registered && found.contains(&*package.id)).collect()
+    }
+
     /// The packages of a name that are from crates.io.
     pub(super) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Package> {
         self.packages.iter().filter(move |package| package.is_registered && package.name == name)
@@ -177,6 +188,10 @@ mod tests {
         assert_eq!(names("web", Purpose::Programs), ["tokio", "mio"]);
         assert_eq!(names("web", Purpose::ProgramsAndTests), ["tokio", "mio", "tar"]);
         assert_eq!(names("tool", Purpose::Programs), ["rustix"]);
+        let graph = Graph::parse(&metadata.to_string(), Purpose::Programs).unwrap();
+        let mio = graph.named("mio").next().unwrap();
+        let names: Vec<_> = graph.dependents(mio).into_iter().map(|package| &package.name).collect();
+        assert_eq!(names, ["tokio", "mio"]);
         assert!(Graph::parse("{}", Purpose::Programs).is_err());
     }
 }

@@ -12,6 +12,7 @@ mod graph;
 mod patch;
 mod source;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -80,6 +81,20 @@ pub(crate) fn configure(
         Configuration::of_build(&graph.root, &selection.copies)?.apply(cargo);
     }
     Ok([selection.warnings, selection.notes].concat())
+}
+
+/// The crates from crates.io in the workspace in `folder` that are built with patched ones, themselves or others, for the guest:
+/// the names of these, by their own.
+pub fn patched(folder: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let graph = Graph::of(folder, &[], Purpose::Programs)?;
+    let selection = Selection::new(&graph, &catalog()?, |_| true)?;
+    let mut patched = BTreeMap::<_, BTreeSet<_>>::new();
+    for (copy, _) in &selection.copies {
+        for dependent in graph.dependents(copy) {
+            patched.entry(dependent.name.clone()).or_default().insert(copy.name.clone());
+        }
+    }
+    Ok(patched)
 }
 
 /// The patches of this repository.

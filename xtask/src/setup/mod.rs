@@ -162,6 +162,12 @@ pub struct StdSources {
     pub kernel: String,
 }
 
+/// Identifies the installation of std, and the kernel of programs without `hermit-sys`: cargo does not notice when they change.
+pub fn identities() -> Result<[String; 2]> {
+    let toolchain = Toolchain::detect()?;
+    Ok([record::installation(&toolchain, FloatAbi::Hard)?, default_kernel::digest(&toolchain)?])
+}
+
 /// Returns the sources of the installed std. [`ensure`] and [`install_kernel`] have run before.
 pub fn std_sources() -> Result<StdSources> {
     let toolchain = Toolchain::detect()?;

@@ -1,8 +1,8 @@
 //! `cargo xtask figures`: the tables and pictures of figures in documents, generated from the record of measurements.
 //!
-//! `cargo xtask bench --record` writes the record, `docs/figures.json`. A table stands in a Markdown file between the lines
-//! `<!-- figures: NAME -->` and `<!-- /figures -->`; [`tables`] lists the names. `cargo xtask lint` fails if a document differs from
-//! the tables that the record yields.
+//! `cargo xtask bench --record` writes the record, `docs/figures.json`; the tables of crates are made from the list that the ring
+//! `crates` tests. A table stands in a Markdown file between the lines `<!-- figures: NAME -->` and `<!-- /figures -->`; [`tables`]
+//! lists the names. `cargo xtask lint` fails if a document differs from the tables that record and list yield.
 
 mod markdown;
 mod markers;
@@ -14,6 +14,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+
+use crate::compatibility;
 use xtask::{process, workspace};
 
 pub(crate) use record::{Conditions, FigureRecord};
@@ -46,7 +48,10 @@ fn outdated() -> Result<Vec<(String, String)>> {
     for file in documents()? {
         let text = fs::read_to_string(workspace::root().join(&file));
         let text = text.with_context(|| format!("cannot read {file}"))?;
-        let new = markers::replace(&text, |name| tables::markdown(name, &record));
+        let new = markers::replace(&text, |name| match name {
+            "crates" => Ok(compatibility::Crates::read()?.markdown()),
+            _ => tables::markdown(name, &record),
+        });
         generated.push((file.clone(), new.with_context(|| file.clone())?));
     }
     for picture in &picture::PICTURES {

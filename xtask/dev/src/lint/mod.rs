@@ -14,7 +14,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::figures;
+use crate::{compatibility, figures};
 use xtask::target::{BARE_TARGET, GUEST_TARGET};
 use xtask::{process, setup, workspace};
 
@@ -100,7 +100,11 @@ fn check_text_and_format() -> Result<()> {
     check_text()?;
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["fmt", "--all", "--check"]);
-    process::run(&mut cargo).context("`cargo fmt --all` mends this")
+    process::run(&mut cargo).context("`cargo fmt --all` mends this")?;
+    let mut cargo = process::cargo();
+    cargo.current_dir(workspace::root().join(compatibility::FOLDER)).args(["fmt", "--all", "--check"]);
+    process::run(&mut cargo)
+        .with_context(|| format!("`cargo fmt --all` in {} mends this", compatibility::FOLDER))
 }
 
 /// Runs clippy on [`OTHERS`]. `set_up` installs the libraries of their targets.

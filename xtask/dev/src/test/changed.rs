@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::Ring;
+use crate::compatibility;
 use xtask::{process, workspace};
 
 /// Files and folders at the root that no test depends on, but the lints of text.
@@ -113,6 +114,10 @@ fn affected(files: &BTreeSet<String>, packages: &[WorkspacePackage]) -> Affected
     let mut folders = BTreeSet::new();
     for file in files.iter().filter(|file| !is_document(file)) {
         selection.lints = true;
+        if file.starts_with(compatibility::FOLDER) {
+            selection.rings.insert(Ring::Crates, compatibility::FOLDER.to_owned());
+            continue;
+        }
         let owners = packages.iter().filter(|package| file.starts_with(&package.folder));
         match owners.max_by_key(|package| package.folder.len()) {
             Some(owner) => drop(folders.insert(owner.folder.as_str())),
@@ -205,6 +210,13 @@ mod tests {
     fn hypervisor_and_examples_affect_the_rings_that_contain_them() {
         assert_eq!(rings(&select(&["hypervisor/src/main.rs"])), [Ring::Process, Ring::Kvm]);
         assert_eq!(rings(&select(&["examples/httpd/src/main.rs"])), [Ring::Process]);
+    }
+
+    #[test]
+    fn programs_that_use_crates_affect_their_ring() {
+        let selection = select(&["examples/crates/text/src/regex.rs"]);
+        assert!(selection.lints && !selection.everything && selection.packages.is_empty());
+        assert_eq!(rings(&selection), [Ring::Crates]);
     }
 
     #[test]

@@ -32,6 +32,19 @@ const HARD_FLOAT_ONLY: [&str; 11] = [
     "web",
 ];
 
+/// Removes the programs in cargo's folder of a profile, so that they are linked again: cargo does not notice another kernel of
+/// programs without `hermit-sys`.
+pub(super) fn remove_programs(output: &Path) -> Result<()> {
+    let Ok(entries) = fs::read_dir(output.join("deps")) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_none() {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Images of the examples, by name, in a folder of their own: cargo gives all variants of one the same name.
 #[derive(Debug)]
 pub(super) struct Images {

@@ -9,6 +9,7 @@
 //! | `fuzz` | fuzz targets of uhyve and of the network stack; only if it is named or with `--long` |
 //! | `miri` | tests of the services under Miri; only if it is named or with `--long` |
 //! | `std` | tests of core, alloc and std in machines; only if it is named or with `--long` |
+//! | `crates` | programs that use crates from crates.io, on Linux and in machines; only if it is named or with `--long` |
 //!
 //! Without a ring: the lints and all other rings, as CI runs them. A ring whose engine the host lacks is then skipped. The tests of
 //! all other rings are one queue in this order, so that one ring's slow tests run beside the next ring's.
@@ -19,6 +20,7 @@ mod builds;
 mod cargo_test;
 mod changed;
 mod child;
+mod crates;
 mod devices;
 mod fuzz;
 mod host_tests;
@@ -88,12 +90,14 @@ enum Ring {
     Miri,
     /// Tests of core, alloc and std in virtual machines; not run unless named or with --long
     Std,
+    /// Programs that use crates from crates.io, on Linux and in machines of uhyve; not run unless named or with --long
+    Crates,
 }
 
 impl Ring {
     /// Whether the ring runs only if it is named or with `--long`, by itself after the others.
     const fn is_long(self) -> bool {
-        matches!(self, Self::Fuzz | Self::Miri | Self::Std)
+        matches!(self, Self::Fuzz | Self::Miri | Self::Std | Self::Crates)
     }
 }
 
@@ -107,6 +111,7 @@ impl fmt::Display for Ring {
             Self::Fuzz => "fuzz",
             Self::Miri => "miri",
             Self::Std => "std",
+            Self::Crates => "crates",
         })
     }
 }
@@ -137,7 +142,7 @@ impl TestPlan {
     fn new(arguments: &Arguments) -> Result<Self> {
         let long = arguments.long;
         let all = [Ring::Host, Ring::Process, Ring::Kvm, Ring::Qemu];
-        let slow = [Ring::Fuzz, Ring::Miri, Ring::Std].into_iter().filter(|_| long);
+        let slow = [Ring::Fuzz, Ring::Miri, Ring::Std, Ring::Crates].into_iter().filter(|_| long);
         let everything = || all.into_iter().chain(slow.clone()).collect();
         if let Some(base) = &arguments.changed {
             let changed::Affected { lints, everything: all, packages, rings } = changed::select(base)?;
@@ -184,6 +189,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
             let result = match ring {
                 Ring::Miri => miri::test(report, plan.is_named),
                 Ring::Std => std_tests::test(report, plan.long),
+                Ring::Crates => crates::test(report, plan.long),
                 _ => fuzz::test(report, arguments.seconds),
             };
             report.check(&name, result);

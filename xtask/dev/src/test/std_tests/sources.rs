@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::edits;
+use crate::test::images;
 use xtask::setup::{self, StdSources};
 use xtask::workspace;
 
@@ -56,7 +57,7 @@ pub(super) fn prepare() -> Result<PathBuf> {
         write(&folder.join(COMPLETE), &key)?;
     }
     if !contains(&folder.join(KERNEL), &sources.kernel) {
-        remove_programs(&folder)?;
+        images::remove_programs(&super::build::output(&folder))?;
         write(&folder.join(KERNEL), &sources.kernel)?;
     }
     Ok(folder)
@@ -103,18 +104,6 @@ fn integration_targets(folder: &Path) -> Result<String> {
     }
     targets.sort();
     Ok(targets.concat())
-}
-
-/// Removes the programs that were linked to another kernel.
-fn remove_programs(folder: &Path) -> Result<()> {
-    let Ok(entries) = fs::read_dir(super::build::output(folder).join("deps")) else { return Ok(()) };
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_none() {
-            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

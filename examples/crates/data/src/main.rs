@@ -1,0 +1,26 @@
+//! Crates with data structures.
+
+crate_uses::crate_uses! {
+    "arc-swap": arc_swap,
+    "arrayvec": arrayvec,
+    "bitflags": bitflags,
+    "bitvec": bitvec,
+    "bumpalo": bumpalo,
+    "bytes": bytes,
+    "either": either,
+    "fixedbitset": fixedbitset,
+    "hashbrown": hashbrown,
+    "indexmap": indexmap,
+    "itertools": itertools,
+    "lazy_static": lazy_static,
+    "lru": lru,
+    "once_cell": once_cell,
+    "ordered-float": ordered_float,
+    "petgraph": petgraph,
+    "priority-queue": priority_queue,
+    "slab": slab,
+    "slotmap": slotmap,
+    "smallvec": smallvec,
+    "thread_local": thread_local,
+    "tinyvec": tinyvec,
+}

@@ -1,0 +1,25 @@
+//! Crates for text and parsing.
+
+crate_uses::crate_uses! {
+    "aho-corasick": aho_corasick,
+    "bstr": bstr,
+    "comrak": comrak,
+    "fst": fst,
+    "heck": heck,
+    "itoa": itoa,
+    "logos": logos,
+    "memchr": memchr,
+    "nom": nom,
+    "pest": pest,
+    "pulldown-cmark": pulldown_cmark,
+    "regex": regex,
+    "ryu": ryu,
+    "semver": semver,
+    "similar": similar,
+    "strsim": strsim,
+    "textwrap": textwrap,
+    "unicode-normalization": unicode_normalization,
+    "unicode-segmentation": unicode_segmentation,
+    "unicode-width": unicode_width,
+    "winnow": winnow,
+}

@@ -1,0 +1,202 @@
+//! The ring `crates`: programs that use crates from crates.io, on Linux and in machines, with the same output.
+//!
+//! The crates are in the programs of a workspace of its own, `examples/crates`, twenty in each, and listed in its `crates.toml`
+//! with what is patched. Each use of a crate has a machine to itself. With `long`, crates that are listed as not working are tried.
+
+mod unsupported;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::images::{self, Images};
+use super::platform::{TestPlatform, TestVmm};
+use super::report::Report;
+use super::schedule::Tests;
+use crate::compatibility::{Crates, FOLDER, Group};
+use xtask::target::GUEST_TARGET;
+use xtask::uhyve::{Engine, Uhyve};
+use xtask::{build, cargo, crates, process, setup, workspace};
+
+/// Memory of a machine in MiB.
+const MEMORY: u64 = 512;
+
+/// Builds the programs and compares what they print.
+pub(super) fn test(report: &mut Report, long: bool) -> Result<()> {
+    setup::ensure()?;
+    setup::install_kernel()?;
+    let list = Crates::read()?;
+    let folder = workspace::root().join(FOLDER);
+    let packages: Vec<String> = list.groups.iter().map(Group::package).collect();
+    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    println!("building the programs for Linux");
+    let host = host_programs(&folder, &packages)?;
+    println!("building the programs for machines");
+    discard_outdated(&workspace::target_dir().join("crates"), &setup::identities()?)?;
+    let guest: BTreeMap<_, _> = build::packages(&folder, &packages)?.into_iter().collect();
+    let patched = crates::patched(&folder)?;
+    let none = Images::new()?;
+    let platform =
+        TestPlatform { vmm: TestVmm::Uhyve(Uhyve::check(setup::uhyve()?)?, Engine::Process), images: &none };
+    let mut tests = Tests::default();
+    for group in &list.groups {
+        let program = |programs: &BTreeMap<String, PathBuf>| {
+            let program = programs.get(&group.package()).cloned();
+            program.with_context(|| format!("cargo did not build {}", group.package()))
+        };
+        let (host, guest) = (program(&host)?, program(&guest)?);
+        let (on_host, patched) = (host.clone(), &patched);
+        tests.add(format!("list of {}", group.package()), move || check_list(group, &on_host, patched));
+        for name in group.crates.keys() {
+            let (host, guest, platform) = (host.clone(), guest.clone(), &platform);
+            tests.add(format!("crate {name}"), move || compare(platform, name, &host, &guest));
+        }
+    }
+    for crate_ in list.unsupported.iter().filter(|_| long) {
+        let platform = &platform;
+        tests.add(format!("crate {}, which does not work", crate_.name), move || {
+            unsupported::test(platform, crate_)
+        });
+    }
+    report.run(tests);
+    let count = list.groups.iter().map(|group| group.crates.len()).sum::<usize>();
+    println!("{count} crates are used, {} are listed as not working", list.unsupported.len());
+    Ok(())
+}
+
+/// Builds the programs for Linux; returns their files by package.
+fn host_programs(folder: &Path, packages: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
+    let mut cargo = process::cargo();
+    cargo.current_dir(folder).args(["build", "--quiet", "--locked"]);
+    cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+    let artifacts = cargo::artifacts(&mut cargo).context("cannot build the programs for Linux")?;
+    Ok(artifacts.into_iter().filter_map(|artifact| Some((artifact.name, artifact.executable?))).collect())
+}
+
+/// Removes what was built with another std, and programs that were linked to another kernel: cargo does not notice it.
+fn discard_outdated(target: &Path, [installation, kernel]: &[String; 2]) -> Result<()> {
+    let record = target.join("installed");
+    let text = format!("{installation}\n{kernel}\n");
+    let built = fs::read_to_string(&record).unwrap_or_default();
+    if built == text {
+        return Ok(());
+    }
+    let output = target.join(GUEST_TARGET);
+    if built.starts_with(&format!("{installation}\n")) {
+        images::remove_programs(&output.join("debug"))?;
+    } else if output.is_dir() {
+        fs::remove_dir_all(&output).with_context(|| format!("cannot remove {}", output.display()))?;
+    }
+    fs::create_dir_all(target)
+        .and_then(|()| fs::write(&record, text))
+        .context("cannot write to the target folder")
+}
+
+/// Fails unless the program has the crates that are listed, and these depend on the patched crates that are listed.
+fn check_list(group: &Group, program: &Path, patched: &BTreeMap<String, BTreeSet<String>>) -> Result<()> {
+    let names = process::output(Command::new(program).arg("list"))?;
+    let names: BTreeSet<&str> = names.lines().collect();
+    let listed: BTreeSet<&str> = group.crates.keys().map(String::as_str).collect();
+    let differing: Vec<_> = names.symmetric_difference(&listed).collect();
+    ensure!(differing.is_empty(), "the program or the list has no {differing:?}");
+    check_patched(group, patched)
+}
+
+fn check_patched(group: &Group, patched: &BTreeMap<String, BTreeSet<String>>) -> Result<()> {
+    let none = BTreeSet::new();
+    for (name, listed) in &group.crates {
+        let actual = patched.get(name).unwrap_or(&none);
+        ensure!(
+            listed == actual,
+            "{name} is built with the patched crates {actual:?}, the list has {listed:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Fails unless the use of a crate prints the same in a machine as on Linux.
+fn compare(platform: &TestPlatform<'_>, name: &str, host: &Path, guest: &Path) -> Result<()> {
+    let on_linux = Command::new(host).arg(name).stdin(Stdio::null()).output()?;
+    let errors = String::from_utf8_lossy(&on_linux.stderr);
+    ensure!(on_linux.status.success(), "failed on Linux ({}): {errors}", on_linux.status);
+    ensure!(!on_linux.stdout.is_empty(), "printed nothing on Linux");
+    let outcome = platform.guest_of(guest, &[name]).cpus(2).memory(MEMORY).run()?;
+    outcome.check(0, &[])?;
+    same(&String::from_utf8_lossy(&on_linux.stdout), &String::from_utf8_lossy(&outcome.output))
+}
+
+/// Fails unless the outputs are the same; names the first line that differs.
+fn same(on_linux: &str, in_machine: &str) -> Result<()> {
+    let count = on_linux.lines().count().max(in_machine.lines().count());
+    let line = |text: &str, index| text.lines().nth(index).unwrap_or("(the end)").to_owned();
+    let differs = |index: &usize| line(on_linux, *index) != line(in_machine, *index);
+    let first = (0..count).find(differs).unwrap_or(count);
+    ensure!(
+        on_linux == in_machine,
+        "line {} differs:\non Linux      {}\nin a machine  {}",
+        first + 1,
+        line(on_linux, first),
+        line(in_machine, first)
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_patched, discard_outdated, same};
+    use crate::compatibility::Crates;
+    use std::collections::BTreeMap;
+    use std::fs;
+    use xtask::target::GUEST_TARGET;
+
+    #[test]
+    fn programs_of_another_kernel_and_all_of_another_std_are_removed() {
+        let target = tempfile::tempdir().unwrap();
+        let deps = target.path().join(GUEST_TARGET).join("debug/deps");
+        fs::create_dir_all(&deps).unwrap();
+        let fill = || ["program-1", "lib-1.rlib"].map(|name| fs::write(deps.join(name), "").unwrap());
+        let has = |name: &str| deps.join(name).exists();
+        let discard = |std: &str, kernel: &str| {
+            discard_outdated(target.path(), &[std.to_owned(), kernel.to_owned()]).unwrap();
+        };
+        fill();
+        discard("std 1", "kernel 1");
+        assert!(!has("lib-1.rlib"));
+        fs::create_dir_all(&deps).unwrap();
+        fill();
+        discard("std 1", "kernel 1");
+        assert!(has("program-1") && has("lib-1.rlib"));
+        discard("std 1", "kernel 2");
+        assert!(!has("program-1") && has("lib-1.rlib"));
+        discard("std 2", "kernel 2");
+        assert!(!has("lib-1.rlib"));
+    }
+
+    #[test]
+    fn first_line_that_differs_is_named() {
+        assert!(same("a\nb\n", "a\nb\n").is_ok());
+        let message = same("a\nb\n", "a\nc\nd\n").unwrap_err().to_string();
+        assert!(message.contains("line 2") && message.contains('b') && message.contains('c'), "{message}");
+        let message = same("a\n", "a\nb\n").unwrap_err().to_string();
+        assert!(message.contains("(the end)"), "{message}");
+    }
+
+    #[test]
+    fn patches_that_are_not_listed_are_errors() {
+        let list = Crates::read().unwrap();
+        let group = &list.groups[0];
+        let mut patched: BTreeMap<_, _> = group
+            .crates
+            .iter()
+            .filter(|(_, by)| !by.is_empty())
+            .map(|(name, by)| (name.clone(), by.clone()))
+            .collect();
+        assert!(check_patched(group, &patched).is_ok());
+        let name = group.crates.keys().next().unwrap();
+        patched.entry(name.clone()).or_default().insert("other".to_owned());
+        assert!(check_patched(group, &patched).unwrap_err().to_string().contains("other"));
+    }
+}
