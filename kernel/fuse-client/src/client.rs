@@ -92,8 +92,9 @@ impl Extent<'_> {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Frees memory that is kept for later use: data that were read ahead. It allocates nothing.
+    /// Frees memory that is kept for later use: data that were read ahead, and the transport's. It allocates nothing.
     pub fn reclaim(&self) {
+        self.transport.reclaim();
         self.read_ahead.reclaim();
     }
 

@@ -54,6 +54,9 @@ pub trait Transport: Debug + Send + Sync {
     /// not said: messages may overtake others. Ready at once if it has; else the waker is woken when it may have.
     fn poll_handled(&self, context: &Context<'_>, count: u64) -> Poll<()>;
 
+    /// Frees memory that is kept for later requests. It allocates nothing.
+    fn reclaim(&self) {}
+
     /// Whether the server is gone or was [stopped](Self::stop): every request fails.
     fn is_stopped(&self) -> bool;
 

@@ -101,9 +101,13 @@ impl hermit_fuse_client::Transport for FuseTransport {
             let buffer = plan.allocate(&Allocator);
             self.0.driver.lock().add(buffer);
         }
-        let submitted = self.0.driver.lock().submit(request, context.waker());
-        if has_planned && submitted.is_err_and(|error| error != FsError::Busy) {
-            // Others may wait for the planned buffer. After `Busy`, the release of what is in flight wakes them.
+        let reserved = self.0.driver.lock().reserve(request, context.waker());
+        // Copied without it, too.
+        let filled = reserved.map(|reserved| reserved.fill(request));
+        let has_taken = has_planned || filled.is_ok();
+        let submitted = filled.and_then(|filled| self.0.driver.lock().submit(filled));
+        if has_taken && submitted.is_err_and(|error| error != FsError::Busy) {
+            // Others may wait for what was planned or taken. After `Busy`, the release of what is in flight wakes them.
             self.0.wake();
         }
         match submitted {
@@ -147,6 +151,12 @@ impl hermit_fuse_client::Transport for FuseTransport {
             self.0.wake();
         }
         if progress.is_handled { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn reclaim(&self) {
+        // Each is freed without the lock.
+        let next = || self.0.driver.lock().take_unused();
+        while next().is_some() {}
     }
 
     fn is_stopped(&self) -> bool {

@@ -75,7 +75,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
             let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)));
             let request =
                 Request { head: message.bytes(), reply_head: size_of::<OutHeader>(), ..Request::default() };
-            return free.is_some_and(|index| self.start(index, None, &request, None).is_ok());
+            let reserved = free.and_then(|index| self.take_slot(index, None, None).ok());
+            return reserved.is_some_and(|reserved| self.submit(reserved.fill(&request)).is_ok());
         }
         self.collect_messages();
         let Some(buffer) = self.free_messages.pop() else { return false };

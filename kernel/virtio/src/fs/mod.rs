@@ -20,7 +20,7 @@ use hermit_fuse::{MAX_HEAD, Request};
 use virtio_spec::{F, Id};
 
 pub use self::messages::Progress;
-pub use self::request::ServedRequest;
+pub use self::request::{FilledRequest, ReservedRequest, ServedRequest};
 use self::request::{FsRequest, INLINE, LateMessage, MAX_MESSAGE, OneWayMessage};
 use crate::device::{Device, DeviceError, InitError};
 use crate::dma::{DataBuffer, DataPlan, DmaAllocator, DmaBuffer, DmaMemory};
@@ -200,12 +200,21 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         }
     }
 
-    /// Submits a request; its waker is woken when the reply has arrived.
+    /// Removes a data buffer that no request uses, to be freed without the driver's lock.
+    #[must_use]
+    pub fn take_unused(&mut self) -> Option<DataBuffer<M>> {
+        let unused = self.free_data.pop().map(DataBuffer);
+        self.data_buffers = self.data_buffers.saturating_sub(usize::from(unused.is_some()));
+        unused
+    }
+
+    /// Takes what a request needs; its waker is woken when the reply has arrived. The caller copies the request without the
+    /// driver's lock ([`ReservedRequest::fill`]), and [submits](Self::submit) it.
     ///
     /// # Errors
     ///
-    /// The request is not submitted.
-    pub fn submit(&mut self, request: &Request<'_>, waker: &Waker) -> Result<Ticket, FsError> {
+    /// The request cannot be submitted.
+    pub fn reserve(&mut self, request: &Request<'_>, waker: &Waker) -> Result<ReservedRequest<M>, FsError> {
         self.device.ensure_usable()?;
         if !request::fits(request, self.max_data) {
             return Err(FsError::OutOfMemory);
@@ -221,24 +230,37 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         } else {
             None
         };
-        self.start(index, data, request, Some(waker.clone()))
+        self.take_slot(index, data, Some(waker.clone()))
     }
 
-    /// Fills a free slot and makes the request available.
-    fn start(
+    /// Takes a free slot.
+    fn take_slot(
         &mut self,
         index: usize,
         data: Option<DmaBuffer<M>>,
-        request: &Request<'_>,
         waker: Option<Waker>,
-    ) -> Result<Ticket, FsError> {
+    ) -> Result<ReservedRequest<M>, FsError> {
         let number = u16::try_from(index).unwrap_or(u16::MAX);
         let is_one_way = waker.is_none();
         let Some(slot) = self.slots.get_mut(index) else { return Err(FsError::Busy) };
         let Slot::Free(page) = mem::replace(slot, Slot::InFlight { waker, is_one_way }) else {
             return Err(FsError::Busy);
         };
-        if let Err(refused) = self.requests.submit(FsRequest::new(number, page, data, request)) {
+        Ok(ReservedRequest::new(number, page, data))
+    }
+
+    /// Submits a request that was copied.
+    ///
+    /// # Errors
+    ///
+    /// The request is not submitted. Tasks may wait for what it has taken: see [`Self::waiting`].
+    pub fn submit(&mut self, request: FilledRequest<M>) -> Result<Ticket, FsError> {
+        let number = request.0.number();
+        if let Err(error) = self.device.ensure_usable() {
+            self.release_buffers(request.0);
+            return Err(error.into());
+        }
+        if let Err(refused) = self.requests.submit(request.0) {
             // Each slot has descriptors of its own, so the queue has room unless the device has broken it.
             self.release_buffers(refused.chain);
             return Err(self.device.ensure_usable().map_or_else(FsError::from, |()| FsError::Busy));

@@ -33,6 +33,31 @@ pub(super) fn fits(request: &Request<'_>, max_data: usize) -> bool {
     has_valid_heads && has_one_direction && data_size(request) <= max_data
 }
 
+/// What a request has taken of the driver: a slot and buffers.
+#[derive(Debug)]
+#[must_use = "its buffers are lost unless it is submitted"]
+pub struct ReservedRequest<M> {
+    slot: u16,
+    page: DmaBuffer<M>,
+    data: Option<DmaBuffer<M>>,
+}
+
+impl<M: DmaMemory> ReservedRequest<M> {
+    pub(super) const fn new(slot: u16, page: DmaBuffer<M>, data: Option<DmaBuffer<M>>) -> Self {
+        Self { slot, page, data }
+    }
+
+    /// Copies the request that the buffers were taken for.
+    pub fn fill(self, request: &Request<'_>) -> FilledRequest<M> {
+        FilledRequest(FsRequest::new(self.slot, self.page, self.data, request))
+    }
+}
+
+/// A request to be submitted.
+#[derive(Debug)]
+#[must_use = "its buffers are lost unless it is submitted"]
+pub struct FilledRequest<M>(pub(super) FsRequest<M>);
+
 /// A request and its buffers.
 #[derive(Debug)]
 pub(super) struct FsRequest<M> {
@@ -70,6 +95,11 @@ impl<M: DmaMemory> FsRequest<M> {
         let size = request.reply_head + request.reply_data;
         let reply = if size <= INLINE { [size, 0] } else { [request.reply_head, request.reply_data] };
         Self { slot, page, data, ends, data_size, reply, tag: request.tag }
+    }
+
+    /// Number of the request's slot.
+    pub(super) const fn number(&self) -> u16 {
+        self.slot
     }
 
     /// Index of the request's slot.

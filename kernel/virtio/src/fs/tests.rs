@@ -53,12 +53,18 @@ fn request<'a>(head: &'a [u8], data: &'a [u8], reply_data: usize) -> Request<'a>
     Request { head, data, reply_head: 16, reply_data, tag, ..Request::default() }
 }
 
+/// Submits a request, for which there is memory.
+fn submit_now(fs: &mut Driver, request: &Request<'_>, waker: &Waker) -> Result<Ticket, FsError> {
+    let reserved = fs.reserve(request, waker)?;
+    fs.submit(reserved.fill(request))
+}
+
 /// Submits a request after what it needs was allocated.
 fn submit(fs: &mut Driver, dma: &FakeDma, request: &Request<'_>, waker: &Waker) -> Result<Ticket, FsError> {
     if let Some(plan) = fs.plan(request) {
         fs.add(plan.allocate(dma));
     }
-    fs.submit(request, waker)
+    submit_now(fs, request, waker)
 }
 
 /// Replies to the next request, and handles the interrupt; returns the request.
@@ -134,6 +140,39 @@ fn headers_of_a_write_are_descriptors_of_their_own() {
 }
 
 #[test]
+fn request_that_is_being_copied_keeps_its_slot_and_comes_after_others() {
+    let (mut fs, model, _) = fs(&[8, 128]);
+    let (slow, quick) = (request(&[1], &[], 0), request(&[2], &[], 0));
+    let reserved = fs.reserve(&slow, Waker::noop()).unwrap();
+    let second = submit_now(&mut fs, &quick, Waker::noop()).unwrap();
+    assert_eq!(answer(&mut fs, &model, &[2; 16]), [2]);
+    assert_eq!(read(&mut fs, second), [2; 16]);
+    let first = fs.submit(reserved.fill(&slow)).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(answer(&mut fs, &model, &[1; 16]), [1]);
+    assert_eq!(read(&mut fs, first), [1; 16]);
+    // A device that is stopped meanwhile.
+    let reserved = fs.reserve(&slow, Waker::noop()).unwrap();
+    fs.stop();
+    assert!(matches!(fs.submit(reserved.fill(&slow)), Err(FsError::Device(_))));
+}
+
+#[test]
+fn unused_data_buffers_are_given_back_and_allocated_again() {
+    let (mut fs, model, dma) = fs(&[8, 128]);
+    let large = request(&[1], &[], MAX_DATA);
+    for _ in 0..3 {
+        let ticket = submit(&mut fs, &dma, &large, Waker::noop()).unwrap();
+        assert!(fs.take_unused().is_none(), "the only one is in use");
+        answer(&mut fs, &model, &[1; 16]);
+        read(&mut fs, ticket);
+        assert!(fs.plan(&large).is_none(), "it is kept for the next request");
+        assert!(fs.take_unused().is_some());
+        assert!(fs.take_unused().is_none());
+    }
+}
+
+#[test]
 fn reply_wakes_its_request_alone() {
     let (mut fs, model, dma) = fs(&[8, 128]);
     let (first, second) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
@@ -185,23 +224,23 @@ fn tasks_that_allocate_at_the_same_time_share_data_buffers() {
     let plans: Vec<_> = core::iter::from_fn(|| fs.plan(&large)).collect();
     assert_eq!(plans.len(), 4);
     // Another task waits for one of those, and is woken also if there is no memory.
-    assert_eq!(fs.submit(&large, Waker::noop()), Err(FsError::Busy));
+    assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
     fs.add(None);
     assert_eq!(fs.waiting().len(), 1);
     fs.add(plans[1].allocate(&dma));
-    assert!(fs.submit(&large, Waker::noop()).is_ok());
+    assert!(submit_now(&mut fs, &large, Waker::noop()).is_ok());
     fs.add(None);
     fs.add(None);
     // Three gave up.
     assert_eq!((0..4).filter(|_| fs.plan(&large).is_some()).count(), 3);
-    assert_eq!(fs.submit(&large, Waker::noop()), Err(FsError::Busy));
+    assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
 }
 
 #[test]
 fn request_fails_without_memory_for_any_data_buffer() {
     let (mut fs, _, _) = fs(&[8, 128]);
-    assert_eq!(fs.submit(&request(&[1], &[], 4096), Waker::noop()), Err(FsError::OutOfMemory));
-    assert!(fs.submit(&request(&[1], &[], 1000), Waker::noop()).is_ok());
+    assert_eq!(submit_now(&mut fs, &request(&[1], &[], 4096), Waker::noop()), Err(FsError::OutOfMemory));
+    assert!(submit_now(&mut fs, &request(&[1], &[], 1000), Waker::noop()).is_ok());
 }
 
 #[test]
