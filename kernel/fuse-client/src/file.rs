@@ -85,8 +85,10 @@ impl<T: Transport> FileSystem for FuseClient<T> {
 
     fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
         let head = || Head::new(Opcode::Lookup, entry.parent.0, &()).with_name(entry.name);
-        self.request(call, head, Extent::reply(size_of::<EntryOut>()), |payload| {
-            convert::lookup(&payload.all()?)
+        self.with_space(call, |call| {
+            self.request(call, head, Extent::reply(size_of::<EntryOut>()), |payload| {
+                convert::lookup(&payload.all()?)
+            })
         })
     }
 
@@ -203,15 +205,13 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         let opcode = if is_directory { Opcode::Opendir } else { Opcode::Open };
         let body = OpenIn { flags: open_flags(flags), unused: 0 };
         let extent = Extent::reply(size_of::<OpenOut>());
-        self.request(
-            call,
-            || Head::new(opcode, ino.0, &body),
-            extent,
-            |payload| {
+        let head = || Head::new(opcode, ino.0, &body);
+        self.with_space(call, |call| {
+            self.request(call, head, extent, |payload| {
                 let opened: OpenOut = payload.all()?;
                 Ok(Opened::Inode(Handle::new(&opened, is_directory).encode()?))
-            },
-        )
+            })
+        })
     }
 
     fn can_change_appending(&self) -> bool {
@@ -281,8 +281,9 @@ impl<T: Transport> FileSystem for FuseClient<T> {
     }
 
     fn flush(&self, call: &mut Call<'_, '_>, file: OpenInode) -> Reply<()> {
-        let fh = Handle::decode(file.handle).file()?;
-        if call.ticket.is_none() && self.has_no_flush.load(Relaxed) {
+        let handle = Handle::decode(file.handle);
+        let fh = handle.file()?;
+        if call.ticket.is_none() && (handle.has_no_flush || self.has_no_flush.load(Relaxed)) {
             return Poll::Ready(Ok(()));
         }
         let body = FlushIn { fh, ..FlushIn::default() };

@@ -16,6 +16,7 @@ use hermit_interface::to_usize;
 use hermit_io::ReadBuffer;
 use lock_api::{Mutex, RawMutex};
 
+use crate::client::Handle;
 use crate::transport::Transport;
 
 /// Size in bytes of what is read at once.
@@ -115,7 +116,7 @@ impl<T: Transport> ReadAhead<T> {
 
     fn window(&self, handle: u64) -> &Mutex<T::RawLock, Window> {
         // The handles of the known servers are small numbers; the lower bits are the client's.
-        &self.windows[to_usize(handle >> 2) % WINDOWS]
+        &self.windows[to_usize(handle >> Handle::BITS) % WINDOWS]
     }
 
     /// Number of changes up to now, modulo 2^40: as much as a request remembers.

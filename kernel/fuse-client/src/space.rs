@@ -1,9 +1,10 @@
-//! Calls that find the file system full though the program has just made room.
+//! Calls that find the file system, or the server's tables, full though the program has just made room.
 //!
 //! A removed file has its space until the server has handled the last messages that concern it, `Release` and `Forget`. The
 //! program does not wait for those, and they overtake no request: they may even have a queue of their own. So a call that the
 //! server refuses with `ENOSPC`, or with `EDQUOT` as the user's quota is full, is made once more when the server has handled the
-//! messages that were sent before.
+//! messages that were sent before. So is one that it refuses with `ENFILE` or `EMFILE`: a file that was closed has its
+//! descriptors as long.
 
 use core::num::NonZeroU64;
 use core::task::{Poll, ready};
@@ -25,7 +26,7 @@ fn ticket(call: &Call<'_, '_>) -> u64 {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Makes a call that takes space: a second time if there is none, when there may be more.
+    /// Makes a call that takes space or descriptors: a second time if there are none, when there may be more.
     pub(crate) fn with_space<V>(
         &self,
         call: &mut Call<'_, '_>,
@@ -40,7 +41,9 @@ impl<T: Transport> FuseClient<T> {
             let again = before & AGAIN;
             *call.ticket = NonZeroU64::new(before & !AGAIN);
             match request(call) {
-                Poll::Ready(Err(Errno::ENOSPC | Errno::EDQUOT)) if again == 0 => {
+                Poll::Ready(Err(Errno::ENOSPC | Errno::EDQUOT | Errno::ENFILE | Errno::EMFILE))
+                    if again == 0 =>
+                {
                     *call.ticket = NonZeroU64::new(WAITS | self.transport.sent());
                 }
                 Poll::Pending => {

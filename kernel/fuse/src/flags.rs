@@ -77,6 +77,8 @@ bitflags! {
         const NONSEEKABLE = 1 << 2;
         /// The client may cache the entries of this directory.
         const CACHE_DIR = 1 << 3;
+        /// `Flush` has nothing to report of this file.
+        const NOFLUSH = 1 << 5;
     }
 }
 

@@ -158,6 +158,16 @@ impl<S: System> Vfs<S> {
         self.names.clear();
     }
 
+    /// Gives up the names that are kept after a call has failed for want of memory, or of inodes or descriptors of a server,
+    /// which they use. Returns whether that was the reason.
+    fn make_room(&self, error: Errno) -> bool {
+        let is_full = matches!(error, Errno::ENOMEM | Errno::ENFILE | Errno::EMFILE);
+        if is_full {
+            self.forget_names();
+        }
+        is_full
+    }
+
     /// The directory in which relative paths begin.
     fn current_directory(&self) -> Arc<Node<S>> {
         Arc::clone(&self.current.lock())

@@ -45,6 +45,7 @@ impl<S: System> Vfs<S> {
             (false, true) => LastLink::FollowBeforeSlash,
             (false, false) => LastLink::Follow,
         };
+        let mut has_made_room = false;
         loop {
             let walked = self.walk(path, last).await?;
             if is_creating && walked.has_slash && walked.has_proper_name() {
@@ -52,15 +53,28 @@ impl<S: System> Vfs<S> {
             }
             match walked.node {
                 Some(_) if is_exclusive => return Err(Errno::EEXIST),
-                Some(_) => return open_existing(&walked.existing()?, flags).await,
+                Some(_) => return self.open_existing(&walked.existing()?, flags).await,
                 None if !is_creating => return Err(Errno::ENOENT),
                 None => {}
             }
             match self.create(&walked, permissions, flags).await {
                 // Another thread was faster.
                 Err(Errno::EEXIST) if !is_exclusive => {}
+                Err(error @ (Errno::ENFILE | Errno::EMFILE)) if !has_made_room && self.make_room(error) => {
+                    has_made_room = true;
+                }
                 created => return created,
             }
+        }
+    }
+
+    /// Opens an inode; once more if the names that are kept have taken what that needs.
+    async fn open_existing(&self, node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
+        match open_existing(node, flags).await {
+            Err(error) if node.mount.has_validity() && self.make_room(error) => {
+                open_existing(node, flags).await
+            }
+            opened => opened,
         }
     }
 

@@ -164,10 +164,7 @@ impl<S: System> Vfs<S> {
             Known::Nothing(lookup) => {
                 let found = match directory.ask_and_keep(name).await {
                     // The names that are kept use memory, and inodes of the server.
-                    Err(Errno::ENOMEM | Errno::ENFILE) => {
-                        self.names.clear();
-                        directory.ask_and_keep(name).await
-                    }
+                    Err(error) if self.make_room(error) => directory.ask_and_keep(name).await,
                     found => found,
                 };
                 let (node, validity) = found?;

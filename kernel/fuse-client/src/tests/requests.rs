@@ -27,11 +27,11 @@ use crate::{FuseClient, Transport as _};
 /// Size in bytes of the file, in writes of 1000 bytes.
 const SIZE: usize = 20_000;
 
-type Messages = Arc<Mutex<Vec<Vec<u8>>>>;
+pub(super) type Messages = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// A virtual file system on a server, the way to it, and the messages that it gets. `answer` replies in its place, unless
 /// it returns `None`.
-fn recorded(
+pub(super) fn recorded(
     mut answer: impl FnMut(&InHeader, &[u8]) -> Option<Result<Vec<u8>, i32>> + Send + 'static,
 ) -> (Vfs<TestSystem>, ModelTransport, Messages) {
     let messages = Messages::default();
@@ -46,14 +46,14 @@ fn recorded(
 }
 
 /// Structures of the messages of a kind, which are removed.
-fn taken<T: FromBytes>(messages: &Messages, opcode: Opcode) -> Vec<T> {
+pub(super) fn taken<T: FromBytes>(messages: &Messages, opcode: Opcode) -> Vec<T> {
     let messages = core::mem::take(&mut *messages.lock());
     let parsed = messages.iter().map(|message| InHeader::read_from_prefix(message).expect("a header"));
     let bodies = parsed.filter(|(header, _)| header.opcode == opcode.number());
     bodies.map(|(_, body)| T::read_from_prefix(body).expect("a structure").0).collect()
 }
 
-fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> Arc<OpenFile<TestSystem>> {
+pub(super) fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> Arc<OpenFile<TestSystem>> {
     match run(vfs.open(path.as_bytes(), flags, 0o640)) {
         Ok(OpenedPath::File(file)) => file,
         other => panic!("{other:?}"),
@@ -70,7 +70,7 @@ fn file(vfs: &Vfs<TestSystem>) -> Arc<OpenFile<TestSystem>> {
 }
 
 /// Reads at an offset; returns the number of bytes.
-fn read(file: &OpenFile<TestSystem>, offset: u64, size: usize) -> usize {
+pub(super) fn read(file: &OpenFile<TestSystem>, offset: u64, size: usize) -> usize {
     let mut memory = vec![MaybeUninit::uninit(); size];
     let mut buffer = ReadBuffer::new(&mut memory);
     run(file.read_at(offset, &mut buffer)).expect("a read");
@@ -211,6 +211,46 @@ fn calls_without_space_are_made_once_more() {
         assert_eq!(run(file.write(b"text")), Err(error));
         assert_eq!(run(file.write(b"text")), Ok(4));
         assert_eq!(taken::<WriteIn>(&messages, Opcode::Write).len(), 4);
+    }
+}
+
+#[test]
+fn opening_is_tried_again_when_cached_names_and_closed_files_have_freed_descriptors() {
+    for (opcode, flags) in [(Opcode::Open, O_RDWR), (Opcode::Create, O_RDWR | O_CREAT)] {
+        for error in [Errno::ENFILE, Errno::EMFILE] {
+            let mut left = 0;
+            let (vfs, _, messages) = recorded(move |header, _| {
+                let is_it = header.opcode == opcode.number();
+                // All but one of the four tries.
+                left += u32::from(is_it);
+                (is_it && left <= 3).then_some(Err(error.number()))
+            });
+            if opcode == Opcode::Open {
+                drop(open(&vfs, "/m/file", O_RDWR | O_CREAT));
+            }
+            drop(open(&vfs, "/m/file", flags));
+            assert_eq!(kinds(&messages, opcode), 4, "{opcode:?} {error}");
+        }
+    }
+}
+
+/// Number of messages of a kind.
+fn kinds(messages: &Messages, opcode: Opcode) -> usize {
+    taken::<[u8; 0]>(messages, opcode).len()
+}
+
+#[test]
+fn file_of_which_there_is_nothing_to_report_is_not_flushed() {
+    for (open_flags, count) in [(OpenReply::empty(), 1), (OpenReply::NOFLUSH, 0)] {
+        let (vfs, _, messages) = recorded(move |header, _| {
+            let opened = OpenOut { fh: header.nodeid, open_flags: open_flags.bits(), padding: 0 };
+            (header.opcode == Opcode::Open.number()).then(|| Ok(opened.as_bytes().to_vec()))
+        });
+        drop(open(&vfs, "/m/file", O_RDWR | O_CREAT));
+        let file = open(&vfs, "/m/file", O_RDWR);
+        assert_eq!(run(file.write(b"text")), Ok(4));
+        run(file.flush()).expect("a flush");
+        assert_eq!(kinds(&messages, Opcode::Flush), count);
     }
 }
 
