@@ -3,6 +3,7 @@
 
 mod mounts;
 pub(crate) mod system;
+mod write_back;
 
 use alloc::sync::Arc;
 use core::any::Any;

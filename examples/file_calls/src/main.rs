@@ -9,6 +9,8 @@
 //! - `--full` fills the file system of FOLDER, which should be small.
 //! - `--gone` uses FOLDER until another program removes it.
 //! - `--changes` looks at files in FOLDER before and after another program changes them.
+//! - `--exit`, `--abort` and `--wait` write to a file in FOLDER that is still open when the program exits, aborts, or waits until
+//!   another program has seen it.
 //! - `--prepare` fills a folder for `--read-only`, which tries to change it, and exits with code 1 unless each change fails
 //!   with `EROFS`.
 
@@ -16,6 +18,7 @@
 use hermit_sys as _;
 
 mod changes;
+mod collected;
 mod contents;
 mod directories;
 mod environment;
@@ -37,6 +40,8 @@ mod system;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
+
+use collected::End;
 
 /// Output on Linux.
 const EXPECTED: &str = include_str!("../expected.txt");
@@ -145,13 +150,16 @@ fn main() -> ExitCode {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
     let has_mode = arguments.first().is_some_and(|first| first.starts_with("--"));
     let mode = has_mode.then(|| arguments.remove(0));
-    const MODES: [&str; 8] = [
+    const MODES: [&str; 11] = [
         "--check",
         "--check-portable",
         "--stress",
         "--full",
         "--gone",
         "--changes",
+        "--exit",
+        "--abort",
+        "--wait",
         "--prepare",
         "--read-only",
     ];
@@ -164,6 +172,9 @@ fn main() -> ExitCode {
         Some("--full") => stress::full_file_system_keeps_what_it_has(&folder).map(|()| true),
         Some("--gone") => gone::run(&folder),
         Some("--changes") => changes::run(&folder).map(|()| true),
+        Some("--exit") => collected::run(&folder, End::Exit).map(|()| true),
+        Some("--abort") => collected::run(&folder, End::Abort).map(|()| true),
+        Some("--wait") => collected::run(&folder, End::Wait).map(|()| true),
         Some("--prepare") => matrix::prepare_read_only(&folder).map(|()| true),
         Some("--read-only") => matrix::check_read_only(&folder),
         mode => work_in(&folder, mode),

@@ -304,6 +304,13 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
+    /// Maximum size in bytes of what the caller may collect of small writes to an open file, before it writes them as one. Then
+    /// others see them later. 0 if each is to be written at once.
+    fn write_back_size(&self, handle: u64, flags: i32) -> usize {
+        let _ = (handle, flags);
+        0
+    }
+
     /// Reports an error of what was written, before a descriptor of the file is closed: a server may accept data before it
     /// knows that there is room for them.
     ///

@@ -57,6 +57,10 @@ impl System for TestSystem {
     fn tick() -> u64 {
         TICK.get()
     }
+
+    fn data_collected() -> bool {
+        true
+    }
 }
 
 /// Runs a call, which must not be pending.

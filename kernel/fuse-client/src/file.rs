@@ -30,7 +30,14 @@ use crate::transport::Transport;
 const MAX_TARGET: usize = 4096;
 
 /// Flags of an opening that concern the server: it appends by itself.
-const OPEN_FLAGS: i32 = ACCESS_MODE | O_APPEND | O_DIRECTORY;
+const OPEN_FLAGS: i32 = ACCESS_MODE | O_APPEND | O_DIRECTORY | O_SYNC;
+
+/// Each write is durable when it returns: as `fdatasync`, or with all bits as `fsync` (Linux, `fcntl.h`).
+const O_DSYNC: i32 = 0o10_000;
+const O_SYNC: i32 = 0o4_000_000 | O_DSYNC;
+
+/// Maximum size in bytes of what is collected of small writes.
+const MAX_COLLECTED: usize = 128 << 10;
 
 impl<T: Transport> FuseClient<T> {
     /// Submits a request with data of `wanted` bytes, or of less if there is no memory for that.
@@ -278,6 +285,11 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         bytes: &[u8],
     ) -> Reply<Written> {
         self.with_space(call, |call| self.write_file(call, file, position, bytes))
+    }
+
+    fn write_back_size(&self, handle: u64, flags: i32) -> usize {
+        let may_collect = Handle::decode(handle).may_cache && flags & O_DSYNC == 0;
+        if may_collect { self.sizes.write.min(MAX_COLLECTED) } else { 0 }
     }
 
     fn flush(&self, call: &mut Call<'_, '_>, file: OpenInode) -> Reply<()> {

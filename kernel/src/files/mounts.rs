@@ -9,6 +9,7 @@ use hermit_fuse_client::FuseClient;
 use hermit_interface::Errno;
 use hermit_interface::command_line::{MountOption, MountOptions};
 
+use super::write_back::write_soon;
 use super::{DIRECTORY, Kernel, forget_names};
 use crate::devices::FuseTransport;
 use crate::sync::OnceLock;
@@ -23,6 +24,7 @@ static CLIENTS: OnceLock<Vec<Arc<Client>>> = OnceLock::new();
 /// Gives back the memory of names and data that are kept.
 fn reclaim() {
     forget_names();
+    write_soon();
     CLIENTS.get().into_iter().flatten().for_each(|client| client.reclaim());
 }
 

@@ -8,6 +8,7 @@ use hermit_interface::exit::ABORTED;
 use super::export_plain;
 use super::user::UserBuffer;
 use crate::threads::errno;
+use crate::threads::lifecycle::finish_files;
 use crate::{devices, entropy, net, symbols};
 
 /// Process ID of the only process.
@@ -16,12 +17,14 @@ const PROCESS_ID: pid_t = 1;
 export_plain! {
     /// As on Linux, the exit status is the low eight bits.
     fn sys_exit as exit(status: i32) -> ! {
+        finish_files();
         net::wind_up();
         devices::flush_consoles();
         exit(status.to_le_bytes()[0])
     }
 
     fn sys_abort as abort() -> ! {
+        finish_files();
         devices::flush_consoles();
         exit(ABORTED)
     }

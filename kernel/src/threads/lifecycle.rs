@@ -123,6 +123,15 @@ pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
     if let Some(cpu) = args.cpu {
         wait_for_cpu(cpu)?;
     }
+    spawn_for_kernel(args)
+}
+
+/// Creates a thread for the kernel's own work, which is no reason to start the other CPUs, and returns its number.
+///
+/// # Errors
+///
+/// `EAGAIN`, as [`spawn`].
+pub(crate) fn spawn_for_kernel(args: &SpawnArgs) -> Result<u32, Errno> {
     let thread = prepare(args).or_else(|OutOfMemory| {
         reclaim();
         prepare(args)
@@ -235,6 +244,21 @@ static RECLAIM_FILES: OnceLock<fn()> = OnceLock::new();
 /// Sets the function that frees memory which files keep; the first call counts. It is called without a lock.
 pub(crate) fn set_reclaim_files(reclaim: fn()) {
     RECLAIM_FILES.get_or_init(|| reclaim);
+}
+
+/// Function that writes what is collected of writes to files, if any are.
+static FINISH_FILES: OnceLock<fn()> = OnceLock::new();
+
+/// Sets the function that writes what is collected before the program ends; the first call counts.
+pub(crate) fn set_finish_files(finish: fn()) {
+    FINISH_FILES.get_or_init(|| finish);
+}
+
+/// Writes what is collected of writes to files, before the program ends.
+pub(crate) fn finish_files() {
+    if let Some(finish) = FINISH_FILES.get() {
+        finish();
+    }
 }
 
 /// Frees memory that is kept for later use: stacks of ended threads, names of files, and what the hal keeps.

@@ -14,6 +14,7 @@ mod open_file;
 mod paths;
 mod position;
 mod walk;
+mod write_back;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -166,6 +167,41 @@ impl<S: System> Vfs<S> {
             self.forget_names();
         }
         is_full
+    }
+
+    /// All mounts.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn all_mounts(&self) -> Result<Vec<Arc<Mount<S>>>, Errno> {
+        let (mut mounts, mut next) = (Vec::new(), 0);
+        mounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        mounts.push(Arc::clone(&self.root.mount));
+        while let Some(mount) = mounts.get(next).map(Arc::clone) {
+            mount.add_submounts_to(&mut mounts)?;
+            next += 1;
+        }
+        Ok(mounts)
+    }
+
+    /// Writes what is collected of small writes to files of servers: with `is_due` only what was collected long enough, else
+    /// everything. Returns the time of the [clock](System::monotonic) at which the rest is due, if there is any. Errors of the
+    /// writes are left to the files.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub async fn write_back(&self, is_due: bool) -> Result<Option<u64>, Errno> {
+        let mut next = None;
+        for mount in self.all_mounts()? {
+            if let Some(write_back) = &mount.write_back
+                && let Some(due) = write_back.write_all(is_due).await?
+            {
+                next = Some(next.map_or(due, |next: u64| next.min(due)));
+            }
+        }
+        Ok(next)
     }
 
     /// The directory in which relative paths begin.

@@ -13,6 +13,7 @@ use lock_api::Mutex;
 
 use super::attr_cache::AttrCache;
 use super::locks::LockTable;
+use super::write_back::WriteBack;
 use crate::file_system::{Name, OpenInode, Opened, complete};
 use crate::system::{Lock, copied};
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, FoundInode, Ino, Lookup, SetAttr, System};
@@ -45,6 +46,8 @@ pub(super) struct Mount<S: System> {
     pub(super) locks: LockTable<S>,
     /// Attributes of its inodes; `None` if the file system does not let them be kept.
     attrs: Option<AttrCache<S>>,
+    /// Writes that are collected; `None` if none are.
+    pub(super) write_back: Option<WriteBack<S>>,
 }
 
 impl<S: System> Mount<S> {
@@ -55,7 +58,7 @@ impl<S: System> Mount<S> {
         covered: Option<Arc<Node<S>>>,
     ) -> Self {
         let submounts = Mutex::new(Vec::new());
-        let attrs = file_system.has_validity().then(AttrCache::new);
+        let has_validity = file_system.has_validity();
         Self {
             file_system,
             device,
@@ -64,7 +67,8 @@ impl<S: System> Mount<S> {
             submounts,
             submount_bits: AtomicU64::new(0),
             locks: LockTable::new(),
-            attrs,
+            attrs: has_validity.then(AttrCache::new),
+            write_back: has_validity.then(WriteBack::new),
         }
     }
 
@@ -77,6 +81,23 @@ impl<S: System> Mount<S> {
     pub(super) fn forget_attr(&self, ino: Ino) {
         if let Some(attrs) = &self.attrs {
             attrs.remove(ino);
+        }
+    }
+
+    /// Whether writes to an inode are collected, which the server's attributes do not show yet.
+    fn has_collected(&self, ino: Ino) -> bool {
+        self.write_back.as_ref().is_some_and(|write_back| write_back.has(ino))
+    }
+
+    /// Writes what is collected for an inode: before a request that depends on its contents or attributes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) async fn write_out(&self, ino: Ino) -> Result<(), Errno> {
+        match &self.write_back {
+            Some(write_back) if write_back.has(ino) => write_back.write_out(ino).await,
+            _ => Ok(()),
         }
     }
 
@@ -115,6 +136,9 @@ impl<S: System> Mount<S> {
     pub(super) fn remove_submounts(&self) {
         let submounts = mem::take(&mut *self.submounts.lock());
         submounts.iter().for_each(|(_, mount)| mount.remove_submounts());
+        if let Some(write_back) = &self.write_back {
+            write_back.clear();
+        }
     }
 
     /// Adds the mounts on directories of this file system, the last one first.
@@ -231,6 +255,7 @@ impl<S: System> Node<S> {
         if let Some(attr) = attrs.find(self.ino) {
             return Ok(attr);
         }
+        self.mount.write_out(self.ino).await?;
         let request = attrs.request();
         let attr = get().await?;
         attrs.insert(request, &attr);
@@ -239,6 +264,10 @@ impl<S: System> Node<S> {
 
     /// Changes attributes of the inode.
     pub(super) async fn set_attr(&self, changes: &SetAttr) -> Result<(), Errno> {
+        match &self.mount.write_back {
+            Some(write_back) if changes.size.is_some() => write_back.end_sequence(self.ino).await?,
+            _ => self.mount.write_out(self.ino).await?,
+        }
         let result = complete(|call| self.file_system().setattr(call, self.ino, changes)).await;
         self.mount.forget_attr(self.ino);
         result.map(drop)
@@ -259,7 +288,9 @@ impl<S: System> Node<S> {
             Lookup::Absent { validity } => Ok((None, validity)),
             Lookup::Found(entry) => {
                 let node = self.of_child(&entry)?;
-                if let (Some(attrs), Some(request)) = (&self.mount.attrs, request) {
+                if let (Some(attrs), Some(request)) = (&self.mount.attrs, request)
+                    && !self.mount.has_collected(node.ino)
+                {
                     attrs.insert(request, &entry.attr);
                 }
                 Ok((Some(node), entry.validity))

@@ -4,8 +4,8 @@ use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::mem::MaybeUninit;
 use core::ops::{ControlFlow, Deref};
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use hermit_abi::{O_APPEND, O_WRONLY};
 use hermit_interface::Errno;
@@ -15,6 +15,7 @@ use super::Metadata;
 use super::locks::{FileLock, Held};
 use super::mount::Node;
 use super::position::Position;
+use super::write_back::Opening;
 use crate::file_system::{OpenInode, WriteAt, Written, complete};
 use crate::{DirEntry, FileType, PageWindow, SetAttr, StatFs, System};
 
@@ -58,8 +59,11 @@ pub struct OpenFile<S: System> {
     access_mode: i32,
     /// Whether writes are at the end of the file (`O_APPEND`).
     is_appending: AtomicBool,
-    /// Whether something was written whose errors no flush has reported yet.
-    is_dirty: AtomicBool,
+    /// Number of writes, and of those whose errors `close` need not report any more.
+    writes: AtomicU64,
+    reported: AtomicU64,
+    /// The opening in the file system, if its writes are collected; else it is this open file's.
+    opening: Option<Arc<Opening<S>>>,
     /// The advisory lock.
     lock: Held,
     position: Position<S>,
@@ -73,12 +77,20 @@ impl<S: System> OpenFile<S> {
     /// `ENOMEM`.
     pub(super) fn new(node: OpenNode<S>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
         let inode = OpenInode { ino: node.ino, handle };
+        let opening = match &node {
+            OpenNode::Shared(node) if node.mount.write_back.is_some() && flags & ACCESS_MODE != 0 => {
+                Opening::new(node, handle, flags)?
+            }
+            _ => None,
+        };
         let file = Self {
             node,
             inode,
             access_mode: flags & ACCESS_MODE,
             is_appending: AtomicBool::new(flags & O_APPEND != 0),
-            is_dirty: AtomicBool::new(false),
+            writes: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
+            opening,
             lock: Held::default(),
             position: Position::new(),
         };
@@ -130,6 +142,7 @@ impl<S: System> OpenFile<S> {
     }
 
     async fn read_from(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
+        self.node.mount.write_out(self.inode.ino).await?;
         let mut was_pending = false;
         let result = complete(|call| {
             let reply = self.node.file_system().read(call, self.inode, offset, buffer);
@@ -175,9 +188,18 @@ impl<S: System> OpenFile<S> {
     }
 
     async fn write_from(&self, start: WriteAt, bytes: &[u8]) -> Result<Written, Errno> {
-        let written = complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await;
-        self.node.mount.forget_attr(self.inode.ino);
-        self.is_dirty.store(true, Relaxed);
+        let mount = &self.node.mount;
+        let written = if let (Some(write_back), Some(opening)) = (&mount.write_back, &self.opening) {
+            write_back.write(opening, start, bytes).await
+        } else {
+            mount.write_out(self.inode.ino).await?;
+            let written =
+                complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await;
+            mount.forget_attr(self.inode.ino);
+            written
+        };
+        // Afterwards: a call that makes durable what was written before does not count this one.
+        self.writes.fetch_add(1, Relaxed);
         written
     }
 
@@ -253,7 +275,7 @@ impl<S: System> OpenFile<S> {
     /// Whether [`Self::flush`] may have something to do.
     #[inline]
     pub fn is_dirty(&self) -> bool {
-        self.is_dirty.load(Relaxed)
+        self.writes.load(Relaxed) != self.reported.load(Relaxed)
     }
 
     /// Reports an error of what was written since the last flush: before a descriptor is closed (`close`).
@@ -262,10 +284,20 @@ impl<S: System> OpenFile<S> {
     ///
     /// `EIO`, `ENOSPC`.
     pub async fn flush(&self) -> Result<(), Errno> {
-        if !self.is_dirty.swap(false, Relaxed) {
+        let writes = self.writes.load(Relaxed);
+        if writes == self.reported.load(Relaxed) {
             return Ok(());
         }
-        complete(|call| self.node.file_system().flush(call, self.inode)).await
+        self.node.mount.write_out(self.inode.ino).await?;
+        let result = complete(|call| self.node.file_system().flush(call, self.inode)).await;
+        // An error is reported once.
+        self.reported.fetch_max(writes, Relaxed);
+        self.take_error().and(result)
+    }
+
+    /// Fails with the error of a write that was collected.
+    fn take_error(&self) -> Result<(), Errno> {
+        self.opening.as_ref().map_or(Ok(()), |opening| opening.take_error())
     }
 
     /// Makes what was written durable (`fsync`, or `fdatasync` with `data_only`).
@@ -274,13 +306,15 @@ impl<S: System> OpenFile<S> {
     ///
     /// `EIO`, `ENOSPC`.
     pub async fn sync(&self, data_only: bool) -> Result<(), Errno> {
-        // Before the call, which need not concern what is written while it lasts.
-        let was_dirty = self.is_dirty.swap(false, Relaxed);
+        // The call need not concern what is written while it lasts.
+        let writes = self.writes.load(Relaxed);
+        self.node.mount.write_out(self.inode.ino).await?;
         let result = complete(|call| self.node.file_system().fsync(call, self.inode, data_only)).await;
         // If it succeeds, it has reported the errors. Else they are left to `flush`.
-        if was_dirty && result.is_err() {
-            self.is_dirty.store(true, Relaxed);
+        if result.is_ok() {
+            self.reported.fetch_max(writes, Relaxed);
         }
+        self.take_error()?;
         match result {
             // As on Linux.
             Err(Errno::ENOSYS) => Ok(()),
@@ -383,6 +417,8 @@ impl<S: System> Drop for OpenFile<S> {
         if self.lock.is_held() {
             self.unlock();
         }
-        self.node.mount.file_system.release(self.inode.ino, self.inode.handle);
+        if self.opening.is_none() {
+            self.node.mount.file_system.release(self.inode.ino, self.inode.handle);
+        }
     }
 }

@@ -173,7 +173,16 @@ fn write_of_more_than_was_sent_stops_the_server() {
         panic!("no file")
     };
     assert_eq!(run(file.write(b"four")), Ok(4));
-    assert_eq!((run(file.write(b"one")), transport.is_stopped()), (Err(Errno::EIO), true));
+    assert_eq!((run(file.write_at(0, b"one")), transport.is_stopped()), (Err(Errno::EIO), true));
+    // Of collected writes as well.
+    let (client, transport) =
+        client_of(Opcode::Write, |unique| reply(unique, Ok(vec![4, 0, 0, 0, 0, 0, 0, 0])));
+    let vfs = mounted(Arc::new(client));
+    let Ok(OpenedPath::File(file)) = run(vfs.open(b"/m/a", O_RDWR | O_CREAT, 0o600)) else {
+        panic!("no file")
+    };
+    assert_eq!((run(file.write(b"four")), run(file.write(b"one"))), (Ok(4), Ok(3)));
+    assert_eq!((run(file.flush()), transport.is_stopped()), (Err(Errno::EIO), true));
 }
 
 /// A reply: random bytes, often with a valid header or of the size of a structure.

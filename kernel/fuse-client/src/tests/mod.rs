@@ -6,3 +6,4 @@ mod server;
 mod system;
 mod translation;
 mod transport;
+mod write_back;

@@ -46,6 +46,11 @@ impl Files {
         change(self.contents.lock().entry(ino.0).or_default())
     }
 
+    /// What was written to the file with this number.
+    pub(super) fn written(&self, number: u64) -> Vec<u8> {
+        self.change(Ino(number), |bytes| bytes.clone())
+    }
+
     /// Number of inodes of the ramfs.
     pub(super) fn count(&self) -> u64 {
         now(|call| self.ramfs.statfs(call)).expect("usage").inodes

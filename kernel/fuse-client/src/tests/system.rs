@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::cell::Cell;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
@@ -12,6 +13,11 @@ const MAX_POLLS: usize = 100_000;
 
 /// Size in bytes of a ramfs: Miri takes minutes to fill a large one.
 pub(super) const RAMFS_SIZE: usize = if cfg!(miri) { 1 << 18 } else { 1 << 22 };
+
+std::thread_local! {
+    /// The time in nanoseconds, which changes only as a test says.
+    pub(super) static MONOTONIC: Cell<u64> = const { Cell::new(0) };
+}
 
 #[derive(Debug)]
 pub(super) struct TestSystem;
@@ -36,11 +42,15 @@ impl System for TestSystem {
     }
 
     fn monotonic() -> u64 {
-        0
+        MONOTONIC.get()
     }
 
     fn tick() -> u64 {
         0
+    }
+
+    fn data_collected() -> bool {
+        true
     }
 }
 

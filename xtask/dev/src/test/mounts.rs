@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hermit_options::children::children;
@@ -14,6 +16,9 @@ use super::build_tool::{expect, xtask};
 use super::child::{ChildInput, ChildProcess, started_by};
 use super::platform::{LIMIT, TestPlatform};
 use super::schedule::Tests;
+
+/// Interval at which it is checked what the host sees.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Adds the tests with a platform. Under QEMU all lines of `file_calls` take much time.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
@@ -30,6 +35,9 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     });
     tests.add(format!("{platform}: a folder of the host that disappears"), move || {
         if platform.is_uhyve() { disappears(platform) } else { is_not_served(platform) }
+    });
+    tests.add(format!("{platform}: small writes to a folder of the host, and the end"), move || {
+        collected(platform)
     });
     if platform.is_uhyve() {
         tests.add(format!("{platform}: a folder that the host changes"), move || changes(platform));
@@ -54,6 +62,30 @@ fn changes(platform: &TestPlatform<'_>) -> Result<()> {
             fs::write(folder.path().join(name), contents)?;
         }
         running.end()?.check(0, &[seen]).with_context(|| policy.to_owned())?;
+    }
+    Ok(())
+}
+
+/// The guest writes lines to a file that it does not close: the host has them soon, or when the program has ended.
+fn collected(platform: &TestPlatform<'_>) -> Result<()> {
+    let lines: String = (0..1000).map(|line| format!("line {line}\n")).collect();
+    for (mode, code) in [("--exit", 0), ("--abort", 134), ("--wait", 0)] {
+        let folder = TempDir::new()?;
+        let log = folder.path().join("log");
+        let mount = format!("{}:/srv", folder.path().display());
+        let command = run(platform, "file_calls", &mount, &[mode, "/srv"])?;
+        let running = ChildProcess::start(command, ChildInput::Nothing, LIMIT)?;
+        if mode == "--wait" {
+            running.has_printed(b"ready\n")?;
+            let start = Instant::now();
+            while fs::read_to_string(&log)? != lines {
+                ensure!(start.elapsed() < LIMIT, "the host does not see what the guest has written");
+                thread::sleep(INTERVAL);
+            }
+            fs::write(folder.path().join("done"), "")?;
+        }
+        running.end()?.check(code, &[]).with_context(|| mode.to_owned())?;
+        ensure!(fs::read_to_string(&log)? == lines, "{mode}: the host has not all lines");
     }
     Ok(())
 }

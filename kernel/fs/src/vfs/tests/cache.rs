@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
@@ -120,6 +121,20 @@ fn own_changes_are_seen_at_once() {
     assert_eq!(links("/m"), 3);
     run(guest.remove_directory(b"/m/y")).unwrap();
     assert_eq!((shared.size("/m/y"), links("/m")), (Err(Errno::ENOENT), 2));
+}
+
+#[test]
+fn attributes_of_a_lookup_are_not_kept_while_writes_are_collected() {
+    let shared = Shared::new(u64::MAX);
+    shared.folder.write_back_size.store(1000, Relaxed);
+    let file = open(&shared.guest, "/m/x");
+    assert_eq!((run(file.write(b"a")), run(file.write(b"b"))), (Ok(1), Ok(1)));
+    let seen_by_host = || run(shared.host.metadata(b"/x", Symlinks::Keep)).unwrap().attr.size;
+    assert_eq!(seen_by_host(), 1);
+    assert_eq!(shared.size("/m/x"), Ok(2));
+    assert_eq!(seen_by_host(), 2);
+    assert_eq!(run(file.write(b"c")), Ok(1));
+    assert_eq!((seen_by_host(), shared.size("/m/x"), seen_by_host()), (2, Ok(3), 3));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::ops::ControlFlow;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
@@ -32,11 +32,14 @@ pub(super) struct Kept {
     pub(super) lookups: AtomicU64,
     /// Number of requests for attributes.
     pub(super) getattrs: AtomicU64,
+    /// Maximum size in bytes of collected writes.
+    pub(super) write_back_size: AtomicUsize,
 }
 
 impl Kept {
     pub(super) fn new(ramfs: Arc<RamFs<TestSystem>>, validity: u64) -> Arc<Self> {
-        Arc::new(Self { ramfs, validity, lookups: AtomicU64::new(0), getattrs: AtomicU64::new(0) })
+        let (lookups, getattrs) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { ramfs, validity, lookups, getattrs, write_back_size: AtomicUsize::new(0) })
     }
 
     /// Lookups and requests for attributes since the last call.
@@ -165,6 +168,10 @@ impl FileSystem for Kept {
             action();
         }
         self.ramfs.readdir(call, directory, position, entries)
+    }
+
+    fn write_back_size(&self, _: u64, _: i32) -> usize {
+        self.write_back_size.load(Relaxed)
     }
 
     fn statfs(&self, call: &mut Call<'_, '_>) -> Reply<StatFs> {

@@ -1,0 +1,423 @@
+//! Write-back: what a program writes to a file of a server in small pieces, one after the other, is collected and written as one.
+//!
+//! The first write of a sequence is passed on at once; those that follow it are collected, at most for [`MAX_AGE`]. They are
+//! written when the buffer is full, when the sequence ends, before any other request of this machine that depends on the
+//! file's contents or attributes, and when a descriptor of the file is closed. An error is reported to the opening that has
+//! written: by its next write, `fsync` or `close`, whichever comes first.
+//!
+//! Nothing is collected unless the file system has twice the room for it, so that a program that fills it finds out by the
+//! write that does not fit.
+
+use alloc::boxed::Box;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::mem;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI32, AtomicU64};
+use core::task::{Context, Poll};
+
+use hermit_interface::{Errno, to_usize};
+use lock_api::{Mutex, RawMutex};
+use once_cell::race::OnceBox;
+
+use super::mount::Node;
+use crate::file_system::{OpenInode, WriteAt, Written, complete};
+use crate::system::{Lock, allocated};
+use crate::turns::{Turns, wake};
+use crate::{Ino, System};
+
+/// Time in nanoseconds for which data are collected.
+const MAX_AGE: u64 = 1_000_000_000;
+
+/// Time in nanoseconds for which the file system is taken to have the room that it had.
+const MAX_ROOM_AGE: u64 = 1_000_000_000;
+
+/// Number of files of a mount whose writes are collected at a time; each has the slot of its number modulo this.
+const SLOTS: usize = 8;
+
+/// An opening of a file whose writes are collected. It is not released before they are written.
+#[derive(Debug)]
+pub(super) struct Opening<S: System> {
+    node: Arc<Node<S>>,
+    inode: OpenInode,
+    /// Maximum size in bytes of what is collected.
+    max: usize,
+    /// Number of the error that a collected write has met; 0: none.
+    error: AtomicI32,
+}
+
+impl<S: System> Opening<S> {
+    /// An opened inode, which is released when this is dropped. `None` if its writes are not to be collected; then it is not.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: the inode is released.
+    pub(super) fn new(node: &Arc<Node<S>>, handle: u64, flags: i32) -> Result<Option<Arc<Self>>, Errno> {
+        let max = node.file_system().write_back_size(handle, flags);
+        if max == 0 {
+            return Ok(None);
+        }
+        let inode = OpenInode { ino: node.ino, handle };
+        let opening = Self { node: Arc::clone(node), inode, max, error: AtomicI32::new(0) };
+        S::arc(opening).map(Some).ok_or(Errno::ENOMEM)
+    }
+
+    /// Fails with the error of what was collected, which is reported once.
+    pub(super) fn take_error(&self) -> Result<(), Errno> {
+        match self.error.swap(0, Relaxed) {
+            0 => Ok(()),
+            number => Err(Errno::from_number(number)),
+        }
+    }
+
+    async fn write(&self, start: WriteAt, bytes: &[u8]) -> Result<Written, Errno> {
+        let file_system = self.node.file_system();
+        let written = complete(|call| file_system.write(call, self.inode, start, bytes)).await;
+        self.node.mount.forget_attr(self.inode.ino);
+        written
+    }
+}
+
+impl<S: System> Drop for Opening<S> {
+    fn drop(&mut self) {
+        self.node.file_system().release(self.inode.ino, self.inode.handle);
+    }
+}
+
+/// Writes that are collected, and the sequence that they belong to.
+#[derive(Debug)]
+struct Collected<S: System> {
+    /// The opening whose last write has ended at the offset `next`, and whether it was opened for appending.
+    writer: Weak<Opening<S>>,
+    is_appending: bool,
+    next: u64,
+    /// What is collected: the bytes before `next`, since when, and the opening that has written them, if there are any.
+    bytes: Vec<u8>,
+    since: u64,
+    opening: Option<Arc<Opening<S>>>,
+}
+
+impl<S: System> Collected<S> {
+    const fn new() -> Self {
+        Self { writer: Weak::new(), is_appending: false, next: 0, bytes: Vec::new(), since: 0, opening: None }
+    }
+
+    /// Whether a write follows on the last one, and may be collected.
+    fn is_next(&self, opening: &Arc<Opening<S>>, start: WriteAt, size: usize) -> bool {
+        let is_next = match start {
+            WriteAt::Offset(offset) => !self.is_appending && offset == self.next,
+            WriteAt::End => self.is_appending,
+        };
+        let end = self.next.checked_add(size as u64).is_some_and(|end| i64::try_from(end).is_ok());
+        is_next && end && size <= opening.max / 2 && self.writer.as_ptr() == Arc::as_ptr(opening)
+    }
+
+    /// Collects a write that is the next one. Returns false if there is no room.
+    fn add(&mut self, opening: &Arc<Opening<S>>, bytes: &[u8]) -> bool {
+        let has_room = bytes.len() <= opening.max - self.bytes.len().min(opening.max);
+        if !has_room || self.bytes.try_reserve(bytes.len()).is_err() {
+            return false;
+        }
+        if self.opening.is_none() {
+            self.opening = Some(Arc::clone(opening));
+            self.since = S::monotonic();
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.next += bytes.len() as u64;
+        true
+    }
+
+    /// Notes that an opening has written up to an offset.
+    fn note(&mut self, opening: &Arc<Opening<S>>, start: WriteAt, end: u64) {
+        if self.opening.is_none() {
+            self.writer = Arc::downgrade(opening);
+            (self.is_appending, self.next) = (start == WriteAt::End, end);
+        }
+    }
+
+    fn ino(&self) -> Option<Ino> {
+        self.opening.as_ref().map(|opening| opening.inode.ino)
+    }
+
+    /// Writes what is collected; an error is left to the opening.
+    async fn write_out(&mut self) {
+        let Some(opening) = self.opening.take() else { return };
+        if let Err(error) = self.write_with(&opening).await {
+            opening.error.store(error.number(), Relaxed);
+            // The next write is passed on at once.
+            self.writer = Weak::new();
+        }
+        self.bytes.clear();
+    }
+
+    async fn write_with(&mut self, opening: &Opening<S>) -> Result<(), Errno> {
+        let start = self.next - self.bytes.len() as u64;
+        let mut done = 0;
+        while let Some(rest) = self.bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            let offset = WriteAt::Offset(start + done as u64);
+            let written = opening.write(if self.is_appending { WriteAt::End } else { offset }, rest).await?;
+            if written.count == 0 {
+                return Err(Errno::EIO);
+            }
+            done += written.count;
+            self.next = if self.is_appending { written.end } else { self.next };
+        }
+        Ok(())
+    }
+}
+
+/// The writes of a file that are collected; those of one file at a time.
+#[derive(Debug)]
+struct Slot<S: System> {
+    /// Number of the inode for which there are any; 0: none.
+    ino: AtomicU64,
+    /// Those that no call uses, and the calls that wait for them.
+    state: Lock<S, (Turns, Collected<S>)>,
+}
+
+impl<S: System> Slot<S> {
+    const fn new() -> Self {
+        let state = (Turns::new(), Collected::new());
+        Self { ino: AtomicU64::new(0), state: Mutex::const_new(RawMutex::INIT, state) }
+    }
+
+    /// Waits until no other call uses the slot.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    async fn acquire(&self) -> Result<SlotGuard<'_, S>, Errno> {
+        let collected = poll_fn(|context| self.begin(context)).await?;
+        Ok(SlotGuard { slot: self, collected })
+    }
+
+    fn begin(&self, context: &Context<'_>) -> Poll<Result<Collected<S>, Errno>> {
+        let mut state = self.state.lock();
+        let (calls, collected) = &mut *state;
+        match calls.is_pending(context) {
+            Ok(true) => Poll::Pending,
+            Ok(false) => {
+                calls.begin();
+                Poll::Ready(Ok(mem::replace(collected, Collected::new())))
+            }
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+/// A slot in use by a call. Dropping it lets the next call have it.
+#[derive(Debug)]
+struct SlotGuard<'a, S: System> {
+    slot: &'a Slot<S>,
+    collected: Collected<S>,
+}
+
+impl<S: System> Deref for SlotGuard<'_, S> {
+    type Target = Collected<S>;
+
+    fn deref(&self) -> &Collected<S> {
+        &self.collected
+    }
+}
+
+impl<S: System> DerefMut for SlotGuard<'_, S> {
+    fn deref_mut(&mut self) -> &mut Collected<S> {
+        &mut self.collected
+    }
+}
+
+impl<S: System> Drop for SlotGuard<'_, S> {
+    fn drop(&mut self) {
+        let collected = mem::replace(&mut self.collected, Collected::new());
+        self.slot.ino.store(collected.ino().map_or(0, |ino| ino.0), Release);
+        let mut state = self.slot.state.lock();
+        let empty = mem::replace(&mut state.1, collected);
+        let waiting = state.0.end();
+        drop(state);
+        drop(empty);
+        wake(waiting);
+    }
+}
+
+/// What is known of the room in the file system.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// When it was asked for; `None`: never.
+    since: Option<u64>,
+    /// Number of bytes that may still be collected.
+    left: u64,
+}
+
+/// The writes that are collected for the files of a mount.
+#[derive(Debug)]
+pub(super) struct WriteBack<S: System> {
+    /// Allocated for the first write that follows on another one.
+    slots: OnceBox<Box<[Slot<S>]>>,
+    room: Lock<S, Room>,
+}
+
+impl<S: System> WriteBack<S> {
+    pub(super) const fn new() -> Self {
+        let room = Room { since: None, left: 0 };
+        Self { slots: OnceBox::new(), room: Mutex::const_new(RawMutex::INIT, room) }
+    }
+
+    /// The slot of an inode, if any have been allocated.
+    fn slot(&self, ino: Ino) -> Option<&Slot<S>> {
+        self.slots.get()?.get(to_usize(ino.0) % SLOTS)
+    }
+
+    /// All slots, if they have been allocated.
+    fn all(&self) -> impl Iterator<Item = &Slot<S>> {
+        self.slots.get().into_iter().flatten()
+    }
+
+    /// Whether writes to an inode are collected that have not been written yet.
+    pub(super) fn has(&self, ino: Ino) -> bool {
+        self.slot(ino).is_some_and(|slot| slot.ino.load(Acquire) == ino.0)
+    }
+
+    /// Whether as many bytes may be collected: the file system has twice the room. It is asked once in a while.
+    async fn has_room(&self, opening: &Opening<S>) -> bool {
+        let (now, size) = (S::monotonic(), opening.max as u64);
+        let take = || {
+            let mut room = self.room.lock();
+            if room.since.is_none_or(|since| now.saturating_sub(since) >= MAX_ROOM_AGE) {
+                return None;
+            }
+            let left = room.left.checked_sub(size);
+            room.left = left.unwrap_or(room.left);
+            Some(left.is_some())
+        };
+        if let Some(has_room) = take() {
+            return has_room;
+        }
+        let file_system = opening.node.file_system();
+        let usage = complete(|call| file_system.statfs(call)).await;
+        let free = usage.map_or(0, |usage| usage.free_blocks.saturating_mul(usage.block_size.into()));
+        *self.room.lock() = Room { since: Some(now), left: free / 2 };
+        take().unwrap_or(false)
+    }
+
+    /// Writes, or collects what is written. An error may be that of an earlier write.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FileSystem::write`](crate::FileSystem::write), `ENOMEM`.
+    pub(super) async fn write(
+        &self,
+        opening: &Arc<Opening<S>>,
+        start: WriteAt,
+        bytes: &[u8],
+    ) -> Result<Written, Errno> {
+        opening.take_error()?;
+        let slots = allocated(&self.slots, SLOTS, Slot::new);
+        let Some(slot) = slots.get(to_usize(opening.inode.ino.0) % SLOTS) else {
+            return opening.write(start, bytes).await;
+        };
+        let mut collected = slot.acquire().await?;
+        if let Some(written) = self.collect(&mut collected, opening, start, bytes).await? {
+            return Ok(written);
+        }
+        drop(collected);
+        let written = opening.write(start, bytes).await?;
+        if let Ok(mut collected) = slot.acquire().await {
+            collected.note(opening, start, written.end);
+        }
+        Ok(written)
+    }
+
+    /// Collects a write, if it follows on the one before. Else, what is collected for the file is written.
+    async fn collect(
+        &self,
+        collected: &mut SlotGuard<'_, S>,
+        opening: &Arc<Opening<S>>,
+        start: WriteAt,
+        bytes: &[u8],
+    ) -> Result<Option<Written>, Errno> {
+        // What is collected for another file stays: the write is passed on.
+        if collected.ino().is_some_and(|ino| ino != opening.inode.ino) {
+            return Ok(None);
+        }
+        loop {
+            let is_first = collected.opening.is_none();
+            let is_next = collected.is_next(opening, start, bytes.len());
+            let may_begin = is_next && is_first && self.has_room(opening).await && S::data_collected();
+            if is_next && (may_begin || !is_first) && collected.add(opening, bytes) {
+                let written = Written { count: bytes.len(), end: collected.next };
+                // Before the call returns, so that other threads see it.
+                collected.slot.ino.store(opening.inode.ino.0, Release);
+                opening.node.mount.forget_attr(opening.inode.ino);
+                return Ok(Some(written));
+            }
+            if is_first {
+                return Ok(None);
+            }
+            collected.write_out().await;
+            opening.take_error()?;
+        }
+    }
+
+    /// Writes what is collected for an inode: before a request that depends on it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) async fn write_out(&self, ino: Ino) -> Result<(), Errno> {
+        let Some(slot) = self.slot(ino) else { return Ok(()) };
+        if slot.ino.load(Acquire) == ino.0 {
+            let mut collected = slot.acquire().await?;
+            if collected.ino() == Some(ino) {
+                collected.write_out().await;
+                collected.bytes = Vec::new();
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Self::write_out`], before the size of the file changes: writes at its end do not follow on earlier ones any more.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) async fn end_sequence(&self, ino: Ino) -> Result<(), Errno> {
+        let Some(slot) = self.slot(ino) else { return Ok(()) };
+        let mut collected = slot.acquire().await?;
+        if collected.ino().is_none_or(|other| other == ino) {
+            collected.write_out().await;
+            collected.writer = Weak::new();
+        }
+        Ok(())
+    }
+
+    /// Writes everything that is collected, or with `is_due` only what is old enough, and frees the memory that it took.
+    /// Returns when the rest is due.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) async fn write_all(&self, is_due: bool) -> Result<Option<u64>, Errno> {
+        let mut next = None;
+        for slot in self.all() {
+            let mut collected = slot.acquire().await?;
+            let due = collected.since.saturating_add(MAX_AGE);
+            if collected.opening.is_some() && is_due && S::monotonic() < due {
+                next = Some(next.map_or(due, |next: u64| next.min(due)));
+                continue;
+            }
+            collected.write_out().await;
+            collected.bytes = Vec::new();
+        }
+        Ok(next)
+    }
+
+    /// Drops what is collected. The mounts are dropped, which it refers to.
+    pub(super) fn clear(&self) {
+        for slot in self.all() {
+            let collected = mem::replace(&mut slot.state.lock().1, Collected::new());
+            drop(collected);
+        }
+    }
+}
