@@ -11,14 +11,21 @@ use toml::{Table, Value};
 
 use crate::digest::hex;
 
-/// A replacement of a text in a file of a crate.
+/// A replacement of a text in a file of a crate, or in all Rust sources below a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Edit {
-    file: PathBuf,
+    place: Place,
     find: String,
     replace: String,
-    /// How often the text must occur.
+    /// How often the text must occur, in all files together.
     count: usize,
+}
+
+/// Where an edit looks for its text: a path below the folder of the crate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    File(PathBuf),
+    Folder(PathBuf),
 }
 
 /// A file that a patch adds.
@@ -116,14 +123,8 @@ impl Patch {
             files.insert(file.clone(), creation.text.clone());
         }
         for edit in &self.edits {
-            let misfit = || format!("{} does not fit {}", self.origin.display(), edit.file.display());
-            let text = match files.get(&edit.file) {
-                Some(text) => edit.apply(text),
-                None => fs::read_to_string(folder.join(&edit.file))
-                    .map_err(Into::into)
-                    .and_then(|text| edit.apply(&text)),
-            };
-            files.insert(edit.file.clone(), text.with_context(misfit)?);
+            let misfit = || format!("{} does not fit {}", self.origin.display(), edit.place.path().display());
+            edit.apply(folder, &mut files).with_context(misfit)?;
         }
         Ok(files)
     }
@@ -132,24 +133,61 @@ impl Patch {
 impl Edit {
     fn parse(table: &Table) -> Result<Self> {
         let count = table.get("count").map_or(Some(1), Value::as_integer);
+        let place = match table.get("folder") {
+            None => Place::File(relative(table, "file")?),
+            Some(_) if table.contains_key("file") => bail!("an edit has `file` and `folder`"),
+            Some(_) => Place::Folder(relative(table, "folder")?),
+        };
         Ok(Self {
-            file: relative(table)?,
+            place,
             find: string(table, "find")?.to_owned(),
             replace: string(table, "replace")?.to_owned(),
             count: count.and_then(|count| usize::try_from(count).ok()).context("`count` is no number")?,
         })
     }
 
-    fn apply(&self, text: &str) -> Result<String> {
-        let count = text.matches(&self.find).count();
+    /// Edits files of the crate in `folder`, of which some have new texts in `files` already. Lines end with `\n` afterwards.
+    fn apply(&self, folder: &Path, files: &mut Files) -> Result<()> {
+        let mut found = Vec::new();
+        for path in self.place.files(folder)? {
+            let text = match files.get(&path) {
+                Some(text) => text.clone(),
+                None => fs::read_to_string(folder.join(&path))?.replace("\r\n", "\n"),
+            };
+            found.push((path, text.matches(&self.find).count(), text));
+        }
+        let count: usize = found.iter().map(|(_, count, _)| count).sum();
         ensure!(count == self.count, "found {count} times, not {}:\n{}", self.count, self.find);
-        Ok(text.replace(&self.find, &self.replace))
+        let matching = found.into_iter().filter(|(_, count, _)| *count > 0);
+        files.extend(matching.map(|(path, _, text)| (path, text.replace(&self.find, &self.replace))));
+        Ok(())
+    }
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Folder(path) => path,
+        }
+    }
+
+    /// The files, by their paths in the crate at `root`.
+    fn files(&self, root: &Path) -> Result<Vec<PathBuf>> {
+        match self {
+            Self::File(file) => Ok(vec![file.clone()]),
+            Self::Folder(folder) => {
+                let files = crate::setup::list_files(&root.join(folder))?.into_iter();
+                let sources =
+                    files.filter(|file| file.extension().is_some_and(|extension| extension == "rs"));
+                Ok(sources.map(|file| folder.join(file)).collect())
+            }
+        }
     }
 }
 
 impl Creation {
     fn parse(table: &Table) -> Result<Self> {
-        Ok(Self { file: relative(table)?, text: string(table, "text")?.to_owned() })
+        Ok(Self { file: relative(table, "file")?, text: string(table, "text")?.to_owned() })
     }
 }
 
@@ -161,14 +199,14 @@ fn string<'a>(table: &'a Table, key: &str) -> Result<&'a str> {
     table.get(key).and_then(Value::as_str).with_context(|| format!("there is no `{key}`"))
 }
 
-/// The file of an edit, which is below the folder of the crate.
-fn relative(table: &Table) -> Result<PathBuf> {
-    let file = PathBuf::from(string(table, "file")?);
+/// The path that `key` names, which is below the folder of the crate.
+fn relative(table: &Table, key: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(string(table, key)?);
     ensure!(
-        file.components().all(|part| matches!(part, std::path::Component::Normal(_))),
-        "`file` leaves the crate"
+        path.components().all(|part| matches!(part, std::path::Component::Normal(_))),
+        "`{key}` leaves the crate"
     );
-    Ok(file)
+    Ok(path)
 }
 
 /// All patches.
@@ -268,12 +306,42 @@ mod tests {
     }
 
     #[test]
+    fn edit_spans_lines_that_end_with_carriage_return() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("lib.rs"), "#[cfg(unix)]\r\nmod unix;\r\n").unwrap();
+        let text = "from = \"1\"\nbelow = \"2\"\n[[edit]]\nfile = \"lib.rs\"\nfind = \"(unix)]\\nmod\"\nreplace = \"(any)]\\nmod\"";
+        let files = Patch::parse(Path::new("p"), text).unwrap().apply(dir.path()).unwrap();
+        assert_eq!(files[Path::new("lib.rs")], "#[cfg(any)]\nmod unix;\n");
+    }
+
+    #[test]
     fn edit_that_does_not_match_names_patch_and_file() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("src")).unwrap();
         fs::write(dir.path().join("src/lib.rs"), "cfg(unix)").unwrap();
         let error = format!("{:#}", patch().apply(dir.path()).unwrap_err());
         assert!(error.contains("socket2/0.6.toml does not fit src/lib.rs: found 1 times, not 2"), "{error}");
+    }
+
+    #[test]
+    fn edit_of_a_folder_applies_to_all_sources_below() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("src/sys")).unwrap();
+        fs::write(dir.path().join("src/lib.rs"), "cfg(unix), cfg(unix)").unwrap();
+        fs::write(dir.path().join("src/sys/unix.rs"), "cfg(unix)").unwrap();
+        fs::write(dir.path().join("src/sys/none.rs"), "").unwrap();
+        fs::write(dir.path().join("src/sys/unix.txt"), "cfg(unix)").unwrap();
+        let parse = |count: usize| {
+            let rule = "from = \"1\"\nbelow = \"2\"\n[[edit]]\nfolder = \"src\"\nfind = \"(unix)\"\n";
+            let later = "[[edit]]\nfile = \"src/sys/unix.rs\"\nfind = \"(hermit)\"\nreplace = \"(other)\"\n";
+            let text = format!("{rule}replace = \"(hermit)\"\ncount = {count}\n{later}");
+            Patch::parse(Path::new("p"), &text).unwrap()
+        };
+        let files = parse(3).apply(dir.path()).unwrap();
+        let texts: Vec<_> = files.iter().map(|(path, text)| (path.to_str().unwrap(), &**text)).collect();
+        assert_eq!(texts, [("src/lib.rs", "cfg(hermit), cfg(hermit)"), ("src/sys/unix.rs", "cfg(other)")]);
+        let error = format!("{:#}", parse(2).apply(dir.path()).unwrap_err());
+        assert!(error.contains("does not fit src: found 3 times, not 2"), "{error}");
     }
 
     #[test]
@@ -284,6 +352,7 @@ mod tests {
             ("count = 2", "count = -1"),
             ("find = \"unix\"", ""),
             ("src/hermit.rs", "../hermit.rs"),
+            ("find = \"unix\"", "find = \"unix\"\nfolder = \"src\""),
             ("requires", "require"),
         ] {
             let text = PATCH.replace(old, new);
