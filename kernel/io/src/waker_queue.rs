@@ -48,6 +48,13 @@ impl WakerQueue {
         Ok(())
     }
 
+    /// Whether the queue has a waker that wakes the same as `waker`.
+    #[must_use]
+    pub fn contains(&self, waker: &Waker) -> bool {
+        let Some(first) = &self.first else { return false };
+        first.will_wake(waker) || self.others.find(waker).is_some()
+    }
+
     /// Removes the waker that wakes the same as `waker`.
     #[inline]
     pub fn remove(&mut self, waker: &Waker) -> Option<Waker> {

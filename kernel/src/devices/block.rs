@@ -9,7 +9,7 @@ use hermit_hal::devices::{Allocator, Pages};
 use hermit_hal::memory;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::{Errno, to_usize};
-use hermit_io::{ACCESS_MODE, BlockFile, Object, Storage, WaitQueue as _};
+use hermit_io::{ACCESS_MODE, Acquisition, BlockFile, Object, Semaphore, Storage};
 use hermit_virtio::Id;
 use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice, WriteError, transfer_all};
 use hermit_virtio::block::{BlockDriver, BlockError, CompletedRequest, MAX_TRANSFER, SECTOR_SIZE, Ticket};
@@ -17,7 +17,7 @@ use hermit_virtio::block::{BlockDriver, BlockError, CompletedRequest, MAX_TRANSF
 use super::{Transport, find, install};
 use crate::fallible;
 use crate::interrupts::InterruptHandler;
-use crate::sync::{Mutex, WaitQueue};
+use crate::sync::Mutex;
 use crate::threads::schedule;
 use crate::threads::wait::block_on;
 
@@ -42,12 +42,19 @@ type Driver = BlockDriver<Transport, Pages>;
 /// A disk in use.
 #[derive(Debug)]
 struct Disk {
-    driver: SpinLock<Driver>,
-    /// Threads that wait until they can submit a request.
-    waiters: WaitQueue,
+    requests: SpinLock<Requests>,
     /// Serialise writes to a region: a write of a part of a block reads the block, and writes it back. Regions whose
     /// numbers are equal modulo [`REGION_LOCKS`] share a lock.
     regions: [Mutex; REGION_LOCKS],
+}
+
+/// The driver, and who may submit a request.
+#[derive(Debug)]
+struct Requests {
+    driver: Driver,
+    /// A permit for each buffer of the driver. A thread has one from before it submits a request until it has released the
+    /// buffer, so the driver always has a buffer for it.
+    buffers: Semaphore,
 }
 
 /// Disks in use, with their indices.
@@ -69,7 +76,9 @@ fn disk(index: usize) -> Option<&'static Disk> {
             .inspect_err(|error| device.warn(error))
             .ok()?;
         let regions = [const { Mutex::new() }; REGION_LOCKS];
-        let disk = Disk { driver: SpinLock::new(driver), waiters: WaitQueue::new(), regions };
+        // The driver begins with one buffer.
+        let requests = Requests { driver, buffers: Semaphore::new(1) };
+        let disk = Disk { requests: SpinLock::new(requests), regions };
         let disk = install(disk, line)?;
         let mut disks = DISKS.lock();
         disks.try_reserve(1).ok()?;
@@ -87,7 +96,7 @@ pub(super) fn open(index: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> {
     if flags & O_CREAT != 0 && flags & O_EXCL != 0 {
         return Err(Errno::EEXIST);
     }
-    if flags & ACCESS_MODE != 0 && disk.driver.lock().is_read_only() {
+    if flags & ACCESS_MODE != 0 && disk.requests.lock().driver.is_read_only() {
         return Err(Errno::EACCES);
     }
     let file: Arc<dyn Object> = fallible::arc(BlockFile::new(disk, flags)).ok_or(Errno::ENOMEM)?;
@@ -96,15 +105,14 @@ pub(super) fn open(index: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> {
 
 impl InterruptHandler for Disk {
     fn interrupt(&self) {
-        let has_failed = self.driver.lock().interrupt().is_err();
+        let has_failed = self.requests.lock().driver.interrupt().is_err();
         // Each is woken without the driver's lock.
-        let next = || self.driver.lock().next_waker();
+        let next = || self.requests.lock().driver.next_waker();
         while let Some(waker) = next() {
             waker.wake();
         }
         if has_failed {
-            // Their submissions fail.
-            self.waiters.wake();
+            self.close();
         }
     }
 }
@@ -118,62 +126,77 @@ impl Disk {
     ) -> Result<R, Errno> {
         let ticket = self.submit(submit).map_err(|_| Errno::EIO)?;
         let completion = block_on(|context| {
-            let served = self.driver.lock().take(ticket, context.waker());
+            let served = self.requests.lock().driver.take(ticket, context.waker());
             served.transpose().map_or(Poll::Pending, Poll::Ready)
         });
+        // The buffer of a request that the device has not served is lost with the device, which has failed.
         let completion = completion.map_err(|_| Errno::EIO)?;
         let result = completion.result().map(|_| finish(&completion)).map_err(|_| Errno::EIO);
-        self.driver.lock().release(completion);
-        self.waiters.wake_one();
+        self.release(|driver| driver.release(completion));
         result
     }
 
-    /// Submits a request, and waits for buffers if need be. A thread that comes later may get them first.
+    /// Submits a request, once a buffer is this thread's. Threads get buffers in the order of their arrival.
     fn submit(
         &self,
         submit: impl Fn(&mut Driver, &Waker) -> Result<Ticket, BlockError>,
     ) -> Result<Ticket, BlockError> {
-        let submitted = submit(&mut self.driver.lock(), schedule::current().waker());
-        if !matches!(submitted, Err(BlockError::Busy)) {
-            return submitted;
+        let mut acquisition = Acquisition::default();
+        let mut poll = |waker: &Waker| {
+            let requests = &mut *self.requests.lock();
+            let acquired = requests.buffers.poll_acquire(&mut acquisition, waker);
+            acquired.map(|()| submit(&mut requests.driver, waker))
+        };
+        let submitted = match poll(schedule::current().waker()) {
+            Poll::Ready(submitted) => submitted,
+            Poll::Pending => {
+                self.add_buffer();
+                block_on(|context| poll(context.waker()))
+            }
+        };
+        match submitted {
+            Err(BlockError::Device(_)) => self.close(),
+            Err(_) => self.release(|_| ()),
+            Ok(_) => {}
         }
-        self.add_buffer();
-        block_on(|context| {
-            // First, so that a release after a vain attempt wakes this thread.
-            self.waiters.add(context);
-            let submitted = submit(&mut self.driver.lock(), context.waker());
-            if matches!(submitted, Err(BlockError::Busy)) {
-                return Poll::Pending;
-            }
-            // A wake-up that this thread does not need is for the next one.
-            if !self.waiters.remove(context) || submitted.is_err() {
-                self.waiters.wake_one();
-            }
-            Poll::Ready(submitted)
-        })
+        submitted
     }
 
-    /// Adds buffers for another request, if the queue has room for it and the machine the memory: for the first that waits.
+    /// Adds a buffer for the thread that has waited longest, if the queue has room for its request and the machine the memory.
     fn add_buffer(&self) {
         if memory::available() / MEMORY_SHARE < MAX_TRANSFER as u64 {
             return;
         }
-        let plan = self.driver.lock().plan();
+        let plan = self.requests.lock().driver.plan();
         if let Some(plan) = plan {
-            let buffer = plan.allocate(&Allocator);
-            let has_buffer = buffer.is_some();
-            self.driver.lock().add(buffer);
-            if has_buffer {
-                self.waiters.wake_one();
+            match plan.allocate(&Allocator) {
+                Some(buffer) => self.release(|driver| driver.add(Some(buffer))),
+                None => self.requests.lock().driver.add(None),
             }
         }
     }
 
+    /// Gives the driver a buffer, and its permit to the thread that has waited longest.
+    fn release(&self, release: impl FnOnce(&mut Driver)) {
+        let mut requests = self.requests.lock();
+        release(&mut requests.driver);
+        let next = requests.buffers.release();
+        drop(requests);
+        next.into_iter().for_each(Waker::wake);
+    }
+
+    /// Lets all threads submit their requests, since the device has failed: they fail, too.
+    #[cold]
+    fn close(&self) {
+        let waiters = self.requests.lock().buffers.close();
+        waiters.wake();
+    }
+
     /// Access to the disk by bytes.
     fn bytes(&'static self) -> Result<ByteAccess<DiskSectors>, Errno> {
-        let driver = self.driver.lock();
-        let (block_size, max_transfer) = (driver.block_size(), driver.max_transfer());
-        drop(driver);
+        let requests = self.requests.lock();
+        let (block_size, max_transfer) = (requests.driver.block_size(), requests.driver.max_transfer());
+        drop(requests);
         ByteAccess::new(DiskSectors { disk: self, block_size, max_transfer }).ok_or(Errno::ENOMEM)
     }
 
@@ -208,7 +231,7 @@ impl SectorDevice for DiskSectors {
     }
 
     fn sector_count(&self) -> u64 {
-        self.disk.driver.lock().capacity() / self.sectors_of(1).max(1)
+        self.disk.requests.lock().driver.capacity() / self.sectors_of(1).max(1)
     }
 
     fn max_transfer(&self) -> usize {
@@ -232,7 +255,7 @@ impl SectorDevice for DiskSectors {
 
 impl Storage for &'static Disk {
     fn size(&self) -> u64 {
-        self.driver.lock().capacity().saturating_mul(SECTOR_SIZE as u64)
+        self.requests.lock().driver.capacity().saturating_mul(SECTOR_SIZE as u64)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
@@ -255,7 +278,7 @@ impl Storage for &'static Disk {
 
     fn flush(&self) -> Result<(), Errno> {
         // A device without a cache writes through.
-        if !self.driver.lock().has_flush() {
+        if !self.requests.lock().driver.has_flush() {
             return Ok(());
         }
         self.request(BlockDriver::submit_flush, |_| ())

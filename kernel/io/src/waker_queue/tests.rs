@@ -53,6 +53,7 @@ proptest! {
         let mut queue = WakerQueue::new();
         let mut model = VecDeque::new();
         for (step, index) in steps {
+            prop_assert_eq!(queue.contains(&wakers[index]), model.contains(&index));
             match step {
                 0..=9 => {
                     queue.add(&wakers[index]).unwrap();

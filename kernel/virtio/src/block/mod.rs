@@ -5,8 +5,8 @@
 //! since later requests use its buffers. The waker of a request is woken when the device has served it:
 //! [`BlockDriver::next_waker`] returns the wakers one by one, so that they are woken without the lock, too.
 //!
-//! A request can be submitted as soon as it has buffers. There are those of one request at first, and further ones when
-//! they are needed ([`BlockDriver::plan`]).
+//! A request can be submitted if there are buffers for it. There are those of one request at first, and further ones can be
+//! added ([`BlockDriver::plan`]). In which order tasks get them is not the driver's concern.
 
 pub mod byte_access;
 mod config;
@@ -23,8 +23,8 @@ use virtio_spec::{F, Id, blk};
 use self::config::DeviceLimits;
 use self::request::BlockRequest;
 pub use self::request::{BlockRequestError, CompletedRequest};
-use self::slots::Slots;
 pub use self::slots::Ticket;
+use self::slots::{MAX_REQUESTS, Slots};
 use crate::device::{Device, DeviceError, InitError};
 use crate::dma::{DataBuffer, DataPlan, DmaAllocator, DmaMemory};
 use crate::transport::{InterruptCause, Transport};
@@ -42,7 +42,7 @@ const REQUESTQ: u16 = 0;
 /// Why a request was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// All buffers are in use. [`BlockDriver::plan`] says whether there can be more; else one is to be released.
+    /// All buffers are in use. [`BlockDriver::plan`] says whether there can be more.
     #[error("too many requests in flight")]
     Busy,
     /// The request exceeds the end of the device.
@@ -72,7 +72,7 @@ pub struct BlockDriver<T: Transport, M> {
 }
 
 impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
-    /// Initializes the device. At most `requests` requests are in flight, of up to [`MAX_TRANSFER`] bytes, or the device's
+    /// Initializes the device. At most `requests` requests are in flight, and at most 64, of up to [`MAX_TRANSFER`] bytes, or the device's
     /// limits if those are lower.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         let queue: Virtqueue<M, BlockRequest<M>> =
             device.setup_queue(dma, REQUESTQ, size.unwrap_or(u16::MAX))?;
         let limits = limits.for_queue(queue.size())?;
-        let requests = requests.min(queue.size() / limits.descriptors()).max(1);
+        let requests = requests.min(queue.size() / limits.descriptors()).clamp(1, MAX_REQUESTS);
         let slots = Slots::allocate(dma, requests, limits.max_transfer(), device.permit())?;
         let mut block = Self { device, queue, limits, slots };
         block.device.set_driver_ok();
@@ -126,9 +126,8 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.limits.max_transfer()
     }
 
-    /// What to allocate before another request is submitted, without the driver's lock; `None` if there are buffers for
-    /// one, or as many requests as the queue holds, with those that are planned. Each plan is followed by one call of
-    /// [`Self::add`].
+    /// What to allocate, without the driver's lock, so that one more request can be in flight; `None` if there are buffers
+    /// for as many as the queue holds, with those that are planned. Each plan is followed by one call of [`Self::add`].
     #[must_use]
     pub fn plan(&mut self) -> Option<DataPlan> {
         self.slots.plan().then(|| DataPlan::new(self.limits.max_transfer(), self.device.permit()))

@@ -8,6 +8,9 @@ use super::request::{CompletedRequest, HEADER_AND_STATUS_SIZE, RequestBuffers};
 use crate::device::InitError;
 use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit};
 
+/// Maximum number of requests in flight: the bits of [`Slots::due`].
+pub(super) const MAX_REQUESTS: u16 = 64;
+
 /// A request, from its submission to its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u16);
@@ -36,6 +39,10 @@ pub(super) struct Slots<M> {
     spare: Vec<DmaBuffer<M>>,
     /// Number of the spare buffers for which data buffers are being allocated.
     planned: usize,
+    /// Bits of the slots whose wakers are to be woken.
+    due: u64,
+    /// Whether all wakers have become due, since the device has failed.
+    has_failed: bool,
 }
 
 impl<M: DmaMemory> Slots<M> {
@@ -53,14 +60,14 @@ impl<M: DmaMemory> Slots<M> {
         spare.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
         let headers = DmaBuffer::allocate(dma, count * HEADER_AND_STATUS_SIZE, permit);
         spare.extend(headers.ok_or(InitError::OutOfMemory)?.split(HEADER_AND_STATUS_SIZE));
-        let mut all = Self { slots, free, spare, planned: 0 };
+        let mut all = Self { slots, free, spare, planned: 0, due: 0, has_failed: false };
         all.add(DmaBuffer::allocate(dma, size, permit).ok_or(InitError::OutOfMemory)?);
         Ok(all)
     }
 
-    /// Plans another slot if none is free; returns whether there can be one more. [`Self::grow`] ends the plan.
+    /// Plans another slot; returns whether there can be one more. [`Self::grow`] ends the plan.
     pub(super) fn plan(&mut self) -> bool {
-        let can_grow = self.free.is_empty() && self.planned < self.spare.len();
+        let can_grow = self.planned < self.spare.len();
         self.planned += usize::from(can_grow);
         can_grow
     }
@@ -98,8 +105,10 @@ impl<M: DmaMemory> Slots<M> {
     /// Stores a request that the device has served.
     pub(super) fn finish(&mut self, request: CompletedRequest<M>) {
         if let Some(slot) = self.slot(request.ticket()) {
+            let ticket = request.ticket();
             let waker = if let Slot::InFlight(waker) = slot { waker.take() } else { None };
             *slot = Slot::Served(request, waker);
+            self.due |= bit(ticket);
         }
     }
 
@@ -107,7 +116,10 @@ impl<M: DmaMemory> Slots<M> {
     pub(super) fn take(&mut self, ticket: Ticket) -> Option<CompletedRequest<M>> {
         let slot = self.slot(ticket)?;
         match mem::replace(slot, Slot::Taken) {
-            Slot::Served(request, _) => Some(request),
+            Slot::Served(request, _) => {
+                self.due &= !bit(ticket);
+                Some(request)
+            }
             other => {
                 *slot = other;
                 None
@@ -135,11 +147,20 @@ impl<M: DmaMemory> Slots<M> {
 
     /// Removes the next waker of a request that the device has served, or with `has_failed` of any request.
     pub(super) fn next_waker(&mut self, has_failed: bool) -> Option<Waker> {
-        self.slots.iter_mut().find_map(|slot| match slot {
-            Slot::Served(_, waker) => waker.take(),
-            Slot::InFlight(waker) if has_failed => waker.take(),
-            _ => None,
-        })
+        if has_failed && !mem::replace(&mut self.has_failed, true) {
+            self.due = u64::MAX;
+        }
+        while self.due != 0 {
+            let index = usize::try_from(self.due.trailing_zeros()).unwrap_or_default();
+            // Clears the lowest bit that is set.
+            self.due &= self.due - 1;
+            if let Some(Slot::Served(_, waker @ Some(_)) | Slot::InFlight(waker @ Some(_))) =
+                self.slots.get_mut(index)
+            {
+                return waker.take();
+            }
+        }
+        None
     }
 
     /// The tickets of all slots.
@@ -147,4 +168,9 @@ impl<M: DmaMemory> Slots<M> {
     pub(super) fn tickets(&self) -> Vec<Ticket> {
         (0..).zip(&self.slots).map(|(number, _)| Ticket(number)).collect()
     }
+}
+
+/// The bit of a slot in [`Slots::due`].
+fn bit(ticket: Ticket) -> u64 {
+    1_u64.checked_shl(ticket.0.into()).unwrap_or_default()
 }

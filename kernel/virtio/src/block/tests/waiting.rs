@@ -159,7 +159,6 @@ fn buffers_are_planned_up_to_the_room_in_the_queue() {
     let dma = FakeDma::new(&disk.model.lock().unwrap().memory, 1000);
     // The queue has 64 descriptors, a request needs 3.
     let mut block = BlockDriver::new(FakeTransport::new(&disk.model, true), &dma, 100).unwrap();
-    assert!(block.plan().is_none());
     let mut count = 0;
     while block.submit_read(0, 1, Waker::noop()).is_ok() {
         count += 1;
