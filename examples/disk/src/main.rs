@@ -7,6 +7,7 @@
 //! | `write OFFSET` | writes standard input to the file, and flushes it |
 //! | `check` | fills the file with a pattern in writes of odd sizes, flushes it, and compares it in reads of other sizes |
 //! | `parallel THREADS` | fills the file with the pattern, each thread every so many pieces of odd sizes, and compares it in as many threads |
+//! | `regions THREADS` | each thread writes and reads a region of its own, twice; then compares the file in one pass |
 //! | `stat` | prints type and length as reported by `metadata`, which must be the same for path and open file |
 //! | `random LENGTH` | reads a random number device and prints how many of 256 byte values occur |
 
@@ -14,6 +15,7 @@
 use hermit_sys as _;
 
 mod parallel;
+mod regions;
 
 use std::env;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -31,11 +33,12 @@ fn main() -> ExitCode {
         ["write", file, offset] => number(offset).and_then(|position| write(file, position)),
         ["check", file] => check(file),
         ["parallel", file, threads] => number(threads).and_then(|threads| parallel::check(file, threads)),
+        ["regions", file, threads] => number(threads).and_then(|threads| regions::check(file, threads)),
         ["stat", file] => stat(file),
         ["random", file, length] => number(length).and_then(|length| random(file, length)),
         _ => Err(io::Error::new(
             ErrorKind::InvalidInput,
-            "usage: disk size|read|write|check|parallel|stat|random FILE ...",
+            "usage: disk size|read|write|check|parallel|regions|stat|random FILE ...",
         )),
     };
     match result {

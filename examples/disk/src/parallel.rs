@@ -24,7 +24,7 @@ pub(crate) fn check(file: &str, threads: u64) -> io::Result<()> {
 }
 
 /// Runs an action in several threads, which get numbers and begin together.
-fn together(threads: u64, action: impl Fn(u64) -> io::Result<()> + Sync) -> io::Result<()> {
+pub(crate) fn together(threads: u64, action: impl Fn(u64) -> io::Result<()> + Sync) -> io::Result<()> {
     let (barrier, action) = (Barrier::new(usize::try_from(threads).map_err(io::Error::other)?), &action);
     let run = |number| {
         barrier.wait();

@@ -17,6 +17,9 @@ use xtask::qemu::{Board, Guest, input_fifo, status};
 /// Size of the disk in bytes.
 const SIZE: usize = 256 << 10;
 
+/// Size in bytes of a disk of which 100 threads have regions.
+const REGIONS_SIZE: usize = 9_766 * 512;
+
 /// Address and interrupt of the last virtio-mmio slot of QEMU's microvm, which QEMU uses for the first device. QEMU does not pass it to
 /// a kernel that is booted by PVH.
 const MMIO_SLOT: &str = "virtio_mmio.device=512@0xfeb00e00:12";
@@ -65,6 +68,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
         });
     }
     tests.add("devices, CPUs 2: threads have requests to a disk in flight", move || in_threads(qemu));
+    for cpus in [1, 4] {
+        tests.add(format!("devices, CPUs {cpus}: more threads than buffers use a disk"), move || {
+            in_regions(qemu, cpus)
+        });
+    }
     tests.add("devices: a read-only disk", move || read_only(qemu, &qemu.image("disk")));
     tests.add("devices: random bytes", move || {
         let guest = on_pc(qemu, &qemu.image("disk"), &["random", "/dev/hwrng", "2000"]);
@@ -115,6 +123,17 @@ fn in_threads(qemu: &Qemu<'_>) -> Result<()> {
         Guest { cpus: 2, ..with_disk(qemu, &qemu.image("disk"), &file, &["parallel", "/dev/vda", "8"]) };
     let guest = guest.with_options(&["-device", "virtio-blk-pci,drive=disk"]);
     expect(&guest, b"", 0, &["262144 bytes are as 8 threads wrote them"]).map(drop)
+}
+
+/// 100 threads have requests in flight, for which the kernel has 64 buffers.
+fn in_regions(qemu: &Qemu<'_>, cpus: u32) -> Result<()> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("disk");
+    fs::write(&file, vec![0; REGIONS_SIZE])?;
+    let arguments = ["regions", "/dev/vda", "100"];
+    let guest = Guest { cpus, ..with_disk(qemu, &qemu.image("disk"), &file, &arguments) };
+    let guest = guest.with_options(&["-device", "virtio-blk-pci,drive=disk"]);
+    expect(&guest, b"", 0, &["5000192 bytes are as 100 threads wrote their regions"]).map(drop)
 }
 
 fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {

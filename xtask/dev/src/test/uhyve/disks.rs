@@ -13,12 +13,22 @@ use crate::test::schedule::Tests;
 /// Size of a disk in bytes.
 const SIZE: usize = 64 * 1024;
 
+/// Size in bytes of a disk of which 100 threads have regions.
+const REGIONS_SIZE: usize = 9_766 * 512;
+
 /// The first disk in a guest.
 const DISK: &str = "/dev/vda";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "a disk is written and read", move || check(fixture));
     fixture.add(tests, "threads use a disk, CPUs 2", move || in_threads(fixture));
+    if fixture.platform.is_native() {
+        for cpus in [1, 4] {
+            fixture.add(tests, &format!("more threads than buffers use a disk, CPUs {cpus}"), move || {
+                in_regions(fixture, cpus)
+            });
+        }
+    }
     fixture.add(tests, "bytes of a disk are read and written", move || bytes(fixture));
     fixture.add(tests, "a read-only disk", move || read_only(fixture));
     fixture.add(tests, "a disk that ends within a sector", move || odd_size(fixture));
@@ -55,6 +65,16 @@ fn in_threads(fixture: &Fixture<'_>) -> Result<()> {
     let command = fixture.command("disk", &["parallel", DISK, "8"]).cpus(2).disk(&name);
     command.expect(0, &["65536 bytes are as 8 threads wrote them"])?;
     let expected: Vec<u8> = (0..).take(SIZE).map(pattern).collect();
+    ensure!(fs::read(path)? == expected, "the file differs from what the guest wrote");
+    Ok(())
+}
+
+/// 100 threads have requests in flight, for which the kernel has 64 buffers. The regions' ends share blocks.
+fn in_regions(fixture: &Fixture<'_>, cpus: u32) -> Result<()> {
+    let (_folder, path, name) = disk(REGIONS_SIZE)?;
+    let command = fixture.command("disk", &["regions", DISK, "100"]).cpus(cpus).disk(&name);
+    command.expect(0, &["5000192 bytes are as 100 threads wrote their regions"])?;
+    let expected: Vec<u8> = (0..).take(REGIONS_SIZE).map(pattern).collect();
     ensure!(fs::read(path)? == expected, "the file differs from what the guest wrote");
     Ok(())
 }
