@@ -27,6 +27,13 @@ impl<'a> ReadBuffer<'a> {
         self.filled == 0
     }
 
+    /// Whether this is a buffer over the memory from `start` on: code that was lent a buffer can put another one in its
+    /// place, whose [`Self::len`] says nothing of this memory.
+    #[must_use]
+    pub fn starts_at(&self, start: *const MaybeUninit<u8>) -> bool {
+        core::ptr::eq(self.bytes.as_ptr(), start)
+    }
+
     /// Number of bytes that can still be appended.
     #[must_use]
     pub const fn room(&self) -> usize {
@@ -91,6 +98,19 @@ mod tests {
         assert_eq!((add(b"ab"), add(b"cde"), add(b"")), (Ok(2), Ok(3), Ok(0)));
         assert_eq!(buffer.append_with(|_| Err(())), Err(()));
         assert_eq!(buffer.len(), 5);
+    }
+
+    #[test]
+    fn buffer_in_the_place_of_another_is_recognised() {
+        let [mut memory, mut other] = [[MaybeUninit::uninit(); 5]; 2];
+        let start = memory.as_ptr();
+        let mut buffer = ReadBuffer::new(&mut memory);
+        buffer.append(b"abc");
+        assert!(buffer.starts_at(start));
+        // As an object could that is asked to fill it.
+        buffer = ReadBuffer::new(&mut other);
+        buffer.append(b"abcd");
+        assert!(!buffer.starts_at(start));
     }
 
     #[test]

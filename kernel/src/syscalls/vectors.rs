@@ -97,11 +97,13 @@ impl<'a> UserVectorsMut<'a> {
         }
         let mut bounce = bounce_buffer(size)?;
         let room = bounce.spare_capacity_mut();
+        let start = room.as_ptr();
         let mut buffer = ReadBuffer::new(room.get_mut(..size.min(MAX_BOUNCE_SIZE)).unwrap_or_default());
         read(&mut buffer)?;
+        assert!(buffer.starts_at(start), "a read has put another buffer in the place of its own");
         let total = buffer.len();
         // SAFETY: a read buffer counts only bytes that have been written to it, and it begins where the vector's memory
-        // does.
+        // does (asserted), which no other buffer can.
         unsafe { bounce.set_len(total) };
         let mut rest = bounce.as_slice();
         for &vector in vectors {
