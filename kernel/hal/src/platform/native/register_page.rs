@@ -64,3 +64,20 @@ impl RegisterPage {
         unsafe { self.register(number).write_volatile(value) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::RegisterPage;
+
+    /// The firmware's tables name the pages of the HPET and the local APIC, and may name memory instead.
+    #[test]
+    #[expect(unsafe_code, reason = "mapping of device registers is unsafe")]
+    fn page_that_may_be_memory_is_not_mapped() {
+        let page = RegisterPage::new();
+        for physical in [0, 0x10_0000, 0xfed0_0000, u64::MAX - 0xfff] {
+            // SAFETY: no boot information has said where there is no memory, so nothing is mapped or accessed.
+            assert!(unsafe { page.map(physical) }.is_err(), "{physical:#x}");
+        }
+        assert!(!page.is_mapped());
+    }
+}
