@@ -7,6 +7,7 @@ mod descriptors;
 mod devices;
 mod errno;
 mod eventfd;
+mod first_use;
 mod futex;
 mod heap;
 mod lookup;
@@ -36,7 +37,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 22] = [
+const CHECKS: [(&str, Check); 23] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("descriptors", descriptors::descriptors),
@@ -44,6 +45,7 @@ const CHECKS: [(&str, Check); 22] = [
     ("devices-first", devices::devices_first),
     ("errno", errno::errno),
     ("eventfd", eventfd::eventfd),
+    ("first-use", first_use::first_use),
     ("futex", futex::futex),
     ("heap", heap::heap),
     ("lookup", lookup::lookup),

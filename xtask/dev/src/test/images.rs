@@ -13,6 +13,9 @@ use xtask::target::FloatAbi;
 /// Scheduling policies other than the default one: features of `hermit-sys`.
 pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
 
+/// Name of the image of `abi_calls` with the policy `fifo`.
+pub(super) const FIFO_CALLS: &str = "abi_calls-fifo";
+
 /// Examples that are built with and without floating-point instructions.
 const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
@@ -52,7 +55,8 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// Builds all images in release mode, `hello_world` also in debug mode, and `threads` with each scheduling policy.
+    /// Builds all images in release mode, `hello_world` also in debug mode, `threads` with each scheduling policy, and
+    /// `abi_calls` with `fifo`.
     pub(super) fn build() -> Result<Self> {
         let examples = Self::new()?;
         let release = BuildOptions { release: true, ..BuildOptions::default() };
@@ -61,6 +65,8 @@ impl Images {
             let features = vec![format!("hermit-sys/{policy}")];
             examples.add("threads", policy, &BuildOptions { features, ..release.clone() })?;
         }
+        let features = vec!["hermit-sys/fifo".to_owned()];
+        examples.add("abi_calls", FIFO_CALLS, &BuildOptions { features, ..release.clone() })?;
         examples.add("hello_world", "debug", &BuildOptions::default())?;
         Ok(examples)
     }

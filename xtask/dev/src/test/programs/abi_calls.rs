@@ -1,5 +1,6 @@
 //! System calls that std does not use: `examples/abi_calls`.
 
+use crate::test::images::FIFO_CALLS;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
@@ -35,6 +36,9 @@ const MEMORY_FOR_HEAP: u64 = 2048;
 /// Memory in MiB for the check that exhausts it in small blocks.
 const MEMORY_FOR_RECLAIM: u64 = 64;
 
+/// Number of boots with a first use of a device, which the other thread meets in about every second one.
+const FIRST_USES: u32 = 5;
+
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     for cpus in CPUS {
         for check in CHECKS {
@@ -49,4 +53,9 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
             });
         }
     }
+    tests.add(format!("{platform}, policy fifo: abi_calls first-use"), move || {
+        // A device is used for the first time once in each boot.
+        let boot = |_| platform.guest(FIFO_CALLS, &["first-use"]).expect(0, &["ok"]).map(drop);
+        (0..FIRST_USES).try_for_each(boot)
+    });
 }
