@@ -43,8 +43,13 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
         tests.add(format!("{platform}: a folder that the host changes"), move || changes(platform));
     }
     tests.add_unless(cannot_mount(), format!("{platform}: a full file system of the host"), move || {
-        full(platform)
+        full(platform, "--full", "4m")
     });
+    if platform.is_uhyve() && !platform.is_slow() {
+        tests.add_unless(cannot_mount(), format!("{platform}: threads in a folder of the host"), move || {
+            full(platform, "--stress", "32m")
+        });
+    }
 }
 
 /// The host changes what the guest has looked at. With the policy `auto` it is seen after a second, which host tests check with
@@ -97,13 +102,13 @@ fn cannot_mount() -> Option<String> {
     (!can).then(|| "only root mounts a file system, where there are namespaces".to_owned())
 }
 
-/// The file system of the folder is full, several times.
-fn full(platform: &TestPlatform<'_>) -> Result<()> {
+/// The file system of the folder is full, several times. It has a size that mount(8) understands.
+fn full(platform: &TestPlatform<'_>, mode: &str, size: &str) -> Result<()> {
     let folder = TempDir::new()?;
     let path = folder.path().display().to_string();
-    let command = run(platform, "file_calls", &format!("{path}:/srv"), &["--full", "/srv"])?;
-    let script = "mount -t tmpfs -o size=4m tmpfs \"$0\" && exec \"$@\"";
-    let mut command = started_by(&command, &["unshare", "--mount", "sh", "-c", script, &path]);
+    let command = run(platform, "file_calls", &format!("{path}:/srv"), &[mode, "/srv"])?;
+    let script = format!("mount -t tmpfs -o size={size} tmpfs \"$0\" && exec \"$@\"");
+    let mut command = started_by(&command, &["unshare", "--mount", "sh", "-c", &script, &path]);
     expect(&mut command, 0, "bytes until the file system was full").map(drop)
 }
 
