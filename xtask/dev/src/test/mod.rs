@@ -47,7 +47,7 @@ mod usage_errors;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use builds::Builds;
 use images::Images;
@@ -69,6 +69,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, require_equals = true, default_missing_value = "HEAD")]
     #[arg(conflicts_with = "rings")]
     changed: Option<String>,
+    /// Of the rings named, run only tests whose names contain a text; all that the rings need is built
+    #[arg(long, value_name = "TEXT", requires = "rings")]
+    only: Option<String>,
     /// How long each fuzz target runs
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
@@ -179,7 +182,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         let names: Vec<_> = rings.iter().map(ToString::to_string).collect();
         let name = format!("rings: {}", names.join(", "));
         report.step(&name, |report| {
-            let result = test(report, &builds, &plan);
+            let result = test(report, &builds, &plan, arguments.only.as_deref());
             report.check(&name, result);
         });
     }
@@ -199,7 +202,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs all rings but those that run by themselves. One whose parts could not be built is left out: the failed build is in the report.
-fn test(report: &mut Report, builds: &Builds, plan: &TestPlan) -> Result<()> {
+/// With a text, only tests whose names contain it run.
+fn test(report: &mut Report, builds: &Builds, plan: &TestPlan, only: Option<&str>) -> Result<()> {
     let has = |ring| plan.rings.contains(&ring);
     let mut engines = Vec::new();
     for (ring, engine) in [(Ring::Process, Engine::Process), (Ring::Kvm, Engine::Kvm)] {
@@ -215,6 +219,9 @@ fn test(report: &mut Report, builds: &Builds, plan: &TestPlan) -> Result<()> {
     }
     engines.iter().try_for_each(|fixture| fixture.add_all(&mut tests, plan.long))?;
     qemu.iter().try_for_each(|fixture| fixture.add_all(&mut tests, plan.long))?;
+    if let Some(text) = only {
+        ensure!(tests.keep_named(text), "no name of a test contains {text:?}");
+    }
     report.run(tests);
     Ok(())
 }

@@ -74,6 +74,13 @@ impl<'a> Tests<'a> {
         }
     }
 
+    /// Keeps the tests whose names contain `text`. Returns whether there are any.
+    pub(super) fn keep_named(&mut self, text: &str) -> bool {
+        self.list.retain(|test| test.name.contains(text));
+        self.skipped.retain(|(name, _)| name.contains(text));
+        !self.list.is_empty() || !self.skipped.is_empty()
+    }
+
     /// Runs all tests, three at a time for each CPU: a third of their time they wait for a timer or a peer. Their results are
     /// passed to `record` in the order in which the tests were added.
     pub(super) fn run(self, record: impl FnMut(Finished)) {
@@ -145,6 +152,20 @@ mod tests {
     use super::{Finished, Tests, in_order};
     use crate::test::report::note;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn tests_are_kept_by_their_names() {
+        let mut tests = Tests::default();
+        tests.add("qemu: disk", || Ok(()));
+        tests.add("qemu: threads", || Ok(()));
+        tests.skip("qemu: a tap", "there is none");
+        assert!(tests.keep_named("disk"));
+        let mut names = Vec::new();
+        assert!(tests.skipped.is_empty());
+        tests.run(|finished| names.push(finished.name));
+        assert_eq!(names, ["qemu: disk"]);
+        assert!(!Tests::default().keep_named(""));
+    }
 
     #[test]
     fn results_are_ordered_by_their_numbers() {
