@@ -11,6 +11,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use crate::memory;
 use crate::notes::{Draft, Note, Notes};
 
 /// Maximum size of a request's body, in bytes.
@@ -54,6 +55,8 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .route("/health", get(health))
         .route("/notes", get(list).post(add))
         .route("/notes/{number}", get(show).put(change).delete(remove))
+        .route("/available", get(available))
+        .route("/panic", get(fail))
         .route("/exit", post(exit))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(state)
@@ -61,6 +64,17 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
 
 async fn health(State(state): State<Arc<AppState>>) -> Json<Health> {
     Json(Health { system: env::consts::OS, notes: state.notes().count() })
+}
+
+async fn available() -> Result<String, StatusCode> {
+    let size = memory::available().await.ok_or(StatusCode::NOT_FOUND)?;
+    Ok(format!("{size}\n"))
+}
+
+/// Panics while it holds the lock that all handlers take.
+async fn fail(State(state): State<Arc<AppState>>) {
+    let notes = state.notes();
+    panic!("this request panics, with {} notes", notes.count());
 }
 
 async fn list(State(state): State<Arc<AppState>>, Query(filter): Query<NoteFilter>) -> Json<Vec<Note>> {

@@ -8,6 +8,8 @@
 //! | `GET /notes`, `GET /notes?contains=TEXT` | all notes, or those that contain the text |
 //! | `POST /notes` with `{"text": ...}` | the new note, with its number |
 //! | `GET`, `PUT`, `DELETE /notes/NUMBER` | the note, after it was read, changed or removed |
+//! | `GET /available` | the size in bytes of the memory that is not in use (`/proc/meminfo`) |
+//! | `GET /panic` | none: the handler panics, as one with a bug, which ends its connection and no other |
 //! | `POST /exit` | `goodbye`; then the program exits |
 //!
 //! It exits after SIGTERM or Ctrl-C, too, when all requests are answered.
@@ -18,6 +20,7 @@
 use hermit_sys as _;
 
 mod handlers;
+mod memory;
 mod notes;
 mod service;
 

@@ -80,6 +80,14 @@ impl Connection {
         Ok(Response { status, body })
     }
 
+    /// Waits for the end of the connection, or for a byte of a response; tells which.
+    pub(super) fn ends(&self) -> Result<bool> {
+        match uninterrupted(|| self.0.get_ref().peek(&mut [0])) {
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(true),
+            result => Ok(result? == 0),
+        }
+    }
+
     /// Sends a request and receives its response.
     pub(super) fn ask(&mut self, request: &str, body: &[u8]) -> Result<Response> {
         self.send(request, body)?;

@@ -63,19 +63,19 @@ pub(super) fn twice(
     let run = || {
         http::get_with_retries(address, "/")?;
         test(address)?;
-        let before = settled(address)?;
+        let before = settled(address, memory)?;
         test(address)?;
-        is_released(address, before)
+        is_released(address, before, memory)
     };
     server_guest::during(&guest, run, || http::exit(address)).map(drop)
 }
 
 /// Free memory of the server, once it no longer grows.
-fn settled(address: SocketAddr) -> Result<u64> {
-    let mut size = memory(address)?;
+pub(super) fn settled(address: SocketAddr, free: impl Fn(SocketAddr) -> Result<u64>) -> Result<u64> {
+    let mut size = free(address)?;
     loop {
         thread::sleep(Duration::from_secs(1));
-        let more = memory(address)?;
+        let more = free(address)?;
         if more <= size {
             return Ok(size);
         }
@@ -84,10 +84,14 @@ fn settled(address: SocketAddr) -> Result<u64> {
 }
 
 /// Waits until the server has as much free memory as before.
-fn is_released(address: SocketAddr, before: u64) -> Result<()> {
+pub(super) fn is_released(
+    address: SocketAddr,
+    before: u64,
+    free: impl Fn(SocketAddr) -> Result<u64>,
+) -> Result<()> {
     let start = Instant::now();
     loop {
-        let now = memory(address)?;
+        let now = free(address)?;
         if now + MAX_KEPT >= before {
             return Ok(());
         }

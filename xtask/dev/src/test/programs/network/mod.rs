@@ -8,6 +8,7 @@
 //! | [`host_loopback`] | services of the host that listen on its loopback |
 //! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
+//! | [`panics`] | handlers that panic at random |
 //! | [`bursts`] | more clients at once than the backlog of a listener |
 //! | [`shutdown`], [`syn_flood`], [`late_peers`], [`ping_from_power_on`], [`streams`] | tests that need a tap |
 //! | [`ipv6`], [`shared_interrupt`] | the same |
@@ -25,6 +26,7 @@ mod key_value;
 mod late_peers;
 mod load;
 mod packets;
+mod panics;
 mod path;
 mod ping;
 mod ping_from_power_on;
@@ -87,6 +89,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     host_loopback::test(tests, platform);
     free_port::test(tests, platform);
     load::test(tests, platform, long);
+    panics::test(tests, platform, long);
     bursts::test(tests, platform, long);
     faulty_clients::test(tests, platform);
     let reason = tap::reason_against();
