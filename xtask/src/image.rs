@@ -17,6 +17,7 @@ use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, U32, U64, pod};
 
+use crate::debug_info::without_debug_info;
 use crate::program::{self, Program};
 use crate::qemu::debug_console;
 use crate::setup;
@@ -49,7 +50,8 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         file if file.is_boot_image => {
             return Err(usage_error(format!("{} is a boot image already", image.display())));
         }
-        file => file.executable,
+        // The whole file is in the guest's memory while it boots; debuggers read the executable that it was made of.
+        file => without_debug_info(&file.executable).unwrap_or(file.executable),
     };
     let loader = setup::loader()?;
     let loader = fs::read(&loader).with_context(|| format!("cannot read {}", loader.display()))?;

@@ -5,6 +5,7 @@
 pub mod build;
 pub mod cargo;
 pub mod crates;
+mod debug_info;
 mod digest;
 pub mod exit;
 pub mod image;

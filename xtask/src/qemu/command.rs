@@ -1,6 +1,7 @@
 //! The command line of QEMU.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -15,6 +16,7 @@ use hermit_options::rate::{Rate, RateLimits};
 
 use super::files::{handled_file, make_input_fifo, monitor, status_file};
 use super::{Guest, QEMU};
+use crate::debug_info::without_debug_info;
 
 /// Maximum length of the path of a Unix socket (`sun_path`), without the terminating NUL.
 const MAX_SOCKET_PATH: usize = 107;
@@ -44,9 +46,9 @@ impl Guest {
             &self.cpus.to_string(),
         ]);
         qemu.arg("-kernel").arg(&self.kernel);
-        let modules = [("image", &self.image), ("tree", &self.tree)];
-        let modules = modules.iter().filter_map(|(name, file)| Some(module(folder, name, file.as_ref()?)));
-        let modules = modules.collect::<Result<Vec<_>>>()?;
+        let image = self.image.as_ref().map(|file| image_module(folder, file));
+        let tree = self.tree.as_ref().map(|file| module(folder, "tree", file));
+        let modules = image.into_iter().chain(tree).collect::<Result<Vec<_>>>()?;
         if !modules.is_empty() {
             qemu.arg("-initrd").arg(modules.join(","));
         }
@@ -85,6 +87,16 @@ impl Guest {
         let options = options.flat_map(|option| [option.as_bytes(), b" "].concat());
         options.chain(line.finish()).collect()
     }
+}
+
+/// An image as a part of the option `-initrd`: without debugging information, which would take memory of the guest until the
+/// image is loaded. What is no executable is passed as it is, for the loader to refuse it.
+fn image_module(folder: &Path, file: &Path) -> Result<String> {
+    let executable = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let Some(executable) = without_debug_info(&executable) else { return module(folder, "image", file) };
+    let copy = folder.join("image");
+    fs::write(&copy, executable).context("cannot write an image to a temporary folder")?;
+    Ok(quote_commas(&copy))
 }
 
 /// A file as a part of the option `-initrd`, by a link: in this option QEMU separates files by commas, and for a multiboot

@@ -20,9 +20,10 @@ type BootTest = fn(&Qemu<'_>, &Path) -> Result<()>;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
     refusals(tests, qemu)?;
-    let boots: [(&str, BootTest); 5] = [
+    let boots: [(&str, BootTest); 6] = [
         ("boot: by PVH", by_pvh),
         ("boot: by a loader without symbols", stripped),
+        ("boot: in 4 MiB of memory", in_little_memory),
         ("boot: fused, by multiboot and by PVH", fused),
         ("boot: fused with a tree of files, by multiboot and by PVH", fused_with_tree),
         ("refused: a tree of files that is damaged or too large", bad_trees),
@@ -103,6 +104,16 @@ fn stripped(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     build::strip(&qemu.loader, &kernel)?;
     for board in [Board::Microvm, Board::Pc] {
         let guest = Guest { kernel: kernel.clone(), board, ..qemu.example("hello_world", &["one"]) };
+        expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
+    }
+    Ok(())
+}
+
+/// The debugging information of hello_world alone has more than 5 MiB.
+fn in_little_memory(qemu: &Qemu<'_>, _: &Path) -> Result<()> {
+    let memory = MemorySize::unchecked_mebibytes(4);
+    for board in [Board::Microvm, Board::Pc, Board::Q35] {
+        let guest = Guest { memory, board, ..qemu.example("hello_world", &["one"]) };
         expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"])?;
     }
     Ok(())
