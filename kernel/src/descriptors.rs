@@ -228,8 +228,10 @@ pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
 /// Closes a descriptor. The last reference drops the object: not under a lock. With an error of what was written to a file, the
 /// descriptor is closed, too.
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-    match TABLE.remove(index(descriptor))? {
-        Handle::File(file) => file.file().flush(),
-        Handle::Object(_) => Ok(()),
+    // Matched by reference: a handle is moved by a copy.
+    match &TABLE.take(index(descriptor)) {
+        Some(Handle::File(file)) => file.file().flush(),
+        Some(Handle::Object(_)) => Ok(()),
+        None => Err(Errno::EBADF),
     }
 }

@@ -45,8 +45,11 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     /// # Errors
     ///
     /// `EMFILE` if all descriptors are allocated; `ENOMEM`.
+    #[inline]
     pub fn reserve(&self) -> Result<FileDescriptor, Errno> {
-        self.reserve_from(0)
+        let first = self.allocated.lock().allocate_first();
+        // The first slots are always there.
+        first.map_or_else(|| self.reserve_from(0), Ok)
     }
 
     /// Reserves the lowest free descriptor of at least `min`.
@@ -63,6 +66,7 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     }
 
     /// Opens a reserved descriptor.
+    #[inline]
     pub fn fill(&self, descriptor: FileDescriptor, value: T) {
         if let Some(slot) = self.slots.get(descriptor) {
             // It is reserved, so nothing is dropped.
@@ -138,10 +142,17 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     ///
     /// `EBADF` if it is not open.
     pub fn remove(&self, descriptor: FileDescriptor) -> Result<T, Errno> {
-        let slot = self.slots.get(descriptor).ok_or(Errno::EBADF)?;
-        let value = slot.lock().take().ok_or(Errno::EBADF)?;
-        self.allocated.lock().free(descriptor);
-        Ok(value)
+        self.take(descriptor).ok_or(Errno::EBADF)
+    }
+
+    /// [`Self::remove`]; `None` if the descriptor is not open.
+    #[inline]
+    pub fn take(&self, descriptor: FileDescriptor) -> Option<T> {
+        let value = self.slots.get(descriptor)?.lock().take();
+        if value.is_some() {
+            self.allocated.lock().free(descriptor);
+        }
+        value
     }
 }
 

@@ -26,6 +26,22 @@ impl Bitmap {
         self.update(number, |word, bit| word | bit);
     }
 
+    /// Sets the lowest clear bit of the first word and returns its number; `None` if all are set.
+    #[inline]
+    pub(super) fn allocate_first(&mut self) -> Option<usize> {
+        let [first, ..] = &mut self.words;
+        let number = first.trailing_ones() as usize;
+        if number == WORD {
+            return None;
+        }
+        *first |= 1 << number;
+        if *first == u64::MAX {
+            let [full, ..] = &mut self.full;
+            *full |= 1;
+        }
+        Some(number)
+    }
+
     /// Clears the bit of a number.
     pub(super) fn free(&mut self, number: usize) {
         self.update(number, |word, bit| word & !bit);
