@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::mem::MaybeUninit;
 
+use hermit_abi::file_properties;
 use hermit_fs::{
     DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PageWindow, ProcFs, RamFs, Symlinks,
     System, Vfs, Whence,
@@ -18,7 +19,7 @@ use hermit_interface::Errno;
 use hermit_io::{Access, FileHandle, Object, ReadBuffer};
 use system::{Kernel, VFS};
 
-use crate::descriptors::{FileObject, Handle};
+use crate::descriptors::{FileObject, Handle, Reserved};
 use crate::devices::DeviceFiles;
 use crate::procfs::KernelFacts;
 use crate::threads::wait::complete;
@@ -131,25 +132,61 @@ async fn mount_on(vfs: &Vfs<Kernel>, file_system: Arc<dyn FileSystem>, path: &[u
 pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     // First: without a free descriptor nothing is created or truncated.
     let descriptor = descriptors::reserve()?;
-    let vfs = vfs()?;
-    let opened = match vfs.open_now(path, flags, mode) {
-        Some(file) => OpenedPath::File(file?),
-        None => complete(vfs.open(path, flags, mode))?,
-    };
-    descriptor.open_handle(match opened {
+    match mounted_now().and_then(|vfs| vfs.open_now(path, flags, mode)) {
+        Some(file) => descriptor.open_handle(Handle::File(FileHandle::new(file?))),
+        None => open_long(descriptor, path, flags, mode),
+    }
+}
+
+/// [`open`] for what may wait.
+#[inline(never)]
+fn open_long(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+    descriptor.open_handle(match complete(vfs()?.open(path, flags, mode))? {
         OpenedPath::File(file) => Handle::File(FileHandle::new(file)),
         OpenedPath::Object(object) => Handle::Object(object),
     })
 }
 
+/// The virtual file system, if it has been mounted.
+#[inline]
+fn mounted_now() -> Option<&'static Vfs<Kernel>> {
+    VFS.get()?.as_ref().ok()
+}
+
+/// Stores the properties of what a path leads to, if a mounted file system has them at once; else [`metadata`] has them.
+#[inline]
+pub(crate) fn properties_now<'a>(
+    path: &[u8],
+    out: &'a mut MaybeUninit<file_properties>,
+) -> Option<&'a mut file_properties> {
+    mounted_now()?.properties_now(path, out)
+}
+
 /// Metadata of what a path leads to.
+#[inline(never)]
 pub(crate) fn metadata(path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errno> {
-    let vfs = vfs()?;
-    vfs.metadata_now(path).map_or_else(|| complete(vfs.metadata(path, symlinks)), Ok)
+    complete(vfs()?.metadata(path, symlinks))
+}
+
+/// The properties of what a path leads to.
+pub(crate) fn properties(path: &[u8], symlinks: Symlinks) -> Result<file_properties, Errno> {
+    let mut found = MaybeUninit::uninit();
+    match properties_now(path, &mut found) {
+        Some(found) => Ok(*found),
+        None => metadata(path, symlinks).map(|found| found.properties()),
+    }
 }
 
 /// Removes a name of what is no directory.
 pub(crate) fn remove_file(path: &[u8]) -> Result<(), Errno> {
-    let vfs = vfs()?;
-    vfs.remove_file_now(path).map_or_else(|| complete(vfs.remove_file(path)), Ok)
+    match mounted_now().and_then(|vfs| vfs.remove_file_now(path)) {
+        Some(()) => Ok(()),
+        None => remove_file_long(path),
+    }
+}
+
+/// [`remove_file`] for what may wait.
+#[inline(never)]
+fn remove_file_long(path: &[u8]) -> Result<(), Errno> {
+    complete(vfs()?.remove_file(path))
 }

@@ -14,6 +14,7 @@ use core::num::NonZeroU64;
 use core::ops::ControlFlow;
 use core::task::{Context, Poll};
 
+use hermit_abi::file_properties;
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
 
@@ -106,9 +107,17 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// Attributes of what [`Self::lookup_path`] finds, without a reference to it.
-    fn getattr_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Attr> {
-        let _ = (start, path, stops);
+    /// Stores the attributes of what [`Self::lookup_path`] finds, without a reference to it, as programs see them. `device` is
+    /// the device ID of the file system.
+    fn properties_path<'a>(
+        &self,
+        start: Ino,
+        path: &[u8],
+        stops: u64,
+        device: u64,
+        out: &'a mut MaybeUninit<file_properties>,
+    ) -> Option<&'a mut file_properties> {
+        let _ = (start, path, stops, device, out);
         None
     }
 

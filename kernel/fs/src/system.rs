@@ -37,6 +37,11 @@ pub trait System: Debug + Send + Sync + 'static {
     /// The current time. It is asked for without a lock.
     fn now() -> Time;
 
+    /// The time at the current [tick](Self::tick) or a little before it, for fewer instructions than [`Self::now`].
+    fn coarse_now() -> Time {
+        Self::now()
+    }
+
     /// Nanoseconds of a clock that is never set. It is asked for without a lock.
     fn monotonic() -> u64;
 

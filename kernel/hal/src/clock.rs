@@ -68,6 +68,12 @@ static WALL_CLOCK: SpinLock<Option<WallClock>> = SpinLock::new(None);
 /// [`SlewedClock::to_words`].
 static PUBLISHED: SeqLock<4> = SeqLock::new([0; 4]);
 
+/// A time of [`wall_clock`], behind the number of [`coarse`] at which it was read; that of no time at first.
+static COARSE: SeqLock<2> = SeqLock::new([u64::MAX; 2]);
+
+/// Held while [`COARSE`] is changed.
+static COARSE_WRITER: SpinLock<()> = SpinLock::new(());
+
 /// Starts the monotonic clock.
 pub(crate) fn init(info: &BootInfo) {
     BOOT_TIME.call_once(|| BootTime {
@@ -83,6 +89,9 @@ pub(crate) fn prepare_for_smp() {
         || ops::time_source().host_clock().is_some_and(|host| host.is_synchronized);
     if !is_synchronized {
         IS_UNSYNCHRONIZED.store(true, Relaxed);
+        let writer = COARSE_WRITER.lock();
+        COARSE.write(|| [u64::MAX; 2]);
+        drop(writer);
         TIMEKEEPER.stop();
         FUNCTION.store(pointer_to(&STOPPED), Release);
     }
@@ -156,6 +165,30 @@ pub(crate) fn ticks(duration_ns: u64) -> u64 {
 #[must_use]
 pub fn coarse() -> u64 {
     counter::now() >> 20
+}
+
+/// [`wall_clock`] as of the same number of [`coarse`]: at most 4 ms ago, for a third of the instructions.
+///
+/// To be called without locks.
+#[inline]
+#[must_use]
+pub fn coarse_wall_clock() -> u64 {
+    let tick = coarse();
+    let read = |[at, time]: [u64; 2]| (at == tick).then_some(time);
+    COARSE.read(read).flatten().unwrap_or_else(|| coarse_wall_clock_slow(tick))
+}
+
+#[cold]
+#[inline(never)]
+fn coarse_wall_clock_slow(tick: u64) -> u64 {
+    let time = wall_clock();
+    // If another CPU writes, that is as good. A counter that differs between CPUs does not tell how old the time is.
+    if let Some(_writer) = COARSE_WRITER.try_lock()
+        && !IS_UNSYNCHRONIZED.load(Relaxed)
+    {
+        COARSE.write(|| [tick, time]);
+    }
+    time
 }
 
 /// Nanoseconds since 1970 (UTC). Follows the host's wall clock, which only this function reads, at most once in

@@ -25,6 +25,13 @@ pub(crate) fn mounted() -> Result<&'static Vfs<Kernel>, Errno> {
     VFS.get().and_then(|mounted| mounted.as_ref().ok()).ok_or(Errno::ENOENT)
 }
 
+/// A time in nanoseconds since 1970.
+#[inline]
+fn to_time(now: u64) -> Time {
+    let seconds = i64::try_from(now / NANOSECONDS).unwrap_or(i64::MAX);
+    Time { seconds, nanoseconds: u32::try_from(now % NANOSECONDS).unwrap_or(0) }
+}
+
 /// What the file systems take from this kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel;
@@ -47,9 +54,12 @@ impl System for Kernel {
     }
 
     fn now() -> Time {
-        let now = clock::wall_clock();
-        let seconds = i64::try_from(now / NANOSECONDS).unwrap_or(i64::MAX);
-        Time { seconds, nanoseconds: u32::try_from(now % NANOSECONDS).unwrap_or(0) }
+        to_time(clock::wall_clock())
+    }
+
+    #[inline]
+    fn coarse_now() -> Time {
+        to_time(clock::coarse_wall_clock())
     }
 
     fn monotonic() -> u64 {

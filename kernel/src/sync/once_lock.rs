@@ -19,6 +19,7 @@ impl<T> OnceLock<T> {
     }
 
     /// The value, if it is initialised.
+    #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
         self.value.get()
     }

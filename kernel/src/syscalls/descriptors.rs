@@ -96,7 +96,7 @@ export! {
     fn sys_fstat as fstat(fd: i32, stat: *mut stat) -> i32
     where out: UserOut::new(stat) {
         let found = match descriptors::handle(fd)? {
-            Handle::File(file) => to_stat(&file.file().metadata()?)?,
+            Handle::File(file) => to_stat(&file.file().metadata()?.properties())?,
             Handle::Object(object) => to_abi(object.stat()?)?,
         };
         out.write(found).map(|()| 0)

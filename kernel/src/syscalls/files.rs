@@ -6,7 +6,7 @@ use hermit_abi::{
     AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_RDONLY, STATX_BASIC_STATS, STATX_BTIME,
     UTIME_NOW, UTIME_OMIT, file_properties, stat, statx, statx_timestamp, timespec,
 };
-use hermit_fs::{Metadata, RenameFlags, SetAttr, SetTime, Symlinks, Time};
+use hermit_fs::{RenameFlags, SetAttr, SetTime, Symlinks, Time};
 use hermit_interface::{Errno, MAX_PATH};
 use hermit_io::Stat;
 
@@ -19,35 +19,25 @@ use crate::threads::wait::complete;
 /// Permission bits of a mode, with those for sticky directories.
 const PERMISSIONS: u32 = 0o7777;
 
-/// A time of the ABI.
-fn to_timespec(time: Time) -> timespec {
-    timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.cast_signed() }
-}
-
-/// Metadata as the ABI has them.
-pub(super) fn to_stat(found: &Metadata) -> Result<stat, Errno> {
-    let attr = &found.attr;
+/// Properties as `stat` returns them.
+pub(super) fn to_stat(found: &file_properties) -> Result<stat, Errno> {
     let signed = |number: u64| i64::try_from(number).map_err(|_| Errno::EOVERFLOW);
+    let time = |tv_sec, nanoseconds: u32| timespec { tv_sec, tv_nsec: nanoseconds.cast_signed() };
     Ok(stat {
-        st_dev: found.device,
-        st_ino: attr.number,
-        st_nlink: attr.nlink.into(),
-        st_mode: attr.mode,
-        st_uid: attr.uid,
-        st_gid: attr.gid,
-        st_size: signed(attr.size)?,
-        st_blksize: attr.block_size.into(),
-        st_blocks: signed(attr.blocks)?,
-        st_atim: to_timespec(attr.atime),
-        st_mtim: to_timespec(attr.mtime),
-        st_ctim: to_timespec(attr.ctime),
+        st_dev: found.dev,
+        st_ino: found.ino,
+        st_nlink: found.nlink.into(),
+        st_mode: found.mode,
+        st_uid: found.uid,
+        st_gid: found.gid,
+        st_size: signed(found.size)?,
+        st_blksize: found.blksize.into(),
+        st_blocks: signed(found.blocks)?,
+        st_atim: time(found.atime, found.atime_nsec),
+        st_mtim: time(found.mtime, found.mtime_nsec),
+        st_ctim: time(found.ctime, found.ctime_nsec),
         ..stat::default()
     })
-}
-
-/// A time of [`statx`].
-fn to_timestamp(time: Time) -> statx_timestamp {
-    statx_timestamp { tv_sec: time.seconds, tv_nsec: time.nanoseconds, ..statx_timestamp::default() }
 }
 
 /// A mode in the 16 bits that it has in [`statx`].
@@ -55,25 +45,25 @@ fn mode(mode: u32) -> u16 {
     u16::try_from(mode & u32::from(u16::MAX)).unwrap_or(0)
 }
 
-/// Metadata as `statx` returns them.
-fn to_statx(found: &Metadata) -> statx {
-    let attr = &found.attr;
+/// Properties of a file as `statx` returns them.
+fn to_statx(found: &file_properties) -> statx {
+    let time = |tv_sec, tv_nsec| statx_timestamp { tv_sec, tv_nsec, ..statx_timestamp::default() };
     statx {
         stx_mask: STATX_BASIC_STATS | STATX_BTIME,
-        stx_blksize: attr.block_size,
-        stx_nlink: attr.nlink,
-        stx_uid: attr.uid,
-        stx_gid: attr.gid,
-        stx_mode: mode(attr.mode),
-        stx_ino: attr.number,
-        stx_size: attr.size,
-        stx_blocks: attr.blocks,
-        stx_atime: to_timestamp(attr.atime),
-        stx_btime: to_timestamp(attr.btime),
-        stx_ctime: to_timestamp(attr.ctime),
-        stx_mtime: to_timestamp(attr.mtime),
-        stx_dev_major: u32::try_from(found.device >> 32).unwrap_or(0),
-        stx_dev_minor: u32::try_from(found.device & u64::from(u32::MAX)).unwrap_or(0),
+        stx_blksize: found.blksize,
+        stx_nlink: found.nlink,
+        stx_uid: found.uid,
+        stx_gid: found.gid,
+        stx_mode: mode(found.mode),
+        stx_ino: found.ino,
+        stx_size: found.size,
+        stx_blocks: found.blocks,
+        stx_atime: time(found.atime, found.atime_nsec),
+        stx_btime: time(found.btime, found.btime_nsec),
+        stx_ctime: time(found.ctime, found.ctime_nsec),
+        stx_mtime: time(found.mtime, found.mtime_nsec),
+        stx_dev_major: u32::try_from(found.dev >> 32).unwrap_or(0),
+        stx_dev_minor: u32::try_from(found.dev & u64::from(u32::MAX)).unwrap_or(0),
         ..statx::default()
     }
 }
@@ -87,32 +77,6 @@ fn object_to_statx(found: Stat) -> statx {
         stx_mode: mode(found.mode),
         stx_size: found.size,
         ..statx::default()
-    }
-}
-
-/// Metadata as `get_properties` returns them.
-#[inline]
-fn to_properties(found: &Metadata) -> file_properties {
-    let attr = &found.attr;
-    file_properties {
-        ino: attr.number,
-        dev: found.device,
-        size: attr.size,
-        blocks: attr.blocks,
-        atime: attr.atime.seconds,
-        mtime: attr.mtime.seconds,
-        ctime: attr.ctime.seconds,
-        btime: attr.btime.seconds,
-        atime_nsec: attr.atime.nanoseconds,
-        mtime_nsec: attr.mtime.nanoseconds,
-        ctime_nsec: attr.ctime.nanoseconds,
-        btime_nsec: attr.btime.nanoseconds,
-        mode: attr.mode,
-        nlink: attr.nlink,
-        uid: attr.uid,
-        gid: attr.gid,
-        blksize: attr.block_size,
-        __reserved: 0,
     }
 }
 
@@ -130,16 +94,16 @@ fn object_to_properties(found: Stat) -> file_properties {
 }
 
 /// What `statx` and `get_properties` return, by one function for files and one for other objects.
-#[inline]
+#[inline(never)]
 fn properties<T>(
     (fd, path, flags): (i32, &[u8], i32),
-    of_file: impl Fn(&Metadata) -> T,
-    of_object: impl Fn(Stat) -> T,
+    of_file: fn(&file_properties) -> T,
+    of_object: fn(Stat) -> T,
 ) -> Result<T, Errno> {
     let path = match path {
         [] if flags & AT_EMPTY_PATH != 0 && fd != AT_FDCWD => {
             return match descriptors::handle(fd)? {
-                Handle::File(file) => file.file().metadata().map(|found| of_file(&found)),
+                Handle::File(file) => file.file().metadata().map(|found| of_file(&found.properties())),
                 Handle::Object(object) => object.stat().map(of_object),
             };
         }
@@ -148,7 +112,7 @@ fn properties<T>(
         path => path,
     };
     let symlinks = if flags & AT_SYMLINK_NOFOLLOW == 0 { Symlinks::Follow } else { Symlinks::Keep };
-    files::metadata(path, symlinks).map(|found| of_file(&found))
+    files::properties(path, symlinks).map(|found| of_file(&found))
 }
 
 /// The change that a call asks for by one of its two times.
@@ -187,7 +151,7 @@ fn store_path(path: &[u8], buffer: UserBuffer<'_>) -> Result<isize, Errno> {
 }
 
 fn stat_path(path: UserText<'_>, symlinks: Symlinks, out: UserOut<'_, stat>) -> Result<i32, Errno> {
-    let found = files::metadata(path.get(MAX_PATH)?, symlinks)?;
+    let found = files::properties(path.get(MAX_PATH)?, symlinks)?;
     out.write(to_stat(&found)?).map(|()| 0)
 }
 
@@ -213,7 +177,15 @@ export! {
         fd: i32, path: *const u8, length: usize, flags: i32, out: *mut file_properties
     ) -> i32
     where path: UserSlice::new(path, length), out: UserOut::new(out) {
-        let found = properties((fd, path.get()?, flags), to_properties, object_to_properties)?;
+        let (path, mut out) = (path.get()?, out);
+        // Without a descriptor: the properties are stored in their place, whatever the flags say of symbolic links.
+        if fd == AT_FDCWD
+            && let Ok(place) = out.get_mut()
+            && files::properties_now(path, place).is_some()
+        {
+            return Ok(0);
+        }
+        let found = properties((fd, path, flags), file_properties::clone, object_to_properties)?;
         out.write(found).map(|()| 0)
     }
 

@@ -73,6 +73,16 @@ impl<'a, T> UserOut<'a, T> {
         self.pointer.is_null()
     }
 
+    /// The destination; `EFAULT` if the pointer is null or misaligned.
+    #[inline]
+    pub(super) fn get_mut(&mut self) -> Result<&mut MaybeUninit<T>, Errno> {
+        check(self.pointer, 1)?;
+        // SAFETY: not null and aligned (checked), so valid for writes by the contract of `new`, and for reads as uninitialised
+        // bytes. The `&mut Call` that `self` stands for excludes other accesses during the call, and `self` is borrowed
+        // exclusively as long as the reference exists.
+        Ok(unsafe { &mut *self.pointer.cast() })
+    }
+
     /// Stores the result; `EFAULT` if the pointer is null or misaligned.
     #[inline]
     pub(super) fn write(self, value: T) -> Result<(), Errno> {

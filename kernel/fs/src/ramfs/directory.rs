@@ -18,7 +18,7 @@ use hermit_interface::{Errno, to_usize};
 
 use crate::{FileType, Ino};
 
-pub(super) use entry_name::EntryName;
+pub(super) use entry_name::{EntryName, MAX_SHORT};
 
 /// Bits of a key that a branch decodes.
 const BITS: u32 = 4;
@@ -62,7 +62,7 @@ impl DirectoryEntry {
 
 /// Whether two names are the same: they are short, so a call of `memcmp` takes longer.
 #[inline]
-fn is_same(name: &[u8], other: &[u8]) -> bool {
+pub(super) fn is_same(name: &[u8], other: &[u8]) -> bool {
     if name.len() != other.len() {
         return false;
     }
@@ -79,6 +79,15 @@ fn is_same(name: &[u8], other: &[u8]) -> bool {
 /// A place for a new entry, in which there is room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Vacancy(u64);
+
+/// What a directory has for a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// An entry with this inode.
+    Taken(Ino),
+    /// Room for an entry.
+    Vacant(Vacancy),
+}
 
 /// A directory.
 #[derive(Debug)]
@@ -141,21 +150,34 @@ impl Directory {
         self.root.list(hash).iter().find(|entry| entry.is(hash, name)).ok_or(Errno::ENOENT)
     }
 
+    /// The inode of the entry with a name, or room for one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::prepare`], but not `EEXIST`.
+    #[inline]
+    pub(super) fn find_or_prepare(&mut self, name: &[u8]) -> Result<Place, Errno> {
+        let hash = self.hash(name);
+        let entries = self.root.list(hash);
+        if let Some(entry) = entries.iter().find(|entry| entry.is(hash, name)) {
+            return Ok(Place::Taken(entry.ino));
+        }
+        let is_free = |key: &u64| entries.iter().all(|entry| entry.key != *key);
+        let key = (hash..=hash | SEQUENCE).find(is_free).ok_or(Errno::ENOSPC)?;
+        self.root.reserve(key)?;
+        Ok(Place::Vacant(Vacancy(key)))
+    }
+
     /// Makes room for an entry with a name that does not exist, so that [`Self::insert`] needs no memory.
     ///
     /// # Errors
     ///
     /// `EEXIST` if it exists, `ENOMEM`; `ENOSPC` if there are 128 names of the same hash.
     pub(super) fn prepare(&mut self, name: &[u8]) -> Result<Vacancy, Errno> {
-        let hash = self.hash(name);
-        let entries = self.root.list(hash);
-        if entries.iter().any(|entry| entry.is(hash, name)) {
-            return Err(Errno::EEXIST);
+        match self.find_or_prepare(name)? {
+            Place::Taken(_) => Err(Errno::EEXIST),
+            Place::Vacant(vacancy) => Ok(vacancy),
         }
-        let is_free = |key: &u64| entries.iter().all(|entry| entry.key != *key);
-        let key = (hash..=hash | SEQUENCE).find(is_free).ok_or(Errno::ENOSPC)?;
-        self.root.reserve(key)?;
-        Ok(Vacancy(key))
     }
 
     /// Adds an entry in a place that was [prepared](Self::prepare) for its name, since when nothing was added or removed.
@@ -320,7 +342,12 @@ impl Node {
                 if !is_removable(entry.file_type) {
                     return Err(Errno::EISDIR);
                 }
-                Ok(entries.swap_remove(position))
+                // Not `swap_remove`, which calls `memmove`.
+                let last = entries.len() - 1;
+                if position != last {
+                    entries.swap(position, last);
+                }
+                entries.pop().ok_or(Errno::ENOENT)
             }
             Self::Branch(children) => {
                 let child = children.get_mut(child(hash, shift)).ok_or(Errno::ENOENT)?;

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
+use hermit_abi::file_properties;
 use hermit_interface::{Errno, to_usize};
 
 use super::directory::Directory;
@@ -103,12 +104,45 @@ impl<S: System> Inode<S> {
         self.nlink == 0 && self.references == 0
     }
 
-    pub(super) fn attr(&self, ino: Ino) -> Attr {
-        let (size, allocated) = match &self.body {
+    /// Size and allocated space, in bytes.
+    #[inline]
+    const fn sizes(&self) -> (u64, u64) {
+        match &self.body {
             Body::File(file) => (file.size, file.allocated()),
             Body::Directory(directory) => (directory.len() * ENTRY_SIZE, 0),
             Body::Symlink(target) => (target.len() as u64, 0),
-        };
+        }
+    }
+
+    /// What [`Metadata`](crate::Metadata) of the [attributes](Self::attr) would give, without a copy of these.
+    #[inline]
+    pub(super) const fn properties(&self, ino: Ino, device: u64) -> file_properties {
+        let (size, allocated) = self.sizes();
+        let Times { atime, mtime, ctime, btime, .. } = self.times;
+        file_properties {
+            ino: ino.0,
+            dev: device,
+            size,
+            blocks: allocated / 512,
+            atime: atime.seconds,
+            mtime: mtime.seconds,
+            ctime: ctime.seconds,
+            btime: btime.seconds,
+            atime_nsec: atime.nanoseconds,
+            mtime_nsec: mtime.nanoseconds,
+            ctime_nsec: ctime.nanoseconds,
+            btime_nsec: btime.nanoseconds,
+            mode: self.file_type().mode() | self.permissions,
+            nlink: self.nlink,
+            uid: 0,
+            gid: 0,
+            blksize: BLOCK_SIZE,
+            __reserved: 0,
+        }
+    }
+
+    pub(super) const fn attr(&self, ino: Ino) -> Attr {
+        let (size, allocated) = self.sizes();
         let Times { atime, mtime, ctime, btime, .. } = self.times;
         Attr {
             ino,

@@ -6,6 +6,7 @@
 //! - Writes are atomic among each other: one that changes several pages makes other writers of the file wait.
 //! - One lock serialises changes of names. With it held, inodes are locked one at a time; a lookup locks the directory
 //!   and then the inode that it finds.
+//! - The paths that were used last are found without a walk ([`path_cache`]).
 //! - What a file of the initial tree contains stays in the tar archive. A page of it is copied when it is written.
 //! - Memory is returned when the last name and the last reference are gone, never under a lock.
 
@@ -14,6 +15,7 @@ mod directory;
 mod inode;
 mod names;
 mod pages;
+mod path_cache;
 mod path_names;
 mod paths;
 mod rename;
@@ -28,9 +30,10 @@ use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 use core::task::Poll;
 
+use hermit_abi::file_properties;
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
-use lock_api::{Mutex, MutexGuard};
+use lock_api::Mutex;
 
 use crate::file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 use crate::system::{BLOCK_SIZE, Lock};
@@ -38,7 +41,8 @@ use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs, Sys
 use directory::Directory;
 use inode::{Body, Inode};
 use pages::PAGE_BYTES;
-use table::{Slot, Table};
+use path_cache::{PathCache, PathFrom};
+use table::{LockedSlot, Table};
 pub use tree::UnpackError;
 use usage::{NAME_SIZE, Usage};
 
@@ -48,6 +52,7 @@ pub struct RamFs<S: System> {
     inodes: Table<S, Inode<S>>,
     /// Serialises changes of names.
     names: Lock<S, ()>,
+    paths: PathCache<S>,
     usage: Usage,
 }
 
@@ -62,7 +67,7 @@ impl<S: System> RamFs<S> {
         let root = || Body::Directory(Directory::new(Ino::ROOT));
         let inodes = Table::new()?;
         inodes.insert(|| Inode::new(root(), 0o755, now))?;
-        Ok(Self { inodes, names: Mutex::new(()), usage: Usage::new(max_size) })
+        Ok(Self { inodes, names: Mutex::new(()), paths: PathCache::new()?, usage: Usage::new(max_size) })
     }
 
     /// Calls `action` with an inode, whose lock is held.
@@ -109,13 +114,25 @@ impl<S: System> RamFs<S> {
         parent
     }
 
-    /// Frees an inode. Its memory is freed without its lock.
-    fn free(&self, ino: Ino, mut slot: MutexGuard<'_, S::RawLock, Slot<Inode<S>>>) {
-        let inode = slot.inode.take();
+    /// Frees an inode if it is unused. A directory is not, since it may refer to the one above.
+    fn free_if_unused(&self, ino: Ino, slot: LockedSlot<'_, S, Inode<S>>) {
+        if slot.inode.as_ref().is_some_and(Inode::is_unused) {
+            self.free(ino, slot);
+        }
+    }
+
+    /// Frees an inode. Contents are freed without its lock.
+    fn free(&self, ino: Ino, mut slot: LockedSlot<'_, S, Inode<S>>) {
         slot.generation += 1;
-        drop(slot);
-        let size = inode.as_ref().map_or(0, |inode| NAME_SIZE + inode.body.charged());
-        drop(inode);
+        let size = slot.inode.as_ref().map_or(0, |inode| NAME_SIZE + inode.body.charged());
+        if size == NAME_SIZE {
+            slot.inode = None;
+            drop(slot);
+        } else {
+            let inode = slot.inode.take();
+            drop(slot);
+            drop(inode);
+        }
         self.inodes.release(ino);
         self.usage.release(size);
     }
@@ -131,11 +148,20 @@ impl<S: System> FileSystem for RamFs<S> {
     }
 
     fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<FoundInode> {
-        self.find_path(start, path, stops)
+        self.find_path(PathFrom { start, path, stops })
     }
 
-    fn getattr_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Attr> {
-        self.attr_of_path(start, path, stops)
+    fn properties_path<'a>(
+        &self,
+        start: Ino,
+        path: &[u8],
+        stops: u64,
+        device: u64,
+        out: &'a mut MaybeUninit<file_properties>,
+    ) -> Option<&'a mut file_properties> {
+        let (ino, mut slot) = self.lock_path(PathFrom { start, path, stops })?;
+        let inode = slot.inode.as_mut()?;
+        Some(out.write(inode.properties(ino, device)))
     }
 
     fn create_path(
@@ -145,15 +171,22 @@ impl<S: System> FileSystem for RamFs<S> {
         stops: u64,
         permissions: u32,
     ) -> Option<(FoundInode, bool)> {
-        self.find_or_add_file(start, path, stops, permissions)
+        self.find_or_add_file(PathFrom { start, path, stops }, permissions)
     }
 
     fn unlink_path(&self, start: Ino, path: &[u8], stops: u64, only: Option<FoundInode>) -> Option<()> {
-        self.remove_file_at(start, path, stops, only)
+        self.remove_file_at(PathFrom { start, path, stops }, only)
     }
 
     fn forget(&self, ino: Ino, references: u64) {
-        self.update(ino, |inode| inode.references = inode.references.saturating_sub(references));
+        let Ok(mut slot) = self.inodes.lock(ino) else { return };
+        let Some(inode) = slot.inode.as_mut() else { return };
+        inode.references = inode.references.saturating_sub(references);
+        if inode.is_unused() {
+            drop(slot);
+            // Unless another thread does that first.
+            self.update(ino, |_| {});
+        }
     }
 
     fn getattr(&self, _: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr> {

@@ -7,6 +7,7 @@ use hermit_interface::Errno;
 use super::RamFs;
 use super::directory::{Directory, DirectoryEntry, EntryName, Vacancy};
 use super::inode::{Body, File, Inode};
+use super::table::LockedSlot;
 use super::usage::NAME_SIZE;
 use crate::file_system::Name;
 use crate::system::copied;
@@ -179,29 +180,45 @@ impl<S: System> RamFs<S> {
     pub(super) fn remove_file(&self, entry: Name<'_>) -> Result<(), Errno> {
         let now = S::now();
         let names = self.names.lock();
-        let nameless = self.remove_file_locked(entry, now)?;
+        let (ino, slot) = self.with(entry.parent, |parent| self.remove_file_from(parent, entry.name, now))?;
         drop(names);
-        self.drop_reference(nameless);
+        self.free_if_unused(ino, slot);
         Ok(())
     }
 
-    /// Removes an entry that is no directory; returns its inode as [`Self::remove_name`]. Names are locked.
-    pub(super) fn remove_file_locked(&self, entry: Name<'_>, now: Time) -> Result<Ino, Errno> {
-        let removed = self.with(entry.parent, |inode| {
-            let removed = inode.directory()?.remove_file(entry.name)?;
-            inode.times.modified(now);
-            Ok(removed)
-        })?;
-        Ok(self.remove_name(removed.ino, now))
+    /// Removes an entry that is no directory from a directory, whose lock is held. Returns the inode that has lost its name,
+    /// locked: the caller [frees it](Self::free_if_unused) when names are not locked any more, since freeing a large file
+    /// takes long.
+    pub(super) fn remove_file_from(
+        &self,
+        parent: &mut Inode<S>,
+        name: &[u8],
+        now: Time,
+    ) -> Result<(Ino, LockedSlot<'_, S, Inode<S>>), Errno> {
+        let ino = parent.directory()?.remove_file(name)?.ino;
+        parent.times.modified(now);
+        // Both are locked: see `PathCache`.
+        let mut slot = self.inodes.lock(ino)?;
+        slot.lost_names += 1;
+        let inode = slot.inode.as_mut().ok_or(Errno::ENOENT)?;
+        inode.close_window();
+        inode.nlink -= 1;
+        inode.times.changed(now);
+        if inode.nlink > 0 {
+            self.usage.release(NAME_SIZE);
+        }
+        Ok((ino, slot))
     }
 
     pub(super) fn remove_directory(&self, entry: Name<'_>) -> Result<(), Errno> {
         let now = S::now();
         let names = self.names.lock();
         self.check_empty(self.entry(entry)?.0)?;
+        let change = self.paths.begin_change();
         let removed = self.remove_entry(entry, now)?;
         let nameless = self.remove_name(removed.ino, now);
         self.keep_parent(nameless);
+        drop(change);
         drop(names);
         self.drop_reference(nameless);
         Ok(())

@@ -19,6 +19,32 @@ pub(super) fn is_proper(name: &[u8]) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && !matches!(name, b"." | b"..") && !name.contains(&0)
 }
 
+/// The path of the directory of the last name of a path, and that name. `None` if the last name is the only one, or a slash
+/// follows it.
+#[inline]
+pub(super) fn split_last(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let slash = last_slash(path)?;
+    let (directory, name) = (path.get(..slash)?, path.get(slash + 1..)?);
+    (!directory.is_empty() && !name.is_empty()).then_some((directory, name))
+}
+
+/// Position of the last slash, a word at a time as in [`name_length`].
+#[inline]
+fn last_slash(path: &[u8]) -> Option<usize> {
+    let mut rest = path;
+    while let Some((before, word)) = rest.split_last_chunk::<WORD>() {
+        let zero_at_slash = u64::from_le_bytes(*word) ^ SLASHES;
+        // The top bit of each byte that is not zero is set by one of the two, and no sum carries into the next byte.
+        let others = ((zero_at_slash & !TOPS) + !TOPS) | zero_at_slash;
+        let slashes = !others & TOPS;
+        if let Some(bit) = slashes.checked_ilog2() {
+            return Some(before.len() + bit as usize / WORD);
+        }
+        rest = before;
+    }
+    rest.iter().rposition(|byte| *byte == b'/')
+}
+
 /// The names of a path, which slashes separate; none of them is empty.
 #[derive(Debug)]
 pub(super) struct PathNames<'a>(&'a [u8]);
@@ -70,7 +96,7 @@ fn first_slash(word: [u8; WORD]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PathNames, is_proper};
+    use super::{PathNames, is_proper, last_slash, split_last};
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
@@ -84,7 +110,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn last_name_is_split_off_its_directory() {
+        for (path, expected) in [
+            (&b"/a/b"[..], Some((&b"/a"[..], &b"b"[..]))),
+            (b"a/b", Some((b"a", b"b"))),
+            (b"/a//b", Some((b"/a/", b"b"))),
+            (b"//b", Some((b"/", b"b"))),
+        ] {
+            assert_eq!(split_last(path), expected);
+        }
+        for path in [&b""[..], b"a", b"/a", b"/a/", b"/", b"a/"] {
+            assert_eq!(split_last(path), None, "{}", path.escape_ascii());
+        }
+    }
+
     proptest! {
+        #[test]
+        fn last_slash_is_found_at_any_position(
+            path in prop::collection::vec(prop_oneof![Just(b'/'), Just(b'.'), any::<u8>(), 0x20..0x80_u8], 0..40)
+        ) {
+            prop_assert_eq!(last_slash(&path), path.iter().rposition(|byte| *byte == b'/'));
+        }
+
         #[test]
         fn names_are_what_slashes_separate(
             path in prop::collection::vec(prop_oneof![Just(b'/'), Just(b'.'), Just(b'0'), any::<u8>()], 0..40)

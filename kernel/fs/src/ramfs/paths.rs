@@ -3,11 +3,14 @@
 use hermit_interface::Errno;
 
 use super::RamFs;
+use super::directory::{EntryName, MAX_SHORT, Place, Vacancy};
 use super::inode::{Body, File, Inode};
-use super::path_names::{PathNames, is_proper};
+use super::path_cache::{Cached, PathFrom};
+use super::path_names::{PathNames, is_proper, split_last};
 use super::table::LockedSlot;
+use super::usage::NAME_SIZE;
 use crate::file_system::Name;
-use crate::{Attr, FileType, FoundInode, Ino, System};
+use crate::{FileType, FoundInode, Ino, System, Time};
 
 /// Maximum number of names that are looked up without a pause, in which interrupts are masked.
 const MAX_NAMES: usize = 32;
@@ -48,91 +51,145 @@ impl<S: System> RamFs<S> {
 
     /// Walks to the last name of a path. Each directory stays locked until what is found in it is locked: otherwise the inode
     /// could be freed meanwhile. No entry has the name `.` or `..`, so the walk ends there.
-    fn walk_to_last<'p>(&self, start: Ino, path: &'p [u8], stops: u64) -> Option<Last<'_, 'p, S>> {
-        let mut names = PathNames::new(path);
+    fn walk_to_last<'p>(&self, from: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
+        let mut names = PathNames::new(from.path);
         let name = names.next()?;
-        let mut last = Last { directory: start, slot: self.inodes.lock(start).ok()?, name };
+        let mut last = Last { directory: from.start, slot: self.inodes.lock(from.start).ok()?, name };
         for _ in 0..MAX_NAMES {
             let Some(next) = names.next() else { return Some(last) };
             let ino = last.find().ok()?;
-            last.slot = self.enter(ino, stops)?;
+            last.slot = self.enter(ino, from.stops)?;
             (last.directory, last.name) = (ino, next);
         }
         None
     }
 
-    /// Calls `action` with an inode that an entry leads to, unless it is a symbolic link, whose lock is held, and its generation.
+    /// The last name of a path, whose directory is looked for in the cache first.
+    fn lock_last<'p>(&self, from: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
+        let Some((path, name)) = split_last(from.path) else { return self.walk_to_last(from) };
+        let directory = PathFrom { path, ..from };
+        if let Some((directory, slot)) = self.lock_cached(directory) {
+            return Some(Last { directory, slot, name });
+        }
+        let changes = self.paths.changes();
+        let last = self.walk_to_last(from)?;
+        // The walk has not looked at what it has found last, which may be a symbolic link.
+        if last.slot.inode.as_ref()?.file_type() == FileType::Directory {
+            let lost_names = last.slot.lost_names;
+            self.paths.insert(directory, Cached { ino: last.directory, lost_names, changes });
+        }
+        Some(last)
+    }
+
+    /// Locks what a path leads to, if the cache has it. With the inode locked, the entry is valid or not: see [`PathCache`].
+    ///
+    /// [`PathCache`]: super::path_cache::PathCache
     #[inline]
-    fn with_entry<T>(
-        &self,
-        ino: Ino,
-        stops: u64,
-        action: impl FnOnce(Ino, u64, &mut Inode<S>) -> T,
-    ) -> Option<T> {
-        let mut slot = self.enter(ino, stops)?;
-        let generation = slot.generation;
-        let inode = slot.inode.as_mut()?;
-        (inode.file_type() != FileType::Symlink).then(|| action(ino, generation, inode))
+    fn lock_cached(&self, from: PathFrom<'_>) -> Option<(Ino, Locked<'_, S>)> {
+        let cached = self.paths.find(from)?;
+        let slot = self.inodes.lock(cached.ino).ok()?;
+        let is_valid = slot.lost_names == cached.lost_names && self.paths.changes() == cached.changes;
+        is_valid.then_some((cached.ino, slot))
     }
 
-    /// Refers to what an entry leads to.
-    fn refer_to_entry(&self, ino: Ino, stops: u64) -> Option<FoundInode> {
-        self.with_entry(ino, stops, |ino, generation, inode| {
-            inode.references += 1;
-            FoundInode { ino, generation, file_type: inode.file_type() }
-        })
+    /// Locks what a path leads to, unless it is a symbolic link.
+    #[inline]
+    pub(super) fn lock_path(&self, from: PathFrom<'_>) -> Option<(Ino, Locked<'_, S>)> {
+        self.lock_cached(from).or_else(|| self.lock_and_keep(from))
     }
 
-    pub(super) fn find_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<FoundInode> {
-        let mut last = self.walk_to_last(start, path, stops)?;
-        self.refer_to_entry(last.find().ok()?, stops)
+    /// [`Self::lock_path`] for a path that is not in the cache.
+    #[inline(never)]
+    fn lock_and_keep(&self, from: PathFrom<'_>) -> Option<(Ino, Locked<'_, S>)> {
+        let changes = self.paths.changes();
+        let mut last = self.lock_last(from)?;
+        let (ino, slot) = self.lock_entry(last.find().ok()?, from.stops)?;
+        let lost_names = slot.lost_names;
+        drop(last);
+        self.paths.insert(from, Cached { ino, lost_names, changes });
+        Some((ino, slot))
     }
 
-    pub(super) fn attr_of_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Attr> {
-        let mut last = self.walk_to_last(start, path, stops)?;
-        self.with_entry(last.find().ok()?, stops, |ino, _, inode| inode.attr(ino))
+    /// Locks what an entry leads to, unless it is a symbolic link.
+    #[inline]
+    fn lock_entry(&self, ino: Ino, stops: u64) -> Option<(Ino, Locked<'_, S>)> {
+        let slot = self.enter(ino, stops)?;
+        (slot.inode.as_ref()?.file_type() != FileType::Symlink).then_some((ino, slot))
+    }
+
+    pub(super) fn find_path(&self, from: PathFrom<'_>) -> Option<FoundInode> {
+        refer(self.lock_path(from)?)
     }
 
     /// Finds what a path leads to, or creates a file there, and says whether it has; `None` if a call with each of the names
     /// is to tell.
     pub(super) fn find_or_add_file(
         &self,
-        start: Ino,
-        path: &[u8],
-        stops: u64,
+        from: PathFrom<'_>,
         permissions: u32,
     ) -> Option<(FoundInode, bool)> {
-        let mut last = self.walk_to_last(start, path, stops)?;
-        match last.find() {
-            Ok(ino) => return self.refer_to_entry(ino, stops).map(|found| (found, false)),
-            Err(Errno::ENOENT) => {}
-            // Behind what is no directory there is no file, and none can be made.
-            Err(_) => return None,
-        }
-        let (parent, name) = (last.directory, last.name);
-        if !is_proper(name) || path.ends_with(b"/") {
+        let now = S::coarse_now();
+        let names = self.names.lock();
+        let mut last = self.lock_last(from)?;
+        let name = last.name;
+        let parent = last.parent().ok()?;
+        let vacancy = match parent.directory().ok()?.find_or_prepare(name).ok()? {
+            Place::Taken(ino) => return refer(self.lock_entry(ino, from.stops)?).map(|found| (found, false)),
+            Place::Vacant(vacancy) => vacancy,
+        };
+        if !is_proper(name) || parent.nlink == 0 || from.path.ends_with(b"/") {
             return None;
         }
+        if name.len() <= MAX_SHORT
+            && let Some(found) = self.add_file_now(parent, (vacancy, name), permissions, now)
+        {
+            return Some((found, true));
+        }
+        drop(names);
+        self.add_file_long(last, permissions).map(|found| (found, true))
+    }
+
+    /// Creates a file in a directory, whose lock is held, if that needs no more memory than the room that was made for its
+    /// entry. Names are locked.
+    #[inline]
+    fn add_file_now(
+        &self,
+        parent: &mut Inode<S>,
+        (vacancy, name): (Vacancy, &[u8]),
+        permissions: u32,
+        now: Time,
+    ) -> Option<FoundInode> {
+        let name = EntryName::new(name).ok()?;
+        self.usage.charge(NAME_SIZE).ok()?;
+        let make = || Inode::new(Body::File(File::new(&[])), permissions, now);
+        let Some((ino, generation)) = self.inodes.try_insert(make) else {
+            self.usage.release(NAME_SIZE);
+            return None;
+        };
+        // There is room, so this does not fail.
+        parent.directory().ok()?.insert(vacancy, name, (ino, FileType::Regular)).ok()?;
+        parent.times.modified(now);
+        Some(FoundInode { ino, generation, file_type: FileType::Regular })
+    }
+
+    /// Creates a file as a call with each of the names would.
+    #[cold]
+    fn add_file_long(&self, mut last: Last<'_, '_, S>, permissions: u32) -> Option<FoundInode> {
         // The directory must not be freed while it is not locked.
         last.parent().ok()?.references += 1;
+        let (parent, name) = (last.directory, last.name);
         drop(last);
         let added = self.add_inode(Name { parent, name }, || Body::File(File::new(&[])), permissions);
         self.drop_reference(parent);
-        added.ok().map(|found| (found, true))
+        added.ok()
     }
 
     /// Removes a name of what is no directory, or with `only` of this inode alone; `None` if a call with each of the names is
     /// to tell.
-    pub(super) fn remove_file_at(
-        &self,
-        start: Ino,
-        path: &[u8],
-        stops: u64,
-        only: Option<FoundInode>,
-    ) -> Option<()> {
-        let now = S::now();
+    pub(super) fn remove_file_at(&self, from: PathFrom<'_>, only: Option<FoundInode>) -> Option<()> {
+        let now = S::coarse_now();
         let names = self.names.lock();
-        let mut last = self.walk_to_last(start, path, stops)?;
+        let mut last = self.lock_last(from)?;
         if let Some(only) = only {
             let ino = last.find().ok()?;
             if ino != only.ino || self.inodes.lock(ino).ok()?.generation != only.generation {
@@ -140,21 +197,153 @@ impl<S: System> RamFs<S> {
             }
         }
         let name = last.name;
-        let parent = last.parent().ok()?;
-        let removed = parent.directory().ok()?.remove_file(name).ok()?;
-        parent.times.modified(now);
+        let (ino, slot) = self.remove_file_from(last.parent().ok()?, name, now).ok()?;
         drop(last);
-        let nameless = self.remove_name(removed.ino, now);
         drop(names);
-        self.drop_reference(nameless);
+        self.free_if_unused(ino, slot);
         Some(())
     }
 }
 
+/// Refers to an inode, whose lock is held.
+#[inline]
+fn refer<S: System>((ino, mut slot): (Ino, Locked<'_, S>)) -> Option<FoundInode> {
+    let generation = slot.generation;
+    let inode = slot.inode.as_mut()?;
+    inode.references += 1;
+    Some(FoundInode { ino, generation, file_type: inode.file_type() })
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::testing::vfs;
-    use crate::{FileSystem as _, Ino};
+    use crate::testing::{TestSystem, run, vfs};
+    use crate::{FileSystem as _, FoundInode, Ino, RamFs, RenameFlags, Vfs};
+    use std::format;
+    use std::thread;
+
+    /// What a path leads to by the way of calls with a path, without a reference to it: twice the same, as the first of them
+    /// may walk, and the second one finds the path in the cache.
+    fn find(ramfs: &RamFs<TestSystem>, path: &str) -> Option<FoundInode> {
+        let find = || {
+            let found = ramfs.lookup_path(Ino::ROOT, path.as_bytes(), 0)?;
+            ramfs.forget(found.ino, 1);
+            Some(found)
+        };
+        let found = find();
+        assert_eq!(find(), found);
+        found
+    }
+
+    fn create(ramfs: &RamFs<TestSystem>, path: &str) -> FoundInode {
+        let (found, is_new) = ramfs.create_path(Ino::ROOT, path.as_bytes(), 0, 0o644).unwrap();
+        assert!(is_new);
+        ramfs.forget(found.ino, 1);
+        found
+    }
+
+    #[test]
+    fn cached_path_leads_where_its_names_do_after_each_kind_of_change() {
+        let (ramfs, vfs) = vfs(1 << 20);
+        let rename =
+            |from: &str, to: &str, flags| run(vfs.rename(from.as_bytes(), to.as_bytes(), flags)).unwrap();
+        for path in ["/a", "/b", "/a/sub"] {
+            run(vfs.create_directory(path.as_bytes(), 0o755)).unwrap();
+        }
+        assert_eq!(find(&ramfs, "/a/x"), None);
+        let first = create(&ramfs, "/a/x");
+        assert_eq!(find(&ramfs, "/a/x"), Some(first));
+        // Another inode of the same number.
+        ramfs.unlink_path(Ino::ROOT, b"/a/x", 0, None).unwrap();
+        assert_eq!(find(&ramfs, "/a/x"), None);
+        let second = create(&ramfs, "/a/x");
+        assert_eq!((second.ino, find(&ramfs, "/a/x")), (first.ino, Some(second)));
+        // Of two names, one is removed.
+        run(vfs.create_link(b"/a/x", b"/a/y")).unwrap();
+        assert_eq!((find(&ramfs, "/a/x"), find(&ramfs, "/a/y")), (Some(second), Some(second)));
+        run(vfs.remove_file(b"/a/x")).unwrap();
+        assert_eq!((find(&ramfs, "/a/x"), find(&ramfs, "/a/y")), (None, Some(second)));
+        // Names are moved, replaced and exchanged.
+        rename("/a/y", "/a/x", RenameFlags::empty());
+        assert_eq!((find(&ramfs, "/a/x"), find(&ramfs, "/a/y")), (Some(second), None));
+        let third = create(&ramfs, "/a/y");
+        assert_eq!(find(&ramfs, "/a/y"), Some(third));
+        rename("/a/y", "/a/x", RenameFlags::EXCHANGE);
+        assert_eq!((find(&ramfs, "/a/x"), find(&ramfs, "/a/y")), (Some(third), Some(second)));
+        rename("/a/y", "/a/x", RenameFlags::empty());
+        assert_eq!((find(&ramfs, "/a/x"), find(&ramfs, "/a/y")), (Some(second), None));
+        // Directories are moved and removed.
+        rename("/a", "/b", RenameFlags::EXCHANGE);
+        assert_eq!((find(&ramfs, "/a/x"), find(&ramfs, "/b/x")), (None, Some(second)));
+        assert!(find(&ramfs, "/b/sub").is_some());
+        run(vfs.remove_directory(b"/b/sub")).unwrap();
+        assert_eq!(find(&ramfs, "/b/sub"), None);
+        run(vfs.remove_file(b"/b/x")).unwrap();
+        run(vfs.create_symlink(b"/a", b"/b/x")).unwrap();
+        // Neither at the end nor on the way is a symbolic link followed, or kept.
+        assert_eq!((find(&ramfs, "/b/x/sub"), find(&ramfs, "/b/x")), (None, None));
+    }
+
+    #[test]
+    fn cached_path_does_not_lead_through_inodes_to_stop_at() {
+        let (ramfs, vfs) = vfs(1 << 20);
+        run(vfs.create_directory(b"/a", 0o755)).unwrap();
+        create(&ramfs, "/a/x");
+        let directory = find(&ramfs, "/a").unwrap();
+        assert!(find(&ramfs, "/a/x").is_some());
+        for path in [&b"/a/x"[..], b"/a", b"/a/y"] {
+            assert_eq!(ramfs.lookup_path(Ino::ROOT, path, 1 << (directory.ino.0 % 64)), None);
+        }
+        assert_eq!(ramfs.create_path(Ino::ROOT, b"/a/y", 1 << (directory.ino.0 % 64), 0o644), None);
+    }
+
+    #[test]
+    fn cached_path_is_relative_to_its_start() {
+        let (ramfs, vfs) = vfs(1 << 20);
+        for path in ["/a", "/a/b", "/b"] {
+            run(vfs.create_directory(path.as_bytes(), 0o755)).unwrap();
+        }
+        let (inner, outer) = (create(&ramfs, "/a/b/x"), create(&ramfs, "/b/x"));
+        let start = find(&ramfs, "/a").unwrap().ino;
+        for _ in 0..2 {
+            for (start, expected) in [(start, inner), (Ino::ROOT, outer)] {
+                let found = ramfs.lookup_path(start, b"b/x", 0).unwrap();
+                ramfs.forget(found.ino, 1);
+                assert_eq!(found, expected);
+            }
+        }
+    }
+
+    /// Creates, finds, moves and removes a file of a thread's own. Its inode has a number that a file of another thread has had.
+    fn change(ramfs: &RamFs<TestSystem>, vfs: &Vfs<TestSystem>, thread: u32, call: u32) {
+        // More names than the cache has entries for.
+        let path = format!("/a/{thread}-{}", call % 40);
+        let found = create(ramfs, &path);
+        assert_eq!(find(ramfs, &path), Some(found));
+        if call.is_multiple_of(16) {
+            let moved = format!("/c/{thread}");
+            run(vfs.rename(path.as_bytes(), moved.as_bytes(), RenameFlags::empty())).unwrap();
+            assert_eq!((find(ramfs, &path), find(ramfs, &moved)), (None, Some(found)));
+            run(vfs.remove_file(moved.as_bytes())).unwrap();
+        } else {
+            ramfs.unlink_path(Ino::ROOT, path.as_bytes(), 0, Some(found)).unwrap();
+        }
+        assert_eq!(find(ramfs, &path), None);
+    }
+
+    #[test]
+    fn own_changes_are_seen_at_once_beside_those_of_other_threads() {
+        const CALLS: u32 = if cfg!(miri) { 10 } else { 3_000 };
+        let (ramfs, vfs) = vfs(1 << 20);
+        for path in ["/a", "/c"] {
+            run(vfs.create_directory(path.as_bytes(), 0o755)).unwrap();
+        }
+        let changes = |thread| (0..CALLS).for_each(|call| change(&ramfs, &vfs, thread, call));
+        thread::scope(|scope| {
+            for thread in 0..3 {
+                scope.spawn(move || changes(thread));
+            }
+        });
+    }
 
     #[test]
     fn path_through_a_file_makes_no_inode() {

@@ -12,7 +12,9 @@ impl<S: System> RamFs<S> {
         let now = S::now();
         let name = EntryName::new(to.name)?;
         let names = self.names.lock();
+        let change = self.paths.begin_change();
         let replaced = self.rename_locked(from, (to, name), flags, now);
+        drop(change);
         drop(names);
         replaced?.into_iter().for_each(|ino| self.drop_reference(ino));
         Ok(())

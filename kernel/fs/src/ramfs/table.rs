@@ -26,6 +26,9 @@ const DIRECTORIES: usize = 512;
 pub(super) struct Slot<T> {
     /// Number of inodes that had the slot before.
     pub(super) generation: u64,
+    /// Number of names that these inodes have lost otherwise than by a change of directories
+    /// ([`PathCache`](super::path_cache::PathCache)).
+    pub(super) lost_names: u64,
     /// The inode; `None` in a free slot.
     pub(super) inode: Option<T>,
     /// The free slot that is to be used after this free one.
@@ -76,7 +79,7 @@ const fn position(number: u64) -> (usize, usize, usize) {
 /// # Errors
 ///
 /// `ENOMEM`.
-fn boxed<T, const N: usize>(new: impl FnMut() -> T) -> Result<Box<[T; N]>, Errno> {
+pub(super) fn boxed<T, const N: usize>(new: impl FnMut() -> T) -> Result<Box<[T; N]>, Errno> {
     let mut values = Vec::new();
     values.try_reserve_exact(N).map_err(|_| Errno::ENOMEM)?;
     values.resize_with(N, new);
@@ -135,24 +138,38 @@ impl<S: System, T> Table<S, T> {
         Ok((ino, slot.generation))
     }
 
+    /// [`Self::insert`] if that needs no memory.
+    #[inline]
+    pub(super) fn try_insert(&self, make: impl FnOnce() -> T) -> Option<(Ino, u64)> {
+        let (ino, mut slot) = self.try_allocate().ok()?;
+        slot.inode = Some(make());
+        Some((ino, slot.generation))
+    }
+
     /// Allocates a number and locks its slot.
     fn allocate(&self) -> Result<(Ino, LockedSlot<'_, S, T>), Errno> {
         loop {
-            let mut free = self.free.lock();
-            if let Some(number) = free.released {
-                let mut slot = self.lock(Ino(number))?;
-                free.released = slot.next_free.take();
-                free.count -= 1;
-                return Ok((Ino(number), slot));
+            match self.try_allocate() {
+                Ok(allocated) => return Ok(allocated),
+                Err(number) => self.add_slot(number)?,
             }
-            let number = free.unused;
-            if let Ok(slot) = self.lock(Ino(number)) {
-                free.unused += 1;
-                return Ok((Ino(number), slot));
-            }
-            drop(free);
-            self.add_slot(number)?;
         }
+    }
+
+    /// Allocates a number and locks its slot. Without one, the error is the next number.
+    fn try_allocate(&self) -> Result<(Ino, LockedSlot<'_, S, T>), u64> {
+        let mut free = self.free.lock();
+        if let Some(number) = free.released
+            && let Ok(mut slot) = self.lock(Ino(number))
+        {
+            free.released = slot.next_free.take();
+            free.count -= 1;
+            return Ok((Ino(number), slot));
+        }
+        let number = free.unused;
+        let slot = self.lock(Ino(number)).map_err(|_| number)?;
+        free.unused += 1;
+        Ok((Ino(number), slot))
     }
 
     /// Allocates the chunk of a number.
@@ -161,7 +178,7 @@ impl<S: System, T> Table<S, T> {
         let directory = self.directories.get(directory).ok_or(Errno::ENOSPC)?;
         let directory = get_or_allocate(directory, || boxed(OnceBox::new))?;
         let chunk = directory.get(chunk).ok_or(Errno::ENOSPC)?;
-        let slot = || Mutex::new(Slot { generation: 0, inode: None, next_free: None });
+        let slot = || Mutex::new(Slot { generation: 0, lost_names: 0, inode: None, next_free: None });
         get_or_allocate(chunk, || boxed(slot)).map(drop)
     }
 

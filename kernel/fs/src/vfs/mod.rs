@@ -21,6 +21,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
+use hermit_abi::file_properties;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
@@ -50,6 +51,34 @@ pub struct Metadata {
     pub attr: Attr,
     /// Device ID (`st_dev`).
     pub device: u64,
+}
+
+impl Metadata {
+    /// As programs see them.
+    #[must_use]
+    pub const fn properties(&self) -> file_properties {
+        let attr = &self.attr;
+        file_properties {
+            ino: attr.number,
+            dev: self.device,
+            size: attr.size,
+            blocks: attr.blocks,
+            atime: attr.atime.seconds,
+            mtime: attr.mtime.seconds,
+            ctime: attr.ctime.seconds,
+            btime: attr.btime.seconds,
+            atime_nsec: attr.atime.nanoseconds,
+            mtime_nsec: attr.mtime.nanoseconds,
+            ctime_nsec: attr.ctime.nanoseconds,
+            btime_nsec: attr.btime.nanoseconds,
+            mode: attr.mode,
+            nlink: attr.nlink,
+            uid: attr.uid,
+            gid: attr.gid,
+            blksize: attr.block_size,
+            __reserved: 0,
+        }
+    }
 }
 
 /// What a call does with a symbolic link at the end of its path.

@@ -75,6 +75,7 @@ impl<S: System> OpenFile<S> {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[inline]
     pub(super) fn new(node: OpenNode<S>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
         let inode = OpenInode { ino: node.ino, handle };
         let opening = match &node {

@@ -1,14 +1,15 @@
 //! Calls whose path a file system in memory follows at once, without a task that waits.
 
 use alloc::sync::Arc;
+use core::mem::MaybeUninit;
 
-use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_TRUNC};
+use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_TRUNC, file_properties};
 use hermit_interface::{Errno, MAX_PATH};
 
 use super::mount::Node;
 use super::open::check_open;
 use super::open_file::OpenNode;
-use super::{Metadata, OpenFile, UMASK, Vfs};
+use super::{OpenFile, UMASK, Vfs};
 use crate::{FileType, System};
 
 /// Whether a path may lead to something other than a directory.
@@ -30,13 +31,17 @@ impl<S: System> Vfs<S> {
         action(&current)
     }
 
-    /// [`Self::metadata`], with symbolic links followed or not, if it needs no waiting. `None`: [`Self::metadata`] is to be
-    /// called.
+    /// Stores what [`Self::metadata`] returns, with symbolic links followed or not, if it needs no waiting. `None`:
+    /// [`Self::metadata`] is to be called.
     #[inline]
-    pub fn metadata_now(&self, path: &[u8]) -> Option<Metadata> {
+    pub fn properties_now<'a>(
+        &self,
+        path: &[u8],
+        out: &'a mut MaybeUninit<file_properties>,
+    ) -> Option<&'a mut file_properties> {
         self.with_start(path, |start| {
-            let attr = start.file_system().getattr_path(start.ino, path, start.mount.submount_bits())?;
-            Some(Metadata { attr, device: start.mount.device })
+            let (mount, stops) = (&start.mount, start.mount.submount_bits());
+            mount.file_system.properties_path(start.ino, path, stops, mount.device, out)
         })
     }
 
@@ -93,6 +98,7 @@ fn create_now<S: System>(
 }
 
 /// Opens what a path leads to, unless it is to be truncated or is no file, or that fails.
+#[inline]
 fn open_found<S: System>(node: Node<S>, flags: i32) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
     if flags & O_TRUNC != 0 {
         return None;

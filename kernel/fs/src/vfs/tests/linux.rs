@@ -100,11 +100,12 @@ impl Ours {
         let outcome = match step {
             Step::Open { path, flags, offset, bytes } => return self.open(path, *flags, *offset, bytes),
             Step::Metadata { path, symlinks } => {
-                let now = vfs.metadata_now(path.as_bytes());
-                now.map_or_else(|| run(vfs.metadata(path.as_bytes(), *symlinks)), Ok).map(|metadata| {
-                    let attr = metadata.attr;
-                    described(attr.mode, attr.nlink.into(), attr.size)
-                })
+                let metadata =
+                    || run(vfs.metadata(path.as_bytes(), *symlinks)).map(|found| found.properties());
+                let mut place = MaybeUninit::uninit();
+                let now = vfs.properties_now(path.as_bytes(), &mut place);
+                now.map_or_else(metadata, |found| Ok(*found))
+                    .map(|found| described(found.mode, found.nlink.into(), found.size))
             }
             Step::CreateDirectory(path) => run(vfs.create_directory(path.as_bytes(), 0o777)).map(done),
             Step::RemoveDirectory(path) => run(vfs.remove_directory(path.as_bytes())).map(done),

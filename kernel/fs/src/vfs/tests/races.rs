@@ -1,5 +1,6 @@
 //! Names that one thread changes while another one looks them up.
 
+use core::mem::MaybeUninit;
 use std::sync::Arc;
 use std::thread;
 
@@ -25,8 +26,10 @@ fn create(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<Arc<OpenFile<TestSystem>
 }
 
 fn number(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<u64, Errno> {
-    let metadata = || run(vfs.metadata(path, Symlinks::Keep));
-    vfs.metadata_now(path).map_or_else(metadata, Ok).map(|metadata| metadata.attr.number)
+    match vfs.properties_now(path, &mut MaybeUninit::uninit()) {
+        Some(found) => Ok(found.ino),
+        None => run(vfs.metadata(path, Symlinks::Keep)).map(|metadata| metadata.attr.number),
+    }
 }
 
 fn remove(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<(), Errno> {
