@@ -90,7 +90,7 @@ fn advice_for(tree: &str, kernel: Kernel) -> Option<String> {
             workspace::root().join("hermit-sys")
         ));
     }
-    let foreign = ["rustix", "ring", "openssl-sys"].into_iter().find(|name| has(name))?;
+    let foreign = ["rustix", "openssl-sys"].into_iter().find(|name| has(name))?;
     Some(format!(
         "the crate depends on {foreign}, which does not build for the target: docs/compatibility.md lists what does"
     ))
@@ -189,9 +189,12 @@ mod tests {
         }
         assert_eq!(advice_for(own, Kernel::Installed), None);
         for name in ["hermit-sys", "serde"] {
-            let tree = format!("kv v0.1.0\n{name} v0.1.0\nrustls v0.23.0\nring v0.17.0\n");
+            let tree = format!("kv v0.1.0\n{name} v0.1.0\nnative-tls v0.2.0\nopenssl-sys v0.9.0\n");
             let foreign = advice_for(&tree, Kernel::Installed).unwrap();
-            assert!(foreign.contains("ring") && foreign.contains("docs/compatibility.md"), "{foreign}");
+            assert!(
+                foreign.contains("openssl-sys") && foreign.contains("docs/compatibility.md"),
+                "{foreign}"
+            );
         }
         assert_eq!(advice_for("kv v0.1.0\nhermit-sys v0.1.0\n", Kernel::OfSoftFloat), None);
     }

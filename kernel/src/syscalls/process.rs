@@ -9,7 +9,7 @@ use super::export_plain;
 use super::user::UserBuffer;
 use crate::threads::errno;
 use crate::threads::lifecycle::finish_files;
-use crate::{devices, entropy, net, symbols};
+use crate::{devices, entropy, net, program, symbols};
 
 /// Process ID of the only process.
 const PROCESS_ID: pid_t = 1;
@@ -17,6 +17,7 @@ const PROCESS_ID: pid_t = 1;
 export_plain! {
     /// As on Linux, the exit status is the low eight bits.
     fn sys_exit as exit(status: i32) -> ! {
+        program::finalize();
         finish_files();
         net::wind_up();
         devices::flush_consoles();

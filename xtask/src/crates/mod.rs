@@ -19,7 +19,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::usage::usage_error;
-use crate::workspace;
+use crate::{setup, workspace};
 use configuration::Configuration;
 use graph::{Graph, Package, Purpose};
 use patch::{Catalog, Patch};
@@ -66,7 +66,9 @@ pub(crate) fn configure(
     features: &[String],
 ) -> Result<Vec<String>> {
     let catalog = catalog()?;
-    if !catalog.has_any_of(&graph::names(folder, packages, features)?) {
+    let names = graph::names(folder, packages, features)?;
+    setup::configure_c(cargo, &names)?;
+    if !catalog.has_any_of(&names) {
         return Ok(Vec::new());
     }
     let graph = Graph::of(folder, features, Purpose::Programs)?;

@@ -7,6 +7,9 @@ use anyhow::{Context, Result, ensure};
 /// First bytes of an archive.
 const MAGIC: &[u8] = b"!<arch>\n";
 
+/// An archive without members.
+pub(super) const EMPTY: &[u8] = MAGIC;
+
 /// Size of the header of a member in bytes, and the places of name and size in it.
 const HEADER: usize = 60;
 const NAME: usize = 16;

@@ -1,6 +1,7 @@
 //! Cargo's configuration for crates outside the workspace: the runner, and the flag that lets panics unwind.
 
 mod text;
+mod variables;
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::c_library;
 use super::library::cargo_home;
 use super::record::Record;
 use super::tools;
@@ -27,6 +29,10 @@ pub(super) fn explain(toolchain: &Toolchain) -> Result<()> {
             file.display()
         );
     }
+    let compilers = c_library::installed(toolchain);
+    if !compilers.is_empty() && variables::with(&read(&file)?, &compilers).is_ok_and(|new| new.is_some()) {
+        eprintln!("For crates that compile C, add to it as well:\n\n{}", variables::section(&compilers));
+    }
     Ok(())
 }
 
@@ -36,6 +42,12 @@ pub(super) fn add(toolchain: &Toolchain) -> Result<()> {
     let _lock = Record::open(toolchain);
     let file = file()?;
     add_to(&file, &section(toolchain))?;
+    let compilers = c_library::installed(toolchain);
+    if !compilers.is_empty() {
+        let new = variables::with(&read(&file)?, &compilers)
+            .with_context(|| format!("cannot change {}", file.display()))?;
+        new.map_or(Ok(()), |new| write(&file, &new))?;
+    }
     eprintln!("{} lets cargo's own commands run programs for {GUEST_TARGET}.", file.display());
     Ok(())
 }
@@ -43,6 +55,11 @@ pub(super) fn add(toolchain: &Toolchain) -> Result<()> {
 /// Removes the lines from the user's configuration, if they are there. The set-up lock is held.
 pub(super) fn remove(toolchain: &Toolchain) -> Result<()> {
     let file = file()?;
+    if let Some(new) =
+        variables::without(&read(&file)?).with_context(|| format!("cannot change {}", file.display()))?
+    {
+        write(&file, &new)?;
+    }
     let own = tools::runner(toolchain);
     if remove_from(&file, |runner| runner == own || !runner.exists())? {
         eprintln!("warning: {} keeps other lines for {GUEST_TARGET}", file.display());

@@ -7,12 +7,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 
 /// The suite that carries current versions of Rust for Debian stable.
 const SUITE: &str = "trixie-backports";
+
+/// The suite that carries the sources of libraries.
+const STABLE_SUITE: &str = "trixie";
+
+const NO_MIRROR: &str = "apt's configuration names no Debian mirror";
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -21,8 +26,8 @@ pub(crate) fn unpack_sources(release: &str, work: &Path) -> Result<PathBuf> {
     if process::find("apt-get").is_none() || process::find("dpkg-deb").is_none() {
         bail!("Debian's package cannot be downloaded: this host has no apt-get or no dpkg-deb");
     }
-    let mirror = mirror(&configuration()).context("apt's configuration names no Debian mirror")?;
-    let apt = Apt::new(work, &mirror)?;
+    let mirror = mirror(&configuration()).context(NO_MIRROR)?;
+    let apt = Apt::new(work, "deb", &mirror, SUITE)?;
     eprintln!("      asking {mirror} for {SUITE}");
     process::run(&mut apt.command("apt-get", &["update", "-qq"]))?;
     let versions = process::output(&mut apt.command("apt-cache", &["madison", "rust-src"]))?;
@@ -39,19 +44,34 @@ pub(crate) fn unpack_sources(release: &str, work: &Path) -> Result<PathBuf> {
     Ok(unpacked.join(format!("usr/src/rustc-{release}/library")))
 }
 
+/// Downloads the sources of a package into `work`, and returns the path of this file of them.
+pub(super) fn download_sources(package: &str, file: &str, work: &Path) -> Result<PathBuf> {
+    if process::find("apt-get").is_none() {
+        bail!("the sources of {package} cannot be downloaded: this host has no apt-get");
+    }
+    let mirror = mirror(&configuration()).context(NO_MIRROR)?;
+    let apt = Apt::new(work, "deb-src", &mirror, STABLE_SUITE)?;
+    eprintln!("      asking {mirror} for the sources of {package}");
+    process::run(&mut apt.command("apt-get", &["update", "-qq"]))?;
+    process::run(&mut apt.command("apt-get", &["source", "--download-only", "-qq", package]))?;
+    let path = work.join(file);
+    ensure!(path.is_file(), "{mirror} {STABLE_SUITE} has no {file}");
+    Ok(path)
+}
+
 /// apt with lists and caches in a folder of its own.
 struct Apt<'a> {
     work: &'a Path,
 }
 
 impl<'a> Apt<'a> {
-    fn new(work: &'a Path, mirror: &str) -> Result<Self> {
+    fn new(work: &'a Path, kind: &str, mirror: &str, suite: &str) -> Result<Self> {
         for folder in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(work.join(folder)).context("cannot create folders for apt")?;
         }
         let signed =
             if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
-        fs::write(work.join("sources.list"), format!("deb {signed}{mirror} {SUITE} main\n"))
+        fs::write(work.join("sources.list"), format!("{kind} {signed}{mirror} {suite} main\n"))
             .context("cannot write a sources list for apt")?;
         Ok(Self { work })
     }

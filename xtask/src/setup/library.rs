@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::abort;
+use super::c_library;
 use super::default_kernel;
 use super::files;
 use super::patches;
@@ -185,7 +186,7 @@ fn install(
     stamp: &Path,
 ) -> Result<()> {
     files::replace_dir(&folder.join("lib"), built)?;
-    let files = built.iter().filter(|file| !default_kernel::is_library(file));
+    let files = built.iter().filter(|file| !default_kernel::is_library(file) && !c_library::is_library(file));
     let names = files.filter_map(|file| Some(Path::new("lib").join(file.file_name()?)));
     Stamp::of(key, folder, &names.chain(other).collect::<Vec<_>>())?.save(stamp)
 }

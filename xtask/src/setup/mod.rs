@@ -7,6 +7,7 @@
 
 mod abort;
 mod archive;
+mod c_library;
 mod configuration;
 mod debian;
 mod default_kernel;
@@ -24,9 +25,11 @@ mod tools;
 #[path = "../../../hermit-sys/build/user_cache.rs"]
 mod user_cache;
 
+use std::collections::HashSet;
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
@@ -63,6 +66,9 @@ pub struct Arguments {
     /// Add the runner, and the flag that lets panics unwind, to cargo's configuration: ~/.cargo/config.toml
     #[arg(long, conflicts_with = "remove")]
     configure: bool,
+    /// Install the C library for the target, which otherwise the first program that compiles C does
+    #[arg(long, conflicts_with = "remove")]
+    c: bool,
 }
 
 /// Installs the libraries and tools that builds need, or removes them.
@@ -89,6 +95,9 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         ),
     }
     let toolchain = Toolchain::detect()?;
+    if arguments.c {
+        c_library::ensure(&toolchain)?;
+    }
     if arguments.configure {
         return configuration::add(&toolchain);
     }
@@ -100,6 +109,19 @@ pub fn ensure() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     ensure_libraries(&toolchain)?;
     ensure_tools(&toolchain)
+}
+
+/// Makes sure that a build of a program that depends on crates with these names has a C library, if it needs one. [`ensure`] has run
+/// before. A build script that needs none in fact must not fail for that, so what is missing is a warning.
+pub(crate) fn configure_c(cargo: &mut Command, dependencies: &HashSet<String>) -> Result<()> {
+    if !c_library::USERS.iter().any(|user| dependencies.contains(*user)) {
+        return Ok(());
+    }
+    match c_library::ensure(&Toolchain::detect()?) {
+        Ok(variables) => c_library::configure(cargo, &variables),
+        Err(error) => eprintln!("warning: there is no C library for the target: {error:#}"),
+    }
+    Ok(())
 }
 
 /// As [`ensure`], but the tools for crates outside the workspace are only kept current: the first command does without them.

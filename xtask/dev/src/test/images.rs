@@ -21,8 +21,9 @@ const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
 /// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
-const HARD_FLOAT_ONLY: [&str; 11] = [
+const HARD_FLOAT_ONLY: [&str; 12] = [
     "abi_calls",
+    "c_code",
     "file_calls",
     "http_client",
     "kv",

@@ -61,7 +61,8 @@ pub(super) fn has_section(text: &str) -> bool {
     parse(text).is_ok_and(|table| of_target(&table).is_some())
 }
 
-fn parse(text: &str) -> Result<Table> {
+/// Parses a configuration.
+pub(super) fn parse(text: &str) -> Result<Table> {
     text.parse().context("it is no valid TOML")
 }
 
@@ -124,7 +125,7 @@ fn others<'a>(lines: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Ends the last line of a text.
-fn ended(mut text: String) -> String {
+pub(super) fn ended(mut text: String) -> String {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }

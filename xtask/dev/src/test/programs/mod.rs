@@ -3,6 +3,7 @@
 //! Where KVM emulates the processor, only a part of them: tests that depend on the machine and take seconds.
 
 mod abi_calls;
+mod c_code;
 mod clock;
 mod faults;
 mod files;
@@ -46,6 +47,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     tree::test(tests, platform);
     unwinding::test(tests, platform);
     third_party::test(tests, platform)?;
+    c_code::test(tests, platform)?;
     network::test(tests, platform, long);
     Ok(())
 }

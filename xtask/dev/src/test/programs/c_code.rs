@@ -1,0 +1,34 @@
+//! Functions in C, C++ and Fortran: `examples/c_code`.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::test::platform::TestPlatform;
+use crate::test::schedule::Tests;
+use xtask::{process, workspace};
+
+/// What the program prints on Linux, which a test of the example checks.
+const EXPECTED: &str = "examples/c_code/expected.txt";
+
+/// Languages other than C, which the lines about them name, and their compilers.
+const LANGUAGES: [(&str, &str); 2] = [("C++", "g++"), ("Fortran", "gfortran")];
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) -> Result<()> {
+    let expected = fs::read_to_string(workspace::root().join(EXPECTED)).context(EXPECTED)?;
+    let mut lines: Vec<_> = expected.lines().map(str::to_owned).collect();
+    for (language, compiler) in LANGUAGES {
+        if process::find(compiler).is_none() {
+            tests.skip(format!("{platform}: functions in {language}"), format!("there is no {compiler}"));
+            lines.retain(|line| !line.contains(language));
+        }
+    }
+    for cpus in [1, 4] {
+        let lines = lines.clone();
+        tests.add(format!("{platform}, CPUs {cpus}: functions in C"), move || {
+            let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+            platform.guest("c_code", &[]).variable("GREETING=hello").cpus(cpus).expect(0, &lines).map(drop)
+        });
+    }
+    Ok(())
+}

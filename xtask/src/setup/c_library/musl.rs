@@ -1,0 +1,441 @@
+//! musl's sources: which of them are compiled, what is changed in them, and the headers that its makefile would generate.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+/// The version, whose sources Debian's stable suite carries as they were published.
+pub(super) const VERSION: &str = "1.2.5";
+
+/// SHA-256 of the archive of the sources.
+pub(super) const DIGEST: &str = "a9a118bbe84d8764da0ea0d28b3ab3fae8477fc7e4085d90102b8596fc7c75e4";
+
+/// Folders below `src` that are compiled but for [`LEFT_OUT`].
+const FOLDERS: [&str; 20] = [
+    "complex",
+    "conf",
+    "ctype",
+    "dirent",
+    "errno",
+    "fcntl",
+    "fenv",
+    "locale",
+    "math",
+    "multibyte",
+    "prng",
+    "regex",
+    "search",
+    "setjmp",
+    "stat",
+    "stdio",
+    "stdlib",
+    "string",
+    "temp",
+    "thread",
+];
+
+/// Sources of [`FOLDERS`] that are replaced by ours, need signals or other processes, or belong to musl's start of a program.
+const LEFT_OUT: [&str; 42] = [
+    // The published version has a defect that Debian's patches mend (CVE-2025-26519).
+    "locale/iconv",
+    "locale/iconv_close",
+    // They need functions of libgcc.
+    "complex/cpow",
+    "complex/cpowf",
+    "complex/cpowl",
+    // It needs a database of users.
+    "regex/glob",
+    "stdio/pclose",
+    "stdio/popen",
+    "thread/__set_thread_area",
+    "thread/__syscall_cp",
+    "thread/__tls_get_addr",
+    "thread/__unmapself",
+    "thread/clone",
+    "thread/pthread_atfork",
+    "thread/pthread_cancel",
+    "thread/pthread_create",
+    "thread/pthread_detach",
+    "thread/pthread_getattr_np",
+    "thread/pthread_getcpuclockid",
+    "thread/pthread_getname_np",
+    "thread/pthread_getschedparam",
+    "thread/pthread_getspecific",
+    "thread/pthread_join",
+    "thread/pthread_key_create",
+    "thread/pthread_kill",
+    "thread/pthread_setattr_default_np",
+    "thread/pthread_setname_np",
+    "thread/pthread_setschedparam",
+    "thread/pthread_setschedprio",
+    "thread/pthread_setspecific",
+    "thread/sem_open",
+    "thread/sem_unlink",
+    "thread/synccall",
+    "thread/syscall_cp",
+    "thread/thrd_create",
+    "thread/thrd_exit",
+    "thread/thrd_join",
+    "thread/tls",
+    "thread/tss_create",
+    "thread/tss_delete",
+    "thread/tss_set",
+    "stat/statvfs",
+];
+
+/// Sources of other folders.
+const OTHERS: [(&str, &[&str]); 14] = [
+    ("env", &["__environ", "clearenv", "getenv", "putenv", "secure_getenv", "setenv", "unsetenv"]),
+    ("exit", &["_Exit", "abort_lock", "assert", "at_quick_exit", "atexit", "quick_exit"]),
+    ("internal", &["floatscan", "intscan", "libc", "procfdname", "shgetc", "syscall_ret"]),
+    // They report that nothing can be loaded.
+    ("ldso", &["__dlsym", "dlclose", "dlerror", "dlopen", "dlsym"]),
+    ("linux", &["eventfd", "flock", "getrandom", "gettid", "utimes"]),
+    ("malloc", &["posix_memalign", "reallocarray"]),
+    (
+        "misc",
+        &[
+            "a64l",
+            "basename",
+            "dirname",
+            "ffs",
+            "ffsl",
+            "ffsll",
+            "get_current_dir_name",
+            "getentropy",
+            "getopt",
+            "getopt_long",
+            "getsubopt",
+            "ioctl",
+            "issetugid",
+            "lockf",
+            "nftw",
+            "realpath",
+        ],
+    ),
+    ("mman", &["madvise", "mmap", "mprotect", "mremap", "msync", "munmap", "posix_madvise"]),
+    (
+        "network",
+        &[
+            "htonl",
+            "htons",
+            "in6addr_any",
+            "in6addr_loopback",
+            "inet_addr",
+            "inet_aton",
+            "inet_ntoa",
+            "inet_ntop",
+            "inet_pton",
+            "ntohl",
+            "ntohs",
+        ],
+    ),
+    ("sched", &["affinity", "sched_cpucount", "sched_yield"]),
+    ("select", &["poll"]),
+    (
+        "signal",
+        &[
+            "block",
+            "sigaddset",
+            "sigandset",
+            "sigdelset",
+            "sigemptyset",
+            "sigfillset",
+            "sigisemptyset",
+            "sigismember",
+            "siglongjmp",
+            "sigorset",
+            "sigprocmask",
+            "sigsetjmp",
+            "sigsetjmp_tail",
+        ],
+    ),
+    (
+        "time",
+        &[
+            "__map_file",
+            "__month_to_secs",
+            "__secs_to_tm",
+            "__tm_to_secs",
+            "__tz",
+            "__year_to_secs",
+            "asctime",
+            "asctime_r",
+            "clock",
+            "clock_getres",
+            "clock_gettime",
+            "clock_nanosleep",
+            "ctime",
+            "ctime_r",
+            "difftime",
+            "gettimeofday",
+            "gmtime",
+            "gmtime_r",
+            "localtime",
+            "localtime_r",
+            "mktime",
+            "nanosleep",
+            "strftime",
+            "strptime",
+            "time",
+            "timegm",
+            "timespec_get",
+            "utime",
+            "wcsftime",
+        ],
+    ),
+    (
+        "unistd",
+        &[
+            "_exit",
+            "access",
+            "chdir",
+            "chown",
+            "close",
+            "dup",
+            "dup2",
+            "dup3",
+            "fchown",
+            "fdatasync",
+            "fsync",
+            "ftruncate",
+            "getcwd",
+            "getegid",
+            "geteuid",
+            "getgid",
+            "getpid",
+            "getuid",
+            "isatty",
+            "link",
+            "lseek",
+            "pipe",
+            "pipe2",
+            "posix_close",
+            "pread",
+            "pwrite",
+            "read",
+            "readlink",
+            "readv",
+            "rmdir",
+            "sleep",
+            "symlink",
+            "truncate",
+            "unlink",
+            "usleep",
+            "write",
+            "writev",
+        ],
+    ),
+];
+
+/// A replacement of a text that occurs exactly once in a file.
+struct Edit {
+    file: &'static str,
+    old: &'static str,
+    new: &'static str,
+}
+
+const EDITS: [Edit; 11] = [
+    // Cancellation of threads does not exist, and numbers of system calls must be constants.
+    Edit {
+        file: "src/internal/syscall.h",
+        old: "#define __syscall_cp(...) __SYSCALL_DISP(__syscall_cp,__VA_ARGS__)",
+        new: "#define __syscall_cp(...) __syscall(__VA_ARGS__)",
+    },
+    Edit {
+        file: "src/internal/syscall.h",
+        old: "#define __sys_open_cp2(x,pn,fl) __syscall_cp2(SYS_open,",
+        new: "#define __sys_open_cp2(x,pn,fl) __syscall2(SYS_open,",
+    },
+    Edit {
+        file: "src/internal/syscall.h",
+        old: "#define __sys_open_cp3(x,pn,fl,mo) __syscall_cp3(SYS_open,",
+        new: "#define __sys_open_cp3(x,pn,fl,mo) __syscall3(SYS_open,",
+    },
+    // Threads of std's use the library from the start.
+    Edit {
+        file: "src/internal/libc.c",
+        old: "struct __libc __libc;",
+        new: "struct __libc __libc = { .can_do_threads = 1, .threaded = 1, .need_locks = 1, .page_size = 4096 };",
+    },
+    Edit { file: "src/stdio/stdin.c", old: ".lock = -1", new: ".lock = 0" },
+    Edit { file: "src/stdio/stdout.c", old: ".lock = -1", new: ".lock = 0" },
+    Edit { file: "src/stdio/stderr.c", old: ".lock = -1", new: ".lock = 0" },
+    // The console has no window size; standard output is written line by line, as std does.
+    Edit {
+        file: "src/stdio/__stdout_write.c",
+        old: "\tif (!(f->flags & F_SVB) && __syscall(SYS_ioctl, f->fd, TIOCGWINSZ, &wsz))\n\t\tf->lbf = -1;\n",
+        new: "",
+    },
+    // What musl's `exit` and start code call, the kernel calls. It ends with what comes first here.
+    Edit {
+        file: "src/stdio/__stdio_exit.c",
+        old: "weak_alias(__stdio_exit, __stdio_exit_needed);",
+        new: "weak_alias(__stdio_exit, __stdio_exit_needed);\n\n\
+              __attribute__((__used__, __section__(\".fini_array.00001\")))\n\
+              static void (*at_exit)(void) = __stdio_exit;",
+    },
+    Edit {
+        file: "src/exit/atexit.c",
+        old: "void __cxa_finalize(void *dso)",
+        new: "__attribute__((__used__, __section__(\".fini_array\")))\n\
+              static void (*at_exit)() = __funcs_on_exit;\n\nvoid __cxa_finalize(void *dso)",
+    },
+    Edit {
+        file: "src/env/__environ.c",
+        old: "weak_alias(__environ, ___environ);",
+        new: "static void set(int argc, char **argv, char **envp)\n{\n\t__environ = envp;\n}\n\n\
+              __attribute__((__used__, __section__(\".init_array.00001\")))\n\
+              static void (*at_start)(int, char **, char **) = set;\n\n\
+              weak_alias(__environ, ___environ);",
+    },
+];
+
+/// Folders with public headers, in the order in which a file of the first one precedes.
+const HEADERS: [&str; 4] = ["obj/include", "arch/x86_64", "arch/generic", "include"];
+
+/// Applies the edits to the sources in `folder`, and generates the headers.
+pub(super) fn prepare(folder: &Path) -> Result<()> {
+    for Edit { file, old, new } in EDITS {
+        let path = folder.join(file);
+        let text = read(&path)?;
+        let count = text.matches(old).count();
+        ensure!(count == 1, "{} contains `{old}` {count} times instead of once", path.display());
+        write(&path, &text.replacen(old, new, 1))?;
+    }
+    let bits = folder.join("obj/include/bits");
+    fs::create_dir_all(&bits).with_context(|| format!("cannot create {}", bits.display()))?;
+    let types =
+        read(&folder.join("arch/x86_64/bits/alltypes.h.in"))? + &read(&folder.join("include/alltypes.h.in"))?;
+    write(&bits.join("alltypes.h"), &types.lines().map(type_definition).collect::<String>())?;
+    write(&bits.join("syscall.h"), &call_numbers(&read(&folder.join("arch/x86_64/bits/syscall.h.in"))?))
+}
+
+/// Translates a line of `alltypes.h.in`: a type is defined once, where a header needs it.
+fn type_definition(line: &str) -> String {
+    let Some(definition) = line.strip_suffix(';') else { return format!("{line}\n") };
+    let parts = match definition.split_once(' ') {
+        Some(("TYPEDEF", rest)) => {
+            rest.rsplit_once(' ').map(|(_, name)| (name.to_owned(), format!("typedef {rest}")))
+        }
+        Some((kind @ ("STRUCT" | "UNION"), rest)) => rest.trim_start().split_once(' ').map(|(name, _)| {
+            let kind = kind.to_lowercase();
+            (format!("{kind}_{name}"), format!("{kind} {}", rest.trim_start()))
+        }),
+        _ => None,
+    };
+    parts.map_or_else(
+        || format!("{line}\n"),
+        |(name, text)| {
+            format!("#if defined(__NEED_{name}) && !defined(__DEFINED_{name})\n{text};\n#define __DEFINED_{name}\n#endif\n")
+        },
+    )
+}
+
+/// The numbers of system calls by both of their names.
+fn call_numbers(text: &str) -> String {
+    let numbers = text.lines().filter(|line| line.contains("__NR_"));
+    let numbers = numbers.map(|line| line.replace("__NR_", "SYS_") + "\n").collect::<String>();
+    format!("{text}{numbers}")
+}
+
+/// The sources to compile in `folder`, sorted: for a function with a version for the processor, that one.
+pub(super) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut sources = Vec::new();
+    for name in FOLDERS {
+        let folder = folder.join("src").join(name);
+        for stem in stems(&folder)? {
+            if !LEFT_OUT.contains(&&*format!("{name}/{stem}")) {
+                sources.push(source(&folder, &stem)?);
+            }
+        }
+    }
+    for (name, stems) in OTHERS {
+        for stem in stems {
+            sources.push(source(&folder.join("src").join(name), stem)?);
+        }
+    }
+    sources.sort();
+    Ok(sources)
+}
+
+/// The names of the sources of a folder and of its folder for the processor, without extensions.
+fn stems(folder: &Path) -> Result<std::collections::BTreeSet<String>> {
+    let list = |folder: &Path| -> Result<Vec<String>> {
+        let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        let is_source =
+            |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "c" || extension == "s");
+        let stems = paths.iter().filter(is_source).filter_map(|path| path.file_stem()?.to_str());
+        Ok(stems.map(str::to_owned).collect())
+    };
+    let mut stems = list(folder)?;
+    let own = folder.join("x86_64");
+    if own.is_dir() {
+        stems.extend(list(&own)?);
+    }
+    Ok(stems.into_iter().collect())
+}
+
+fn source(folder: &Path, stem: &str) -> Result<PathBuf> {
+    let places = [format!("x86_64/{stem}.s"), format!("x86_64/{stem}.c"), format!("{stem}.c")];
+    let found = places.iter().map(|place| folder.join(place)).find(|path| path.is_file());
+    found.with_context(|| format!("musl has no source {stem} in {}", folder.display()))
+}
+
+/// Installs the public headers of the prepared sources in `folder` into `place`.
+pub(super) fn install_headers(folder: &Path, place: &Path) -> Result<()> {
+    for headers in HEADERS.iter().rev() {
+        // Of the processor's folders, the rest is musl's own.
+        let (from, to) = match headers.strip_prefix("arch/") {
+            Some(_) => (folder.join(headers).join("bits"), place.join("bits")),
+            None => (folder.join(headers), place.to_owned()),
+        };
+        super::super::files::copy_dir(&from, &to)?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A text that changes with the selection of sources and with the edits.
+pub(super) fn selection() -> String {
+    let edits = EDITS.iter().map(|edit| format!("{}\n{}\n{}\n", edit.file, edit.old, edit.new));
+    format!("{DIGEST} {FOLDERS:?} {LEFT_OUT:?} {OTHERS:?} {}", edits.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{call_numbers, type_definition};
+
+    #[test]
+    fn types_are_defined_where_they_are_needed() {
+        let guarded = |name: &str, text: &str| {
+            format!(
+                "#if defined(__NEED_{name}) && !defined(__DEFINED_{name})\n{text};\n#define __DEFINED_{name}\n#endif\n"
+            )
+        };
+        assert_eq!(
+            type_definition("TYPEDEF unsigned _Addr size_t;"),
+            guarded("size_t", "typedef unsigned _Addr size_t")
+        );
+        let timeval = "timeval { time_t tv_sec; suseconds_t tv_usec; }";
+        assert_eq!(
+            type_definition(&format!("STRUCT {timeval};")),
+            guarded("struct_timeval", &format!("struct {timeval}"))
+        );
+        assert_eq!(type_definition("#define _Addr long"), "#define _Addr long\n");
+    }
+
+    #[test]
+    fn calls_have_both_names() {
+        assert_eq!(call_numbers("#define __NR_read\t0\n"), "#define __NR_read\t0\n#define SYS_read\t0\n");
+    }
+}
