@@ -6,8 +6,8 @@
 //!   during one. It changes before the first effect of the change, under locks that each walk takes, so a walk that sees an
 //!   effect sees the number, too; and a walk with the same even number at its start and end has seen no change in part.
 //! - the number of names that the inode has lost, which is kept with its number, also when another inode gets that. It
-//!   changes with the entry of the directory, while directory and inode are locked. So a caller that has locked the inode and finds
-//!   the number has the name, whatever happens to other names.
+//!   changes with the entry of the directory, while directory and inode are locked. So a caller that has locked the inode
+//!   and finds the number has the name, whatever happens to other names.
 //!
 //! A new name makes no entry invalid, since no entry says that a name is absent. Nor does a mount: entries are found only
 //! with the inodes to stop at that they were made with.
