@@ -20,7 +20,7 @@ fn compile_cxx() {
         // `new` and `delete` are in the C library.
         build.cpp_link_stdlib(None);
     }
-    build.flag("-fno-exceptions").flag("-fno-rtti").flag("-fno-threadsafe-statics");
+    build.flag("-fno-exceptions").flag("-fno-rtti");
     if build.try_get_compiler().is_ok_and(|compiler| works(&mut compiler.to_command())) {
         build.compile("shapes");
         println!("cargo::rustc-cfg=has_cxx");

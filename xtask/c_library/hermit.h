@@ -68,7 +68,7 @@ long __hermit_fstat(int, void *);
 long __hermit_stat(const char *, void *);
 long __hermit_lstat(const char *, void *);
 long __hermit_fstatat(int, const char *, void *, int);
-long __hermit_access(const char *);
+long __hermit_access(const char *, int);
 long __hermit_truncate(const char *, long);
 long __hermit_utimensat(int, const char *, const void *, int);
 long __hermit_getcwd(char *, unsigned long);
@@ -77,6 +77,7 @@ long __hermit_futex(void *, int, unsigned, const void *);
 long __hermit_affinity(unsigned long, unsigned char *);
 long __hermit_clock_gettime(int, void *);
 long __hermit_clock_nanosleep(int, int, const void *);
+long __hermit_sigprocmask(unsigned long *);
 long __hermit_getrandom(void *, unsigned long);
 #pragma GCC visibility pop
 

@@ -47,7 +47,7 @@ long __hermit_syscall(long n, long a, long b, long c, long d, long e, long f)
 	case SYS_stat: return __hermit_stat((const char *)a, (void *)b);
 	case SYS_lstat: return __hermit_lstat((const char *)a, (void *)b);
 	case SYS_newfstatat: return __hermit_fstatat((int)a, (const char *)b, (void *)c, (int)d);
-	case SYS_access: return __hermit_access((const char *)a);
+	case SYS_access: return __hermit_access((const char *)a, (int)b);
 	case SYS_truncate: return __hermit_truncate((const char *)a, b);
 	case SYS_unlink: return sys_unlink((const char *)a);
 	case SYS_rmdir: return sys_rmdir((const char *)a);
@@ -75,8 +75,7 @@ long __hermit_syscall(long n, long a, long b, long c, long d, long e, long f)
 	case SYS_getrandom: return __hermit_getrandom((void *)a, (unsigned long)b);
 	case SYS_getpid: return sys_getpid();
 	case SYS_getuid: case SYS_geteuid: case SYS_getgid: case SYS_getegid: return 0;
-	case SYS_rt_sigprocmask: return 0;
-	case SYS_exit: case SYS_exit_group: sys_exit((int)a);
+	case SYS_rt_sigprocmask: return __hermit_sigprocmask((unsigned long *)c);
 	default: return HERMIT_ENOSYS;
 	}
 }

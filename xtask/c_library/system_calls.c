@@ -1,18 +1,43 @@
 /* System calls of Linux that the kernel's functions do not answer as they are (syscall_arch.h). */
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 #include "futex.h"
 #include "hermit.h"
 #include "kstat.h"
 
 /* Numbers of hermit-abi that differ from Linux's. */
 enum { HERMIT_CLOCK_REALTIME = 1, HERMIT_CLOCK_MONOTONIC = 4, HERMIT_FUTEX_RELATIVE_TIMEOUT = 1 };
+
+/* The kernel's structures, whose layouts hermit-abi asserts, are musl's. */
+#define AT(type, field, offset) _Static_assert(offsetof(struct type, field) == offset, #type "." #field)
+AT(kstat, st_nlink, 16);
+AT(kstat, st_mode, 24);
+AT(kstat, st_rdev, 40);
+AT(kstat, st_size, 48);
+AT(kstat, st_blksize, 56);
+AT(kstat, st_blocks, 64);
+AT(kstat, st_atime_sec, 72);
+AT(kstat, st_mtime_sec, 88);
+AT(kstat, st_ctime_nsec, 112);
+AT(timespec, tv_nsec, 8);
+AT(dirent, d_off, 8);
+AT(dirent, d_reclen, 16);
+AT(dirent, d_type, 18);
+AT(dirent, d_name, 19);
+AT(iovec, iov_len, 8);
+AT(pollfd, events, 4);
+AT(pollfd, revents, 6);
 
 /* Nanoseconds of the kernel have 32 bits; it does not write the upper half of a `long`. */
 static long nanoseconds(long field)
@@ -78,11 +103,13 @@ long __hermit_fstatat(int fd, const char *path, void *stat, int flags)
 	return flags & AT_SYMLINK_NOFOLLOW ? __hermit_lstat(path, stat) : __hermit_stat(path, stat);
 }
 
-/* The only user may do everything, as root. */
-long __hermit_access(const char *path)
+/* The only user may do everything, as root, who executes what somebody may execute. */
+long __hermit_access(const char *path, int mode)
 {
 	struct kstat stat;
-	return sys_stat(path, &stat);
+	int result = sys_stat(path, &stat);
+	if (result || !(mode & X_OK) || S_ISDIR(stat.st_mode) || stat.st_mode & 0111) return result;
+	return -EACCES;
 }
 
 long __hermit_truncate(const char *path, long size)
@@ -193,6 +220,13 @@ long __hermit_clock_nanosleep(int clock, int flags, const void *request)
 		result = sys_nanosleep(&rest);
 		if (result) return result;
 	}
+}
+
+/* No signal is ever sent, so none is blocked. */
+long __hermit_sigprocmask(unsigned long *old)
+{
+	if (old) *old = 0;
+	return 0;
 }
 
 long __hermit_getrandom(void *buffer, unsigned long size)

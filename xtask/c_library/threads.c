@@ -18,8 +18,8 @@ static volatile int last_tid;
 static void prepare(struct pthread *thread)
 {
 	thread->self = thread->next = thread->prev = thread;
-	/* Owner of locks: musl uses 30 bits. */
-	thread->tid = (a_fetch_add(&last_tid, 1) & 0x3ffffffe) + 1;
+	/* Owner of locks: 1 to 0x3fffffff, the bits that musl's locks have for it. */
+	thread->tid = (unsigned)a_fetch_add(&last_tid, 1) % 0x3fffffff + 1;
 	thread->locale = &libc.global_locale;
 	/* The empty list of recursive and other owned mutexes. */
 	thread->robust_list.head = &thread->robust_list.head;

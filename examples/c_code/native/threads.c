@@ -63,6 +63,37 @@ static void *play(void *argument)
 	return errno == me ? (void *)(long)(me + 100) : 0;
 }
 
+/* A lock that another thread holds, and what trying to lock it returns. */
+struct attempt {
+	pthread_mutex_t *mutex;
+	int depth, result;
+};
+
+static int try_in_threads(int depth);
+
+static void *try_to_lock(void *argument)
+{
+	struct attempt *attempt = argument;
+	attempt->result = pthread_mutex_trylock(attempt->mutex);
+	if (attempt->result == EBUSY && attempt->depth) attempt->result = try_in_threads(attempt->depth - 1);
+	return 0;
+}
+
+/* Holds a recursive lock while another thread tries to lock it, which then does the same: each is another owner. */
+static int try_in_threads(int depth)
+{
+	pthread_mutex_t recursive;
+	pthread_mutexattr_t attributes;
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&recursive, &attributes);
+	if (pthread_mutex_lock(&recursive) || pthread_mutex_lock(&recursive)) return 0;
+	struct attempt attempt = { &recursive, depth, 0 };
+	pthread_t thread;
+	if (pthread_create(&thread, 0, try_to_lock, &attempt) || pthread_join(thread, 0)) return 0;
+	return pthread_mutex_unlock(&recursive) || pthread_mutex_unlock(&recursive) ? 0 : attempt.result;
+}
+
 static void *wait_for_signal(void *done)
 {
 	pthread_mutex_lock(&mutex);
@@ -84,13 +115,7 @@ int c_threads(void)
 	if (turn != THREADS * ROUNDS || destroyed != THREADS) return 4;
 	if (pthread_key_delete(key) || pthread_key_create(&key, 0) || pthread_getspecific(key)) return 5;
 
-	pthread_mutex_t recursive;
-	pthread_mutexattr_t attributes;
-	pthread_mutexattr_init(&attributes);
-	pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&recursive, &attributes);
-	if (pthread_mutex_lock(&recursive) || pthread_mutex_lock(&recursive)) return 6;
-	if (pthread_mutex_unlock(&recursive) || pthread_mutex_unlock(&recursive)) return 7;
+	if (try_in_threads(THREADS) != EBUSY) return 6;
 
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);

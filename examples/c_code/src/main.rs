@@ -16,6 +16,7 @@ unsafe extern "C" {
     fn c_threads() -> c_int;
     safe fn c_add(number: c_long) -> c_int;
     safe fn c_total() -> c_long;
+    safe fn _Exit(status: c_int) -> !;
 }
 
 #[cfg(has_cxx)]
@@ -32,6 +33,9 @@ unsafe extern "C" {
 /// Threads of Rust, and how often each of them calls C.
 const THREADS: c_long = 4;
 const CALLS: c_int = 1000;
+
+/// Exit status of a program that ends by `_Exit`.
+const IMMEDIATE_STATUS: c_int = 3;
 
 fn main() {
     let folder = CString::new(env::temp_dir().into_os_string().into_encoded_bytes()).expect("no NUL in it");
@@ -56,6 +60,10 @@ fn main() {
     println!("area in C++: {}", cxx_area(2.0));
     #[cfg(has_fortran)]
     fortran();
+    if env::args().nth(1).is_some_and(|argument| argument == "immediately") {
+        // Without what C and C++ would do at exit.
+        _Exit(IMMEDIATE_STATUS);
+    }
 }
 
 #[cfg(has_fortran)]

@@ -19,7 +19,7 @@ const TARGET_FLAGS: &str = "-nostdinc -fPIE -ftls-model=initial-exec -fno-stack-
                             -U__linux__ -U__linux -Ulinux -U__gnu_linux__ -D__hermit__=1";
 
 /// Flags of C++: there is neither a standard library nor an unwinder of C++.
-const CXX_FLAGS: &str = "-nostdinc++ -fno-exceptions -fno-rtti -fno-threadsafe-statics";
+const CXX_FLAGS: &str = "-nostdinc++ -fno-exceptions -fno-rtti";
 
 /// Flags of the library itself.
 const LIBRARY_FLAGS: &str = "-std=c99 -nostdinc -ffreestanding -fexcess-precision=standard -frounding-math -fno-strict-aliasing \

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
@@ -13,6 +13,12 @@ const EXPECTED: &str = "examples/c_code/expected.txt";
 
 /// Languages other than C, which the lines about them name, and their compilers.
 const LANGUAGES: [(&str, &str); 2] = [("C++", "g++"), ("Fortran", "gfortran")];
+
+/// Exit status of the program if it ends by `_Exit`.
+const IMMEDIATE_STATUS: i32 = 3;
+
+/// What a function of `atexit` and a destructor print.
+const EXIT_TEXTS: [&str; 2] = ["C: at exit", "C++: destructor"];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) -> Result<()> {
     let expected = fs::read_to_string(workspace::root().join(EXPECTED)).context(EXPECTED)?;
@@ -30,5 +36,13 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) ->
             platform.guest("c_code", &[]).variable("GREETING=hello").cpus(cpus).expect(0, &lines).map(drop)
         });
     }
+    tests.add(format!("{platform}: `_Exit` in C"), move || {
+        let guest = platform.guest("c_code", &["immediately"]).variable("GREETING=hello");
+        let outcome = guest.expect(IMMEDIATE_STATUS, &["threads of C and Rust"])?;
+        let text = outcome.text();
+        let found = EXIT_TEXTS.iter().find(|found| text.contains(**found));
+        ensure!(found.is_none(), "a function for the exit was called: {outcome}");
+        Ok(())
+    });
     Ok(())
 }
