@@ -111,6 +111,12 @@ pub fn ensure() -> Result<()> {
     ensure_tools(&toolchain)
 }
 
+/// Makes sure that programs that compile C can be built. [`ensure`] has run before. Fails where the host has no C compiler, or reaches no
+/// sources of the C library.
+pub fn ensure_c() -> Result<()> {
+    c_library::ensure(&Toolchain::detect()?).map(drop)
+}
+
 /// Makes sure that a build of a program that depends on crates with these names has a C library, if it needs one. [`ensure`] has run
 /// before. A build script that needs none in fact must not fail for that, so what is missing is a warning.
 pub(crate) fn configure_c(cargo: &mut Command, dependencies: &HashSet<String>) -> Result<()> {

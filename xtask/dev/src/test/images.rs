@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use xtask::build::{self, BuildOptions};
+use xtask::setup;
 use xtask::target::FloatAbi;
 
 /// Scheduling policies other than the default one: features of `hermit-sys`.
@@ -21,9 +22,8 @@ const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
 /// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
-const HARD_FLOAT_ONLY: [&str; 12] = [
+const HARD_FLOAT_ONLY: [&str; 11] = [
     "abi_calls",
-    "c_code",
     "file_calls",
     "http_client",
     "kv",
@@ -35,6 +35,9 @@ const HARD_FLOAT_ONLY: [&str; 12] = [
     "vectors",
     "web",
 ];
+
+/// The example that compiles C. Hosts without a C compiler or without a mirror of the C library's sources cannot build it.
+const C_CODE: &str = "c_code";
 
 /// Removes the programs in cargo's folder of a profile, so that they are linked again: cargo does not notice another kernel of
 /// programs without `hermit-sys`.
@@ -53,15 +56,20 @@ pub(super) fn remove_programs(output: &Path) -> Result<()> {
 #[derive(Debug)]
 pub(super) struct Images {
     folder: TempDir,
+    /// Why there is no image of [`C_CODE`].
+    c_code_error: Option<String>,
 }
 
 impl Images {
     /// Builds all images in release mode, `hello_world` also in debug mode, `threads` with each scheduling policy, and
-    /// `abi_calls` with `fifo`.
+    /// `abi_calls` with `fifo`; `c_code` if the host can.
     pub(super) fn build() -> Result<Self> {
-        let examples = Self::new()?;
+        let mut examples = Self::new()?;
+        examples.c_code_error = setup::ensure_c().err().map(|error| format!("{error:#}"));
         let release = BuildOptions { release: true, ..BuildOptions::default() };
-        examples.add_all(&[ALWAYS.as_slice(), &HARD_FLOAT_ONLY].concat(), &release)?;
+        let mut names = [ALWAYS.as_slice(), &HARD_FLOAT_ONLY].concat();
+        names.extend(examples.c_code_error.is_none().then_some(C_CODE));
+        examples.add_all(&names, &release)?;
         for policy in POLICIES {
             let features = vec![format!("hermit-sys/{policy}")];
             examples.add("threads", policy, &BuildOptions { features, ..release.clone() })?;
@@ -85,7 +93,7 @@ impl Images {
 
     /// An empty folder.
     pub(super) fn new() -> Result<Self> {
-        Ok(Self { folder: TempDir::new().context("cannot make a temporary folder")? })
+        Ok(Self { folder: TempDir::new().context("cannot make a temporary folder")?, c_code_error: None })
     }
 
     /// Builds examples and copies their images.
@@ -109,6 +117,11 @@ impl Images {
     /// The folder of the images.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Why there is no image of `c_code`, if this host cannot build it.
+    pub(super) fn c_code_error(&self) -> Option<&str> {
+        self.c_code_error.as_deref()
     }
 
     /// The image of an example; `debug` is `hello_world` in debug mode, and a policy's name is `threads` with that policy.

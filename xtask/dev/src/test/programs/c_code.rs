@@ -21,6 +21,10 @@ const IMMEDIATE_STATUS: i32 = 3;
 const EXIT_TEXTS: [&str; 2] = ["C: at exit", "C++: destructor"];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) -> Result<()> {
+    if let Some(reason) = platform.images.c_code_error() {
+        tests.skip(format!("{platform}: functions in C, C++ and Fortran"), reason);
+        return Ok(());
+    }
     let expected = fs::read_to_string(workspace::root().join(EXPECTED)).context(EXPECTED)?;
     let mut lines: Vec<_> = expected.lines().map(str::to_owned).collect();
     for (language, compiler) in LANGUAGES {
