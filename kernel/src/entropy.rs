@@ -24,8 +24,9 @@ pub(crate) fn init(boot: &Boot, fill_from_device: impl FnOnce(&mut [u8]) -> bool
         let mut seed = [0; SEED_SIZE];
         fill_from_device(&mut seed).then_some(seed)
     };
-    let mut generator = from_processor.or(from_host).or_else(from_device).map(Generator::new);
-    if let (Some(generator), Some(seed)) = (&mut generator, from_host) {
+    let mut seeds = [from_processor, from_host].into_iter().flatten();
+    let mut generator = seeds.next().or_else(from_device).map(Generator::new);
+    if let (Some(generator), Some(seed)) = (&mut generator, seeds.next()) {
         generator.reseed(&seed);
     }
     *GENERATOR.lock() = generator;

@@ -23,32 +23,46 @@ pub const SEED_SIZE: usize = 32;
 #[derive(Debug)]
 pub struct Generator {
     key: [u8; SEED_SIZE],
+    /// Seeds that the next output mixes in, combined by XOR; they are not in the key yet.
+    pending: Option<[u8; SEED_SIZE]>,
 }
 
 impl Generator {
     /// Creates a generator from a seed, which must be unpredictable.
     #[must_use]
     pub const fn new(seed: [u8; SEED_SIZE]) -> Self {
-        Self { key: seed }
+        Self { key: seed, pending: None }
     }
 
-    /// Mixes in another seed. A predictable seed does not weaken the state.
+    /// Mixes in another seed, before the next output. A predictable seed does not weaken the state.
+    ///
+    /// The cipher only runs with [`fill`](Self::fill), so that programs without random numbers do not contain it.
     pub fn reseed(&mut self, seed: &[u8; SEED_SIZE]) {
-        self.key.iter_mut().zip(seed).for_each(|(key, seed)| *key ^= seed);
-        self.fill_with(|_| {});
+        xor(self.pending.get_or_insert_default(), seed);
     }
 
     /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        self.fill_with(|stream| stream.fill_bytes(bytes));
+        // The key is replaced before the seeds are mixed in: a seed that is equal to the key, as one is that was passed
+        // to `new`, too, would make it zero. No seed can cancel key stream, which is unknown without the key.
+        if let Some(seeds) = self.pending.take() {
+            self.replace_key();
+            xor(&mut self.key, &seeds);
+        }
+        self.replace_key().fill_bytes(bytes);
     }
 
-    /// Replaces the key with the start of the key stream, and passes the rest of the stream to `use_stream`.
-    fn fill_with(&mut self, use_stream: impl FnOnce(&mut ChaCha20Rng)) {
+    /// Replaces the key with the start of its key stream, and returns the rest of the stream.
+    #[inline(never)] // Keeps the cipher in the image once.
+    fn replace_key(&mut self) -> ChaCha20Rng {
         let mut stream = ChaCha20Rng::from_seed(self.key);
         stream.fill_bytes(&mut self.key);
-        use_stream(&mut stream);
+        stream
     }
+}
+
+fn xor(bytes: &mut [u8; SEED_SIZE], others: &[u8; SEED_SIZE]) {
+    bytes.iter_mut().zip(others).for_each(|(byte, other)| *byte ^= other);
 }
 
 #[cfg(test)]
@@ -77,6 +91,37 @@ mod tests {
         assert_eq!(take::<32>(&mut one), take::<32>(&mut two));
         two.reseed(&[3; 32]);
         assert_ne!(take::<32>(&mut one), take::<32>(&mut two));
+    }
+
+    #[test]
+    fn seed_does_not_cancel_itself() {
+        let from_same_twice = |byte| {
+            let mut generator = Generator::new([byte; 32]);
+            generator.reseed(&[byte; 32]);
+            take::<32>(&mut generator)
+        };
+        assert_ne!(from_same_twice(1), from_same_twice(2));
+    }
+
+    #[test]
+    fn reseed_twice_with_one_seed_leaves_the_first() {
+        let reseeded = |byte| {
+            let mut generator = Generator::new([byte; 32]);
+            generator.reseed(&[3; 32]);
+            generator.reseed(&[3; 32]);
+            take::<32>(&mut generator)
+        };
+        assert_ne!(reseeded(1), reseeded(2));
+    }
+
+    #[test]
+    fn fill_mixes_in_a_seed_once() {
+        let mut one = Generator::new([1; 32]);
+        one.reseed(&[3; 32]);
+        take::<32>(&mut one);
+        assert!(one.pending.is_none());
+        let mut two = Generator::new(one.key);
+        assert_eq!(take::<32>(&mut one), take::<32>(&mut two));
     }
 
     #[test]
