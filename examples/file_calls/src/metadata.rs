@@ -72,6 +72,16 @@ pub(crate) const ROWS: &[Row] = &[
         let permissions = fs::metadata(".")?.permissions();
         Ok(show::result(fs::set_permissions("absent", permissions)))
     }),
+    ("times.order.files", || {
+        let mut ordered = 0;
+        for _ in 0..100 {
+            fs::write("earlier", "text")?;
+            let later = File::create_new("later")?;
+            ordered += u32::from(fs::metadata("earlier")?.modified()? <= later.metadata()?.modified()?);
+            fs::remove_file("later")?;
+        }
+        Ok(format!("{ordered} of 100"))
+    }),
     ("times.set", || old_file().and_then(|_| times_of("file"))),
     ("times.set.one", || {
         let file = old_file()?;

@@ -37,7 +37,8 @@ pub trait System: Debug + Send + Sync + 'static {
     /// The current time. It is asked for without a lock.
     fn now() -> Time;
 
-    /// The time at the current [tick](Self::tick) or a little before it, for fewer instructions than [`Self::now`].
+    /// The time at the current [tick](Self::tick) or a little before it, for fewer instructions than [`Self::now`]; never
+    /// before a [`Self::now`] that was asked for earlier.
     fn coarse_now() -> Time {
         Self::now()
     }

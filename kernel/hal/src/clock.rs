@@ -182,13 +182,29 @@ pub fn coarse_wall_clock() -> u64 {
 #[inline(never)]
 fn coarse_wall_clock_slow(tick: u64) -> u64 {
     let time = wall_clock();
-    // If another CPU writes, that is as good. A counter that differs between CPUs does not tell how old the time is.
-    if let Some(_writer) = COARSE_WRITER.try_lock()
-        && !IS_UNSYNCHRONIZED.load(Relaxed)
-    {
+    publish_coarse(tick, time);
+    time
+}
+
+/// [`wall_clock`], such that no [`coarse_wall_clock`] that is read afterwards, on any CPU, is before it.
+///
+/// To be called without locks.
+#[must_use]
+pub fn wall_clock_for_coarse() -> u64 {
+    let time = wall_clock();
+    publish_coarse(coarse(), time);
+    time
+}
+
+fn publish_coarse(tick: u64, time: u64) {
+    let writer = COARSE_WRITER.lock();
+    // The lock keeps other writers out, so there is always a value.
+    let [at, before] = COARSE.read(|words: [u64; 2]| words).unwrap_or([u64::MAX; 2]);
+    // A counter that differs between CPUs does not tell how old the time is.
+    if !IS_UNSYNCHRONIZED.load(Relaxed) && (at == u64::MAX || (at, before) < (tick, time)) {
         COARSE.write(|| [tick, time]);
     }
-    time
+    drop(writer);
 }
 
 /// Nanoseconds since 1970 (UTC). Follows the host's wall clock, which only this function reads, at most once in

@@ -54,7 +54,7 @@ impl System for Kernel {
     }
 
     fn now() -> Time {
-        to_time(clock::wall_clock())
+        to_time(clock::wall_clock_for_coarse())
     }
 
     #[inline]
