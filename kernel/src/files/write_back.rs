@@ -34,12 +34,15 @@ static HAS_COLLECTED: AtomicBool = AtomicBool::new(false);
 /// Whether everything is to be written, as memory is short.
 static IS_URGENT: AtomicBool = AtomicBool::new(false);
 
+/// Whether the machine ends: nothing is collected any more, as nothing would write it.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
 /// Whether the thread runs; nothing is collected without it.
 static THREAD: OnceLock<Result<(), Errno>> = OnceLock::new();
 
-/// Has the thread write what is collected from now on when it is due. Returns false if there is no thread.
+/// Has the thread write what is collected from now on when it is due. Returns false if there is no thread, or the machine ends.
 pub(super) fn data_collected() -> bool {
-    let is_running = THREAD.get_or_init(start).is_ok();
+    let is_running = THREAD.get_or_init(start).is_ok() && !IS_ENDING.load(Acquire);
     if is_running && !HAS_COLLECTED.swap(true, AcqRel) {
         WAITER.wake();
     }
@@ -84,6 +87,8 @@ extern "C" fn run(_: usize) {
 /// Writes everything before the machine ends.
 fn finish() {
     let Ok(vfs) = mounted() else { return };
+    // Other threads ask for it with the file locked that `write_back` locks, too: it finds what they have collected before.
+    IS_ENDING.store(true, Release);
     let mut writing = pin!(vfs.write_back(false));
     // A host that does not answer does not keep the machine: what it does not take is lost.
     block_until(Some(clock::monotonic() + EXIT_TIMEOUT), |context| writing.as_mut().poll(context).map(drop));

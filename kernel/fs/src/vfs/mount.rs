@@ -89,15 +89,16 @@ impl<S: System> Mount<S> {
         self.write_back.as_ref().is_some_and(|write_back| write_back.has(ino))
     }
 
-    /// Writes what is collected for an inode: before a request that depends on its contents or attributes.
+    /// Writes what is collected for an inode: before a request that depends on its contents or attributes. Returns the error of
+    /// the writes, which is left to the opening that made them, too.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) async fn write_out(&self, ino: Ino) -> Result<(), Errno> {
+    pub(super) async fn write_out(&self, ino: Ino) -> Result<Option<Errno>, Errno> {
         match &self.write_back {
             Some(write_back) if write_back.has(ino) => write_back.write_out(ino).await,
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 
@@ -258,7 +259,10 @@ impl<S: System> Node<S> {
         self.mount.write_out(self.ino).await?;
         let request = attrs.request();
         let attr = get().await?;
-        attrs.insert(request, &attr);
+        // What another thread has collected since is not in them.
+        if !self.mount.has_collected(self.ino) {
+            attrs.insert(request, &attr);
+        }
         Ok(attr)
     }
 
@@ -266,7 +270,7 @@ impl<S: System> Node<S> {
     pub(super) async fn set_attr(&self, changes: &SetAttr) -> Result<(), Errno> {
         match &self.mount.write_back {
             Some(write_back) if changes.size.is_some() => write_back.end_sequence(self.ino).await?,
-            _ => self.mount.write_out(self.ino).await?,
+            _ => drop(self.mount.write_out(self.ino).await?),
         }
         let result = complete(|call| self.file_system().setattr(call, self.ino, changes)).await;
         self.mount.forget_attr(self.ino);

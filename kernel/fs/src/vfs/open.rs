@@ -45,14 +45,16 @@ impl<S: System> Vfs<S> {
             (false, true) => LastLink::FollowBeforeSlash,
             (false, false) => LastLink::Follow,
         };
-        let mut has_made_room = false;
+        // The error after which the kept names were given up.
+        let mut full = None;
         loop {
             let walked = self.walk(path, last).await?;
             if is_creating && walked.has_slash && walked.has_proper_name() {
                 return Err(Errno::EISDIR);
             }
             match walked.node {
-                Some(_) if is_exclusive => return Err(Errno::EEXIST),
+                // A server that was full may have created the file and failed then.
+                Some(_) if is_exclusive => return Err(full.unwrap_or(Errno::EEXIST)),
                 Some(_) => return self.open_existing(&walked.existing()?, flags).await,
                 None if !is_creating => return Err(Errno::ENOENT),
                 None => {}
@@ -60,8 +62,8 @@ impl<S: System> Vfs<S> {
             match self.create(&walked, permissions, flags).await {
                 // Another thread was faster.
                 Err(Errno::EEXIST) if !is_exclusive => {}
-                Err(error @ (Errno::ENFILE | Errno::EMFILE)) if !has_made_room && self.make_room(error) => {
-                    has_made_room = true;
+                Err(error @ (Errno::ENFILE | Errno::EMFILE)) if full.is_none() && self.make_room(error) => {
+                    full = Some(error);
                 }
                 created => return created,
             }

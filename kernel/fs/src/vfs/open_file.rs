@@ -309,13 +309,15 @@ impl<S: System> OpenFile<S> {
     pub async fn sync(&self, data_only: bool) -> Result<(), Errno> {
         // The call need not concern what is written while it lasts.
         let writes = self.writes.load(Relaxed);
-        self.node.mount.write_out(self.inode.ino).await?;
+        let lost = self.node.mount.write_out(self.inode.ino).await?;
         let result = complete(|call| self.node.file_system().fsync(call, self.inode, data_only)).await;
         // If it succeeds, it has reported the errors. Else they are left to `flush`.
         if result.is_ok() {
             self.reported.fetch_max(writes, Relaxed);
         }
         self.take_error()?;
+        // Of another opening, which gets it, too: what it has written is not durable.
+        lost.map_or(Ok(()), Err)?;
         match result {
             // As on Linux.
             Err(Errno::ENOSYS) => Ok(()),

@@ -141,15 +141,17 @@ impl<S: System> Collected<S> {
         self.opening.as_ref().map(|opening| opening.inode.ino)
     }
 
-    /// Writes what is collected; an error is left to the opening.
-    async fn write_out(&mut self) {
-        let Some(opening) = self.opening.take() else { return };
-        if let Err(error) = self.write_with(&opening).await {
+    /// Writes what is collected. Returns the error, which is left to the opening, too.
+    async fn write_out(&mut self) -> Option<Errno> {
+        let opening = self.opening.take()?;
+        let error = self.write_with(&opening).await.err();
+        if let Some(error) = error {
             opening.error.store(error.number(), Relaxed);
             // The next write is passed on at once.
             self.writer = Weak::new();
         }
         self.bytes.clear();
+        error
     }
 
     async fn write_with(&mut self, opening: &Opening<S>) -> Result<(), Errno> {
@@ -360,21 +362,24 @@ impl<S: System> WriteBack<S> {
         }
     }
 
-    /// Writes what is collected for an inode: before a request that depends on it.
+    /// Writes what is collected for an inode: before a request that depends on it. Returns the error of the writes, which is
+    /// left to the opening that made them, too.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) async fn write_out(&self, ino: Ino) -> Result<(), Errno> {
-        let Some(slot) = self.slot(ino) else { return Ok(()) };
-        if slot.ino.load(Acquire) == ino.0 {
+    pub(super) async fn write_out(&self, ino: Ino) -> Result<Option<Errno>, Errno> {
+        let mut error = None;
+        if let Some(slot) = self.slot(ino)
+            && slot.ino.load(Acquire) == ino.0
+        {
             let mut collected = slot.acquire().await?;
             if collected.ino() == Some(ino) {
-                collected.write_out().await;
+                error = collected.write_out().await;
                 collected.bytes = Vec::new();
             }
         }
-        Ok(())
+        Ok(error)
     }
 
     /// [`Self::write_out`], before the size of the file changes: writes at its end do not follow on earlier ones any more.

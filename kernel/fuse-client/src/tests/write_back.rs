@@ -316,3 +316,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn sync_by_another_opening_reports_lost_writes() {
+    let mut count = 0;
+    let (vfs, _, messages) = recorded(move |header, _| {
+        count += u32::from(header.opcode == Opcode::Write.number());
+        (header.opcode == Opcode::Write.number() && count == 2).then_some(Err(Errno::EIO.number()))
+    });
+    let _file = collecting(&vfs, &messages, 0);
+    let other = open(&vfs, "/m/file", O_RDWR);
+    assert_eq!(run(other.sync(false)), Err(Errno::EIO));
+}
