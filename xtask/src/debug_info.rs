@@ -72,6 +72,8 @@ mod tests {
     use super::without_debug_info;
     use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionIndex};
     use std::fs;
+    use std::process::Command;
+    use tempfile::TempDir;
 
     /// Segments by address, without the ELF header in the first one, which says where the section headers are.
     fn segments(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
@@ -90,9 +92,20 @@ mod tests {
             .collect()
     }
 
+    /// A program with debug information, which those of the tests lack if the profile says so.
+    fn program_with_debug_info() -> Vec<u8> {
+        let folder = TempDir::new().unwrap();
+        let source = folder.path().join("program.rs");
+        fs::write(&source, "fn main() {}").unwrap();
+        let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
+        rustc.args(["-g", "-o"]).arg(folder.path().join("program")).arg(&source);
+        crate::process::output(&mut rustc).unwrap();
+        fs::read(folder.path().join("program")).unwrap()
+    }
+
     #[test]
     fn segments_and_symbols_are_kept_and_debug_information_is_not() {
-        let program = fs::read(std::env::current_exe().unwrap()).unwrap();
+        let program = program_with_debug_info();
         let copy = without_debug_info(&program).unwrap();
         let debug = |bytes: &[u8]| -> u64 {
             let file = object::File::parse(bytes).unwrap();
