@@ -23,7 +23,7 @@ const CLIENTS: usize = 8;
 const PANIC_INTERVAL: usize = 10;
 
 /// Number of requests.
-const REQUESTS: usize = 1_000;
+const REQUESTS: usize = 2_000;
 
 /// The same with `--long`.
 const MANY_REQUESTS: usize = 100_000;
@@ -49,8 +49,8 @@ fn serve(platform: &TestPlatform<'_>, requests: usize) -> Result<()> {
     let mut panics = 0;
     let run = || {
         http::get_with_retries(address, "/health")?;
-        // The first requests fill caches.
-        panics += request_all(address, 1, requests / 10)?;
+        // The first run fills caches.
+        panics += request_all(address, 1, requests)?;
         let before = load::settled(address, load::available)?;
         panics += request_all(address, 2, requests)?;
         load::is_released(address, before, load::available)
