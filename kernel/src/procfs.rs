@@ -1,7 +1,7 @@
 //! What the files in `/proc` say.
 
 use alloc::vec::Vec;
-use core::{iter, ptr};
+use core::{fmt, iter, ptr};
 
 use hermit_abi::{S_IFBLK, S_IFCHR, S_IFIFO, S_IFMT, S_IFSOCK};
 use hermit_fs::{DescriptorTarget, Facts, Mapping, MappingKind, MountInfo};
@@ -9,6 +9,7 @@ use hermit_hal::memory::{self, Access, ImagePart, stack};
 use hermit_hal::{clock, cpus};
 use hermit_interface::Errno;
 use hermit_interface::address::AddressRange;
+use hermit_interface::command_line::hostname;
 use hermit_io::Object;
 
 use crate::command_line;
@@ -17,6 +18,9 @@ use crate::files::system::mounted;
 use crate::program::DEFAULT_NAME;
 use crate::threads::wait::complete;
 use crate::threads::{cpu, thread};
+
+/// Host name of a machine whose command line has none.
+const DEFAULT_HOSTNAME: &str = "localhost";
 
 /// What this kernel knows.
 #[derive(Debug)]
@@ -47,6 +51,10 @@ impl Facts for KernelFacts {
         let line = command_line::parsed();
         add(line.argv0.as_deref().unwrap_or(DEFAULT_NAME));
         line.args.iter().for_each(|argument| add(argument));
+    }
+
+    fn hostname(&self, add: &mut dyn FnMut(&str) -> fmt::Result) -> fmt::Result {
+        add(hostname(command_line::text()).as_deref().unwrap_or(DEFAULT_HOSTNAME))
     }
 
     fn environment(&self, add: &mut dyn FnMut(&[u8])) {

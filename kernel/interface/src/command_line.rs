@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use crate::boot_info::{MmioDevice, Region};
 
 pub use mounts::{MountOption, MountOptions};
-pub use network::{Cidr, HostAddress, Ip, NetworkOptions, host_address, is_hostname};
+pub use network::{Cidr, HostAddress, Ip, NetworkOptions, host_address, hostname, is_hostname};
 
 /// Encodes a command line; the inverse of [`CommandLine::parse`].
 #[derive(Debug, Default, Clone)]

@@ -1,7 +1,7 @@
 //! What procfs takes from the kernel.
 
 use alloc::vec::Vec;
-use core::fmt::Debug;
+use core::fmt::{self, Debug};
 
 use hermit_interface::Errno;
 
@@ -56,6 +56,13 @@ pub trait Facts: Debug + Send + Sync {
 
     /// Time since the start of the machine in nanoseconds.
     fn uptime_ns(&self) -> u64;
+
+    /// Calls `add` with the host name.
+    ///
+    /// # Errors
+    ///
+    /// That of `add`.
+    fn hostname(&self, add: &mut dyn FnMut(&str) -> fmt::Result) -> fmt::Result;
 
     /// Calls `add` with the name of the program and its arguments.
     fn arguments(&self, add: &mut dyn FnMut(&[u8]));

@@ -33,6 +33,10 @@ pub(super) enum Content {
 /// Index of the directory of the process.
 const PROCESS: usize = 1;
 
+/// Indices of the directories of settings.
+const SYS: usize = 3;
+pub(super) const SYS_KERNEL: usize = 4;
+
 /// Index of the directory of open descriptors.
 pub(super) const FD: usize = 2;
 
@@ -49,11 +53,14 @@ const fn link(name: &'static str, parent: usize, write: Write) -> Node {
 }
 
 /// All files but the links of descriptors; the first one is the root.
-pub(super) static NODES: [Node; 22] = [
+pub(super) static NODES: [Node; 25] = [
     directory("", 0),
     // The only process.
     directory("1", 0),
     directory("fd", PROCESS),
+    directory("sys", 0),
+    directory("kernel", SYS),
+    text("hostname", SYS_KERNEL, text::hostname),
     text("cpuinfo", 0, text::cpuinfo),
     text("filesystems", 0, text::filesystems),
     text("loadavg", 0, text::loadavg),

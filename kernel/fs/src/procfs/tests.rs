@@ -4,6 +4,7 @@ use super::{Content, DescriptorTarget, Facts, Mapping, MappingKind, NODES, ProcF
 use crate::testing::{TestSystem, run, vfs};
 use crate::{MountInfo, OpenedPath, Symlinks, Vfs};
 use alloc::sync::Arc;
+use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 use core::task::{Context, Poll, Waker};
@@ -34,6 +35,10 @@ impl Facts for TestFacts {
 
     fn arguments(&self, add: &mut dyn FnMut(&[u8])) {
         [b"/bin/program".as_slice(), b"one", b""].into_iter().for_each(add);
+    }
+
+    fn hostname(&self, add: &mut dyn FnMut(&str) -> fmt::Result) -> fmt::Result {
+        add("web-1")
     }
 
     fn environment(&self, add: &mut dyn FnMut(&[u8])) {
@@ -138,6 +143,7 @@ fn texts_have_the_formats_of_linux() {
         "cpu  1334 0 0 1134 0 0 0 0 0 0\ncpu0 1234 0 0 0 0 0 0 0 0 0\ncpu1 100 0 0 1134 0 0 0 0 0 0\nbtime ";
     assert!(text(0, "stat").starts_with(stat));
     assert_eq!(text(0, "loadavg"), "0.00 0.00 0.00 1/3 1\n");
+    assert_eq!(text(super::nodes::SYS_KERNEL, "hostname"), "web-1\n");
     assert_eq!(text(1, "cmdline"), "/bin/program\0one\0\0");
     assert_eq!(text(1, "environ"), "A=b\0");
     assert_eq!(text(1, "comm"), "program\n");
@@ -197,7 +203,12 @@ fn directories_list_their_files_and_nothing_changes() {
         .unwrap();
         names
     };
-    assert_eq!(names(b"/proc").len() + names(b"/proc/1").len(), NODES.len() - 1);
+    let directories: [&[u8]; 4] = [b"/proc", b"/proc/1", b"/proc/sys", b"/proc/sys/kernel"];
+    assert_eq!(directories.map(|path| names(path).len()).iter().sum::<usize>(), NODES.len() - 1);
+    assert_eq!(
+        (names(b"/proc/sys"), names(b"/proc/sys/kernel")),
+        (["kernel".into()].into(), ["hostname".into()].into())
+    );
     assert_eq!(names(b"/proc/self/fd"), ["0", "1", "12"]);
     assert!(names(b"/proc").contains(&"1".into()) && names(b"/proc/self").contains(&"exe".into()));
     assert_eq!(run(vfs.open(b"/proc/stat", O_WRONLY, 0)).unwrap_err(), Errno::EACCES);

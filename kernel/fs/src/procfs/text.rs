@@ -166,6 +166,10 @@ pub(super) fn version(_: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
     writeln!(text, "Hermit version {}", env!("CARGO_PKG_VERSION"))
 }
 
+pub(super) fn hostname(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
+    facts.hostname(&mut |name| writeln!(text, "{name}"))
+}
+
 pub(super) fn cmdline(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
     add_all(text, |add| facts.arguments(add))
 }

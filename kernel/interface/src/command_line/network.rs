@@ -124,8 +124,7 @@ impl NetworkOptions {
     #[must_use]
     pub fn parse(line: &[u8]) -> Self {
         let mut parsed = Self::default();
-        let options = WordIter { rest: line }.take_while(|(word, quoted)| word != b"--" || *quoted);
-        options.for_each(|(word, _)| parsed.add(&word));
+        options(line).for_each(|word| parsed.add(&word));
         parsed
     }
 
@@ -157,6 +156,22 @@ impl NetworkOptions {
             self.malformed.push(word.to_vec());
         }
     }
+}
+
+/// The host name that a command line gives, as in [`NetworkOptions`], without parsing its other options.
+#[must_use]
+pub fn hostname(line: &[u8]) -> Option<String> {
+    let names = options(line).filter_map(|word| {
+        let name = str::from_utf8(word.strip_prefix(b"hostname=")?).ok()?;
+        is_hostname(name).then(|| name.to_owned())
+    });
+    names.last()
+}
+
+/// The words before `--`.
+fn options(line: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let words = WordIter { rest: line }.take_while(|(word, quoted)| word != b"--" || *quoted);
+    words.map(|(word, _)| word)
 }
 
 /// Adds a value to a list, if there is one; returns whether there is.
@@ -198,7 +213,7 @@ pub fn is_hostname(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cidr, HostAddress, Ip, NetworkOptions, is_hostname};
+    use super::{Cidr, HostAddress, Ip, NetworkOptions, hostname, is_hostname};
     use crate::command_line::Encoder;
     use alloc::string::String;
     use alloc::vec::Vec;
@@ -235,7 +250,11 @@ mod tests {
             encoder.host(host);
             assert_eq!(NetworkOptions::parse(&encoder.finish()).host, Some(host));
         }
-        assert_eq!(parse("hostname=a hostname=b").hostname.as_deref(), Some("b"));
+        for line in ["hostname=a hostname=b", "hostname=a hostname=b hostname=-c -- hostname=d"] {
+            assert_eq!(parse(line).hostname.as_deref(), Some("b"));
+            assert_eq!(hostname(line.as_bytes()).as_deref(), Some("b"));
+        }
+        assert_eq!(hostname(b"hostnames=a -- hostname=b"), None);
     }
 
     #[test]
