@@ -78,18 +78,18 @@ const DIRECTORY: u32 = 0o755;
 /// Permission bits of `/tmp`.
 const TEMPORARY_DIRECTORY: u32 = 0o1777;
 
-/// The virtual file system, which the first call mounts.
+/// The virtual file system, which the first call mounts that has memory for it.
 ///
 /// # Errors
 ///
 /// `ENOMEM` if there was no memory for it.
 pub(crate) fn vfs() -> Result<&'static Vfs<Kernel>, Errno> {
-    VFS.get_or_init(|| complete(mount())).as_ref().map_err(|error| *error)
+    VFS.get_or_try_init(|| complete(mount()))
 }
 
 /// Gives back the memory of names that are kept.
 fn forget_names() {
-    if let Some(Ok(vfs)) = VFS.get() {
+    if let Some(vfs) = VFS.get() {
         vfs.forget_names();
     }
 }
@@ -150,7 +150,7 @@ fn open_long(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result
 /// The virtual file system, if it has been mounted.
 #[inline]
 fn mounted_now() -> Option<&'static Vfs<Kernel>> {
-    VFS.get()?.as_ref().ok()
+    VFS.get()
 }
 
 /// Stores the properties of what a path leads to, if a mounted file system has them at once; else [`metadata`] has them.

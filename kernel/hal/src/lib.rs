@@ -76,4 +76,5 @@ pub mod thread;
 mod tlb;
 mod traps;
 pub mod tree;
+pub mod try_alloc;
 pub mod waker;

@@ -64,26 +64,32 @@ static DISKS: SpinLock<Vec<(usize, &'static Disk)>> = SpinLock::new(Vec::new());
 static INIT_MUTEX: Mutex = Mutex::new();
 
 /// The disk with an index; the first call initialises it.
-fn disk(index: usize) -> Option<&'static Disk> {
+///
+/// # Errors
+///
+/// `ENOENT` if there is none, `ENOMEM`.
+fn disk(index: usize) -> Result<&'static Disk, Errno> {
     let in_use = || DISKS.lock().iter().find(|(other, _)| *other == index).map(|(_, disk)| *disk);
     INIT_MUTEX.with(|| {
         if let Some(disk) = in_use() {
-            return Some(disk);
+            return Ok(disk);
         }
-        let device = find(Id::Block, index).filter(|_| index < MAX_DISKS)?;
+        if index >= MAX_DISKS {
+            return Err(Errno::ENOENT);
+        }
+        // Before the driver starts, which is never removed.
+        DISKS.lock().try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        let device = find(Id::Block, index)?;
         let (transport, line) = device.transport()?;
-        let driver = BlockDriver::new(transport, &Allocator, MAX_REQUESTS)
-            .inspect_err(|error| device.warn(error))
-            .ok()?;
+        let driver = BlockDriver::new(transport, &Allocator, MAX_REQUESTS);
+        let driver = driver.map_err(|error| device.refuse(error))?;
         let regions = [const { Mutex::new() }; REGION_LOCKS];
         // The driver begins with one buffer.
         let requests = Requests { driver, buffers: Semaphore::new(1) };
         let disk = Disk { requests: SpinLock::new(requests), regions };
         let disk = install(disk, line)?;
-        let mut disks = DISKS.lock();
-        disks.try_reserve(1).ok()?;
-        disks.push((index, disk));
-        Some(disk)
+        DISKS.lock().push((index, disk));
+        Ok(disk)
     })
 }
 
@@ -92,7 +98,7 @@ pub(super) fn open(index: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> {
     if flags & O_DIRECTORY != 0 {
         return Err(Errno::ENOTDIR);
     }
-    let disk = disk(index).ok_or(Errno::ENOENT)?;
+    let disk = disk(index)?;
     if flags & O_CREAT != 0 && flags & O_EXCL != 0 {
         return Err(Errno::EEXIST);
     }

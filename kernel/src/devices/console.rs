@@ -52,7 +52,7 @@ static ERROR_CONSOLE: OnceLock<ErrorDevice> = OnceLock::new();
 
 /// Initialises the first console device, if there is one.
 pub(super) fn init() {
-    CONSOLE.call_once(|| start(find(Id::Console, 0)?));
+    CONSOLE.call_once(|| start(find(Id::Console, 0).ok()?));
 }
 
 /// Has standard input come from the first console device, and leaves output to the platform's console.
@@ -62,10 +62,10 @@ pub(super) fn request_input() {
 
 /// Initialises a console device.
 fn start(device: &DiscoveredDevice) -> Option<&'static VirtioConsole> {
-    let (transport, line) = device.transport()?;
+    let (transport, line) = device.transport().ok()?;
     let driver = ConsoleDriver::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
     let driver = SpinLock::new(driver);
-    install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line)
+    install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line).ok()
 }
 
 /// The first console device, if it is initialised.
@@ -83,7 +83,7 @@ fn start_input() -> Option<&'static VirtioConsole> {
     if !INPUT_REQUESTED.load(Relaxed) {
         return None;
     }
-    start(find(Id::Console, 0)?)
+    start(find(Id::Console, 0).ok()?)
 }
 
 /// The device of standard error: the second console device, which the first call initialises. Without one it is the
@@ -92,8 +92,8 @@ pub(crate) fn error_console() -> ErrorDevice {
     *ERROR_CONSOLE.get_or_init(|| {
         let Some(console) = console() else { return ErrorDevice::Platform };
         match find(Id::Console, 1) {
-            Some(device) => start(device).map_or(ErrorDevice::Platform, ErrorDevice::Device),
-            None => ErrorDevice::Device(console),
+            Ok(device) => start(device).map_or(ErrorDevice::Platform, ErrorDevice::Device),
+            Err(_) => ErrorDevice::Device(console),
         }
     })
 }

@@ -9,13 +9,15 @@ use core::sync::atomic::Ordering::Relaxed;
 use hermit_hal::cpus;
 use hermit_hal::devices::{self, Window};
 use hermit_hal::interrupts::{self, MSI_LINES, TIMER};
+use hermit_hal::memory::OutOfMemory;
 use hermit_hal::sync::SpinLock;
-use hermit_interface::boot_info;
+use hermit_interface::{Errno, boot_info};
+use hermit_virtio::device::InitError;
 use hermit_virtio::transport::mmio::Mmio;
 use hermit_virtio::transport::pci::PciAddress;
 
-use crate::report;
 use crate::threads::{cpu, lifecycle};
+use crate::{fallible, report};
 
 /// A virtio transport of either kind.
 pub(super) type Transport = Box<dyn hermit_virtio::transport::Transport + Send>;
@@ -39,12 +41,17 @@ enum Location {
 static MSI_DRIVERS: AtomicUsize = AtomicUsize::new(0);
 
 /// All devices of the machine: those at `mmio_devices`, then those on the PCI bus.
-pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Vec<DiscoveredDevice> {
-    let mut devices: Vec<_> = mmio_devices.iter().filter_map(probe_mmio).collect();
+pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Result<Vec<DiscoveredDevice>, OutOfMemory> {
+    let (mut found, mut result) = (Vec::new(), Ok(()));
+    let mut add = |device| match found.try_reserve(1) {
+        Ok(()) => found.push(device),
+        Err(_) => result = Err(OutOfMemory),
+    };
+    mmio_devices.iter().filter_map(probe_mmio).for_each(&mut add);
     devices::for_each_pci_device(|address, id| {
-        devices.push(DiscoveredDevice { id, location: Location::Pci(address) });
+        add(DiscoveredDevice { id, location: Location::Pci(address) });
     });
-    devices
+    result.map(|()| found)
 }
 
 fn probe_mmio(device: &boot_info::MmioDevice) -> Option<DiscoveredDevice> {
@@ -124,16 +131,18 @@ fn line_of(interrupt: u32) -> Option<u8> {
     }
 }
 
-fn pci_transport(address: PciAddress) -> Option<(Transport, u8)> {
+fn pci_transport(address: PciAddress) -> Result<(Transport, u8), Errno> {
     stop_waiting(address);
     let index = next_msi_driver();
     let own_cpu = msi_cpu(index);
     let runs = cpu::get(own_cpu).is_some();
-    let (pci, line) = devices::pci_transport(address, if runs { own_cpu } else { 0 }, msi_line(index))?;
+    let cpu = if runs { own_cpu } else { 0 };
+    let (pci, line) = devices::pci_transport(address, cpu, msi_line(index)).ok_or(Errno::ENOENT)?;
+    let pci = fallible::boxed(pci).ok_or(Errno::ENOMEM)?;
     if !runs && pci.uses_msix() {
         wait_for_cpu(index, address);
     }
-    Some((Box::new(pci), line))
+    Ok((pci, line))
 }
 
 impl DiscoveredDevice {
@@ -143,17 +152,31 @@ impl DiscoveredDevice {
     }
 
     /// The device's transport, and its interrupt line.
-    pub(super) fn transport(&self) -> Option<(Transport, u8)> {
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if the device cannot be used, `ENOMEM`.
+    pub(super) fn transport(&self) -> Result<(Transport, u8), Errno> {
         match self.location {
             Location::Mmio(device) => {
                 let Some(line) = line_of(device.line) else {
                     self.warn(&format_args!("no interrupt controller has interrupt {}", device.line));
-                    return None;
+                    return Err(Errno::ENOENT);
                 };
-                Some((Box::new(mmio_transport(&device)?), line))
+                let mmio = mmio_transport(&device).ok_or(Errno::ENOENT)?;
+                Ok((fallible::boxed(mmio).ok_or(Errno::ENOMEM)?, line))
             }
             Location::Pci(address) => pci_transport(address),
         }
+    }
+
+    /// The error of calls that need a driver which has failed to start; prints a warning unless that says everything.
+    pub(super) fn refuse(&self, error: InitError) -> Errno {
+        if error == InitError::OutOfMemory {
+            return Errno::ENOMEM;
+        }
+        self.warn(&error);
+        Errno::ENOENT
     }
 
     /// Prints a warning that the device cannot be used.

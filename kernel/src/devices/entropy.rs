@@ -39,16 +39,25 @@ struct EntropyDevice {
 
 static DEVICE: OnceLock<Option<&'static EntropyDevice>> = OnceLock::new();
 
-/// The device; the first call initialises it.
-fn device() -> Option<&'static EntropyDevice> {
-    *DEVICE.get_or_init(|| {
-        let device = find(Id::Rng, 0)?;
-        let (transport, line) = device.transport()?;
-        let driver =
-            EntropyDriver::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
-        let driver = SpinLock::new(driver);
-        install(EntropyDevice { driver, mutex: Mutex::new(), waiters: WaitQueue::new() }, line)
-    })
+/// The device; the first call that has memory for it initialises it.
+///
+/// # Errors
+///
+/// `ENOENT` if there is none, `ENOMEM`.
+fn device() -> Result<&'static EntropyDevice, Errno> {
+    let device = DEVICE.get_or_try_init(|| match start() {
+        Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
+        started => Ok(started.ok()),
+    });
+    (*device?).ok_or(Errno::ENOENT)
+}
+
+fn start() -> Result<&'static EntropyDevice, Errno> {
+    let device = find(Id::Rng, 0)?;
+    let (transport, line) = device.transport()?;
+    let driver = EntropyDriver::new(transport, &Allocator).map_err(|error| device.refuse(error))?;
+    let driver = SpinLock::new(driver);
+    install(EntropyDevice { driver, mutex: Mutex::new(), waiters: WaitQueue::new() }, line)
 }
 
 impl InterruptHandler for EntropyDevice {
@@ -94,7 +103,7 @@ impl EntropyDevice {
 
 /// Fills a seed before there are threads; `false` if there is no device, or it does not answer in time.
 pub(crate) fn seed(seed: &mut [u8]) -> bool {
-    let Some(device) = device() else { return false };
+    let Ok(device) = device() else { return false };
     let deadline = clock::monotonic() + SEED_TIMEOUT;
     let mut filled = 0;
     while let Some(rest) = seed.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -144,7 +153,7 @@ pub(super) fn open(flags: i32) -> Result<Arc<dyn Object>, Errno> {
     if flags & ACCESS_MODE != O_RDONLY {
         return Err(Errno::EACCES);
     }
-    let device = device().ok_or(Errno::ENOENT)?;
+    let device = device()?;
     let file: Arc<dyn Object> = fallible::arc(File(device)).ok_or(Errno::ENOMEM)?;
     Ok(file)
 }

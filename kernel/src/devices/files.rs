@@ -80,8 +80,8 @@ impl Devices for DeviceFiles {
     fn exists(&self, index: usize) -> bool {
         match index {
             ..HWRNG => true,
-            HWRNG => find(Id::Rng, 0).is_some(),
-            _ => find(Id::Block, index - FIRST_DISK).is_some(),
+            HWRNG => find(Id::Rng, 0).is_ok(),
+            _ => find(Id::Block, index - FIRST_DISK).is_ok(),
         }
     }
 

@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 use hermit_hal::boot::Boot;
 use hermit_hal::devices::Pages;
 use hermit_hal::interrupts::{Masked, TIMER};
-use hermit_interface::boot_info;
 use hermit_interface::command_line::CommandLine;
+use hermit_interface::{Errno, boot_info};
 use hermit_virtio::Id;
 use spin::Once;
 
@@ -49,17 +49,26 @@ pub(crate) fn init(boot: &Boot, line: &CommandLine) {
 }
 
 /// The device number `index` among those with a device ID.
-fn find(id: Id, index: usize) -> Option<&'static DiscoveredDevice> {
+///
+/// # Errors
+///
+/// `ENOENT` if there is none, `ENOMEM`.
+fn find(id: Id, index: usize) -> Result<&'static DiscoveredDevice, Errno> {
     let discover = || discovery::discover(MMIO_DEVICES.get().map_or(&[], Vec::as_slice));
     let id = u16::from(u8::from(id));
-    DISCOVERED.get_or_init(discover).iter().filter(|device| device.id() == id).nth(index)
+    let devices = DISCOVERED.get_or_try_init(discover).map_err(|_| Errno::ENOMEM)?;
+    devices.iter().filter(|device| device.id() == id).nth(index).ok_or(Errno::ENOENT)
 }
 
 /// Leaks a driver, since it is never removed, and registers it as the handler of its device's interrupt line, which then
 /// handles what the device has raised before.
-fn install<D: InterruptHandler>(driver: D, line: u8) -> Option<&'static D> {
-    let driver = hermit_hal::memory::leak(driver)?;
-    interrupts::register(line, driver).ok()?;
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn install<D: InterruptHandler>(driver: D, line: u8) -> Result<&'static D, Errno> {
+    let driver = hermit_hal::memory::leak(driver).ok_or(Errno::ENOMEM)?;
+    interrupts::register(line, driver).map_err(|_| Errno::ENOMEM)?;
     // An interrupt from before is lost, unless the line was masked until now. No other need come: a virtio-mmio device
     // keeps its wire raised until that one is acknowledged, so that an I/O APIC sees no edge, and a queue that has raised
     // its interrupt does so again only after the driver has looked at it.
@@ -67,5 +76,5 @@ fn install<D: InterruptHandler>(driver: D, line: u8) -> Option<&'static D> {
         let _masked = Masked::new();
         driver.interrupt();
     }
-    Some(driver)
+    Ok(driver)
 }

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_hal::devices::{Allocator, MirroredPages};
 use hermit_hal::sync::SpinLock;
+use hermit_interface::Errno;
 use hermit_interface::net::{self, DeviceInfo};
 use hermit_virtio::Id;
 use hermit_virtio::net::{
@@ -37,17 +38,25 @@ static NETWORK: Once<Option<&'static NetworkDevice>> = Once::new();
 
 /// Initialises the first network device, if there is one; `on_interrupt` is called after each of its interrupts, the first
 /// time perhaps before this returns.
-pub(crate) fn init(on_interrupt: fn()) {
-    NETWORK.call_once(|| {
-        let device = find(Id::Net, 0)?;
-        let (transport, line) = device.transport()?;
-        let driver = NetDriver::new(transport, &Allocator, BufferSizes::default())
-            .inspect_err(|error| device.warn(error))
-            .ok()?;
-        let driver = SpinLock::new(driver);
-        let notify_pending = AtomicBool::new(true);
-        install(NetworkDevice { driver, notify_pending, random_mac: random_mac(), on_interrupt }, line)
+///
+/// # Errors
+///
+/// `ENOMEM`; another call may try again.
+pub(crate) fn init(on_interrupt: fn()) -> Result<(), Errno> {
+    let started = NETWORK.try_call_once(|| match start(on_interrupt) {
+        Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
+        started => Ok(started.ok()),
     });
+    started.map(|_| ())
+}
+
+fn start(on_interrupt: fn()) -> Result<&'static NetworkDevice, Errno> {
+    let device = find(Id::Net, 0)?;
+    let (transport, line) = device.transport()?;
+    let driver = NetDriver::new(transport, &Allocator, BufferSizes::default());
+    let driver = SpinLock::new(driver.map_err(|error| device.refuse(error))?);
+    let notify_pending = AtomicBool::new(true);
+    install(NetworkDevice { driver, notify_pending, random_mac: random_mac(), on_interrupt }, line)
 }
 
 /// The network device, if it is initialised.

@@ -43,19 +43,34 @@ pub(crate) struct FuseTransport(&'static FsDevice);
 
 impl FuseTransport {
     /// The device with a tag; the first call initialises all.
-    pub(crate) fn find(tag: &[u8]) -> Option<Self> {
-        let devices =
-            DEVICES.get_or_init(|| (0..).map_while(|index| find(Id::Fs, index)).filter_map(start).collect());
-        devices.iter().find(|device| device.driver.lock().tag() == tag).map(|device| Self(device))
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn find(tag: &[u8]) -> Result<Option<Self>, Errno> {
+        let devices = DEVICES.get_or_try_init(start_all)?;
+        Ok(devices.iter().find(|device| device.driver.lock().tag() == tag).map(|device| Self(device)))
     }
 }
 
+/// Initialises all devices; those that fail are left out, after a warning.
+fn start_all() -> Result<Vec<&'static FsDevice>, Errno> {
+    if find(Id::Fs, 0).is_err_and(|error| error == Errno::ENOMEM) {
+        return Err(Errno::ENOMEM);
+    }
+    let found = || (0..).map_while(|index| find(Id::Fs, index).ok());
+    let mut devices = Vec::new();
+    devices.try_reserve_exact(found().count()).map_err(|_| Errno::ENOMEM)?;
+    devices.extend(found().filter_map(start));
+    Ok(devices)
+}
+
 fn start(device: &super::DiscoveredDevice) -> Option<&'static FsDevice> {
-    let (transport, line) = device.transport()?;
+    let (transport, line) = device.transport().ok()?;
     let share = to_usize(memory::available() / MEMORY_SHARE).clamp(MIN_DATA, MAX_DATA);
     let max_data = 1 << share.ilog2();
     let driver = Driver::new(transport, &Allocator, max_data).inspect_err(|error| device.warn(error)).ok()?;
-    install(FsDevice { driver: SpinLock::new(driver), max_data }, line)
+    install(FsDevice { driver: SpinLock::new(driver), max_data }, line).ok()
 }
 
 impl FsDevice {

@@ -73,7 +73,7 @@ async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
 
 /// The file system of a device; one whose requests fail if there is none.
 async fn connect(option: &MountOption, clients: &mut Vec<Arc<Client>>) -> Result<Arc<dyn FileSystem>, Errno> {
-    let Some(transport) = FuseTransport::find(&option.tag) else {
+    let Some(transport) = FuseTransport::find(&option.tag)? else {
         let tag = option.tag.escape_ascii();
         let reason = format_args!(
             "no virtio-fs device has the tag {tag}; `--mount` of cargo xtask run and of uhyve adds one"

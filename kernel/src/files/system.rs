@@ -13,8 +13,8 @@ use hermit_interface::Errno;
 use crate::fallible;
 use crate::sync::OnceLock;
 
-/// The virtual file system, or why it could not be mounted.
-pub(super) static VFS: OnceLock<Result<Vfs<Kernel>, Errno>> = OnceLock::new();
+/// The virtual file system, once it is mounted.
+pub(super) static VFS: OnceLock<Vfs<Kernel>> = OnceLock::new();
 
 /// The virtual file system, if it has been mounted.
 ///
@@ -22,7 +22,7 @@ pub(super) static VFS: OnceLock<Result<Vfs<Kernel>, Errno>> = OnceLock::new();
 ///
 /// `ENOENT` if it has not.
 pub(crate) fn mounted() -> Result<&'static Vfs<Kernel>, Errno> {
-    VFS.get().and_then(|mounted| mounted.as_ref().ok()).ok_or(Errno::ENOENT)
+    VFS.get().ok_or(Errno::ENOENT)
 }
 
 /// A time in nanoseconds since 1970.

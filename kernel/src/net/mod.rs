@@ -28,7 +28,6 @@ mod stack;
 mod waiting;
 mod wind_up;
 
-use alloc::boxed::Box;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -77,14 +76,15 @@ fn network() -> Result<&'static Network, Errno> {
 fn start() -> Result<Network, Errno> {
     entropy::fill(&mut [0; 8])?;
     let line = command_line::text();
-    let settings = Box::new(StackConfig {
+    let settings = StackConfig {
         now: clock::monotonic(),
         buffers: hermit_interface::to_usize(memory::available() / BUFFER_SHARE),
         command_line: line.as_ptr(),
         command_line_size: line.len(),
-    });
-    devices::init_network(leader::device_interrupt);
-    Network::start(&SERVICES, Box::leak(settings)).ok_or(Errno::ENOMEM)
+    };
+    devices::init_network(leader::device_interrupt)?;
+    let settings = memory::leak(settings).ok_or(Errno::ENOMEM)?;
+    Network::start(&SERVICES, settings).ok_or(Errno::ENOMEM)
 }
 
 /// Does something with the stack, which then sends what comes of it.

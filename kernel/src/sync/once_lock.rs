@@ -28,4 +28,12 @@ impl<T> OnceLock<T> {
     pub(crate) fn get_or_init(&self, initialize: impl FnOnce() -> T) -> &T {
         self.get().unwrap_or_else(|| self.mutex.with(|| self.value.call_once(initialize)))
     }
+
+    /// The value, which the first call initialises whose `initialize` does not fail. That must not use this value.
+    pub(crate) fn get_or_try_init<E>(&self, initialize: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.mutex.with(|| self.value.try_call_once(initialize)),
+        }
+    }
 }

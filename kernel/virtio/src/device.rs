@@ -84,8 +84,13 @@ impl<T: Transport> Device<T> {
     /// # Errors
     ///
     /// The device ID differs, or initialization fails; then the status `FAILED` is set.
-    pub fn start(transport: T, id: virtio_spec::Id, wanted: F) -> Result<Self, InitError> {
-        Self::start_with(transport, id, |_| wanted)
+    pub fn start(
+        transport: T,
+        dma: &impl DmaAllocator,
+        id: virtio_spec::Id,
+        wanted: F,
+    ) -> Result<Self, InitError> {
+        Self::start_with(transport, dma, id, |_| wanted)
     }
 
     /// Like [`Device::start`], for features that depend on others: `wanted` maps the offered features to the
@@ -96,13 +101,15 @@ impl<T: Transport> Device<T> {
     /// See [`Device::start`].
     pub fn start_with(
         transport: T,
+        dma: &impl DmaAllocator,
         id: virtio_spec::Id,
         wanted: impl FnOnce(F) -> F,
     ) -> Result<Self, InitError> {
         if transport.id() != u16::from(u8::from(id)) {
             return Err(InitError::WrongDeviceType(transport.id()));
         }
-        let mut device = Self { transport, features: F::empty(), broken: None, permit: DmaPermit::default() };
+        let permit = DmaPermit::new(dma).ok_or(InitError::OutOfMemory)?;
+        let mut device = Self { transport, features: F::empty(), broken: None, permit };
         device.reset()?;
         device.add_status(DeviceStatus::ACKNOWLEDGE);
         device.add_status(DeviceStatus::DRIVER);

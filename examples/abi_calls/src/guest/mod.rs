@@ -7,6 +7,7 @@ mod descriptors;
 mod devices;
 mod errno;
 mod eventfd;
+mod exhausted;
 mod first_use;
 mod futex;
 mod heap;
@@ -37,7 +38,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 23] = [
+const CHECKS: [(&str, Check); 25] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("descriptors", descriptors::descriptors),
@@ -45,6 +46,8 @@ const CHECKS: [(&str, Check); 23] = [
     ("devices-first", devices::devices_first),
     ("errno", errno::errno),
     ("eventfd", eventfd::eventfd),
+    ("exhausted", exhausted::exhausted),
+    ("exhausted-disk", exhausted::exhausted_disk),
     ("first-use", first_use::first_use),
     ("futex", futex::futex),
     ("heap", heap::heap),

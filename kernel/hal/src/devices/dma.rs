@@ -1,5 +1,6 @@
 //! Memory that is shared with devices: DMA pages.
 
+use alloc::sync::Arc;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicU16, Ordering};
@@ -9,7 +10,7 @@ use hermit_interface::to_usize;
 use hermit_virtio::dma::{DmaAllocator, DmaMemory, DmaPermit};
 
 use crate::arch::copy::copy;
-use crate::memory;
+use crate::{memory, try_alloc};
 
 /// Allocator of memory that is shared with devices.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +28,10 @@ impl DmaAllocator for Allocator {
         // know of them yet.
         unsafe { start.write_bytes(0, pages.size) };
         Some(pages)
+    }
+
+    fn share<V>(&self, value: V) -> Option<Arc<V>> {
+        try_alloc::arc(value)
     }
 }
 

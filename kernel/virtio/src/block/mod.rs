@@ -80,7 +80,7 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
     /// The device is no block device, fails initialization, or there is no memory.
     pub fn new(transport: T, dma: &impl DmaAllocator<Memory = M>, requests: u16) -> Result<Self, InitError> {
         let wanted = blk::F::SIZE_MAX | blk::F::SEG_MAX | blk::F::RO | blk::F::BLK_SIZE | blk::F::FLUSH;
-        let mut device = Device::start(transport, Id::Block, F::from(wanted))?;
+        let mut device = Device::start(transport, dma, Id::Block, F::from(wanted))?;
         let limits = DeviceLimits::read(&device)?;
         let size = limits.descriptors().saturating_mul(requests.max(1)).checked_next_power_of_two();
         let queue: Virtqueue<M, BlockRequest<M>> =

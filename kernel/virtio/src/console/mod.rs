@@ -34,7 +34,7 @@ impl<T: Transport, M: DmaMemory> ConsoleDriver<T, M> {
     ///
     /// The device is no console, fails initialization, or there is no memory for its buffers.
     pub fn new(transport: T, dma: &impl DmaAllocator<Memory = M>) -> Result<Self, InitError> {
-        let mut device = Device::start(transport, Id::Console, F::empty())?;
+        let mut device = Device::start(transport, dma, Id::Console, F::empty())?;
         let rx = Rx::new(&mut device, dma)?;
         let tx = Tx::new(&mut device, dma)?;
         let mut console = Self { device, rx, tx };

@@ -14,7 +14,11 @@ fn console() -> SharedDevice {
 }
 
 fn start(model: &SharedDevice) -> Result<Device<FakeTransport>, InitError> {
-    Device::start(FakeTransport::new(model, true), Id::Console, F::empty())
+    Device::start(FakeTransport::new(model, true), &dma(model), Id::Console, F::empty())
+}
+
+fn dma(model: &SharedDevice) -> FakeDma {
+    FakeDma::new(&model.lock().unwrap().memory, 0)
 }
 
 fn open(
@@ -48,6 +52,25 @@ fn device_status_is_set_in_order_and_reset_on_drop() {
 }
 
 #[test]
+fn initialization_fails_without_memory_for_any_of_its_values() {
+    for shares in 0.. {
+        let model = console();
+        let dma = FakeDma::new(&model.lock().unwrap().memory, 100).with_shares(shares);
+        match ConsoleDriver::new(FakeTransport::new(&model, true), &dma) {
+            Ok(_) => {
+                // Of the permit, two virtqueues, and two sets of buffers, each but the virtqueues' memory is shared.
+                assert!(shares >= 3, "{shares} values");
+                return;
+            }
+            Err(error) => assert_eq!(error, InitError::OutOfMemory, "{shares} values"),
+        }
+        let events = model.lock().unwrap().memory.events();
+        let freed = events.iter().filter(|event| **event == DeviceEvent::Freed).count();
+        assert!(shares == 0 || freed > 0, "{events:?}");
+    }
+}
+
+#[test]
 fn memory_of_a_device_whose_reset_times_out_is_not_freed() {
     let model = console();
     let console = open(&model, 100).unwrap();
@@ -62,7 +85,7 @@ fn memory_of_a_device_whose_reset_times_out_is_not_freed() {
 fn negotiation_accepts_offered_and_wanted_features_only() {
     let model = DeviceModel::new(3, 0xff, &[]);
     let wanted = F::from_bits_retain(0b101.into()) | F::RING_PACKED;
-    let device = Device::start(FakeTransport::new(&model, true), Id::Console, wanted).unwrap();
+    let device = Device::start(FakeTransport::new(&model, true), &dma(&model), Id::Console, wanted).unwrap();
     assert_eq!(model.lock().unwrap().accepted, 1 << 32 | 1 << 29 | 0b101);
     assert!(device.features().contains(F::VERSION_1) && !device.features().contains(F::RING_PACKED));
 }
@@ -131,8 +154,8 @@ fn interrupt_returns_cause_from_isr_status() {
 fn device_needs_reset_breaks_device() {
     for reports_cause in [true, false] {
         let model = console();
-        let mut device =
-            Device::start(FakeTransport::new(&model, reports_cause), Id::Console, F::empty()).unwrap();
+        let transport = FakeTransport::new(&model, reports_cause);
+        let mut device = Device::start(transport, &dma(&model), Id::Console, F::empty()).unwrap();
         device.set_driver_ok();
         assert_eq!(device.interrupt(|| true).map(|cause| cause.config), Ok(false));
         model.lock().unwrap().status |= DeviceStatus::DEVICE_NEEDS_RESET.bits();

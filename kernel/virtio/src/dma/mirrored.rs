@@ -11,7 +11,7 @@ use core::fmt::Debug;
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::{DmaPermit, DmaSegment};
+use super::{DmaAllocator, DmaPermit, DmaSegment};
 
 /// Mirrored DMA memory, whose bytes the driver accesses in place while the device does not own them.
 ///
@@ -37,7 +37,7 @@ pub unsafe trait MirroredMemory: Debug {
 }
 
 /// Allocates mirrored memory. The hal implements it; drivers call it only during initialization.
-pub trait MirroredAllocator {
+pub trait MirroredAllocator: DmaAllocator {
     /// The allocated memory.
     type Mirrored: MirroredMemory;
 
@@ -95,7 +95,7 @@ impl<A: MirroredMemory> Span<A> {
     ) -> Option<Self> {
         u32::try_from(size).ok().filter(|size| size.is_power_of_two() && *size >= 4096)?;
         let memory = allocator.allocate_mirrored(size, permit).filter(|memory| memory.size() == size)?;
-        Some(Self { memory: Arc::new(memory), start: 0, size })
+        Some(Self { memory: allocator.share(memory)?, start: 0, size })
     }
 
     /// Size in bytes.

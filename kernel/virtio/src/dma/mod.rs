@@ -60,16 +60,26 @@ pub trait DmaAllocator {
     /// Allocates at least `size` bytes: zeroed, physically contiguous, page-aligned; `None` if there is no such memory.
     /// The memory keeps a clone of the permit: see [`DmaMemory`].
     fn allocate(&self, size: usize, permit: &DmaPermit) -> Option<Self::Memory>;
+
+    /// Moves a value, which is no larger than a few words, to where several values can own it; `None` if there is no memory.
+    /// (`Arc::try_new` is not stable.)
+    fn share<V>(&self, value: V) -> Option<Arc<V>>;
 }
 
 /// A device's permission to access its DMA memory: granted with `DRIVER_OK`, before which devices do not use virtqueues
 /// (virtio 1.2, section 2.1.2), and revoked when a reset has completed.
 ///
 /// Memory that is dropped while the permit is granted, as after a reset that timed out, is leaked and not freed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub struct DmaPermit(Arc<AtomicBool>);
 
 impl DmaPermit {
+    /// Creates a permit that is not granted; `None` if there is no memory.
+    pub(crate) fn new(dma: &impl DmaAllocator) -> Option<Self> {
+        dma.share(AtomicBool::new(false)).map(Self)
+    }
+
     /// Whether the device may access the memory.
     #[must_use]
     pub fn is_granted(&self) -> bool {
@@ -102,7 +112,7 @@ impl<M: DmaMemory> DmaBuffer<M> {
     pub fn allocate(dma: &impl DmaAllocator<Memory = M>, size: usize, permit: &DmaPermit) -> Option<Self> {
         u32::try_from(size).ok()?;
         let memory = dma.allocate(size, permit).filter(|memory| memory.size() >= size)?;
-        Some(Self { memory: Arc::new(memory), start: 0, size })
+        Some(Self { memory: dma.share(memory)?, start: 0, size })
     }
 
     /// Splits the buffer into parts of `size` bytes; a smaller remainder at the end is lost.

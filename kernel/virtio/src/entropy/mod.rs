@@ -56,7 +56,7 @@ impl<T: Transport, M: DmaMemory> EntropyDriver<T, M> {
     ///
     /// The device is no entropy device, fails initialization, or there is no memory.
     pub fn new(transport: T, dma: &impl DmaAllocator<Memory = M>) -> Result<Self, InitError> {
-        let mut device = Device::start(transport, Id::Rng, F::empty())?;
+        let mut device = Device::start(transport, dma, Id::Rng, F::empty())?;
         let queue = device.setup_queue(dma, REQUESTQ, 1)?;
         let buffer = DmaBuffer::allocate(dma, MAX_REQUEST, device.permit()).ok_or(InitError::OutOfMemory)?;
         let mut entropy = Self { device, queue, buffer: Some(buffer), empty_answers: 0 };

@@ -121,7 +121,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         dma: &impl DmaAllocator<Memory = M>,
         max_data: usize,
     ) -> Result<Self, InitError> {
-        let mut device = Device::start(transport, Id::Fs, F::empty())?;
+        let mut device = Device::start(transport, dma, Id::Fs, F::empty())?;
         let tag = config::tag(&device)?;
         let hiprio: Virtqueue<M, OneWayMessage<M>> = device.setup_queue(dma, HIPRIO, MAX_REQUESTS)?;
         let size = (MAX_REQUESTS * MAX_SEGMENTS).next_power_of_two();

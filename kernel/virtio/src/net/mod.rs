@@ -89,7 +89,8 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
     where
         D: DmaAllocator<Memory = M> + MirroredAllocator<Mirrored = A>,
     {
-        let mut device = Device::start_with(transport, Id::Net, |offered| F::from(config::wanted(offered)))?;
+        let mut device =
+            Device::start_with(transport, dma, Id::Net, |offered| F::from(config::wanted(offered)))?;
         let info = NetInfo::read(&device)?;
         let buffer = buffer_sizes::min_buffer_size(device.features().into(), info.mtu);
         let (rx_memory, tx_memory) = sizes.allocate(dma, buffer, device.permit())?;

@@ -116,11 +116,19 @@ fn pieces(start: usize, length: usize) -> impl Iterator<Item = (usize, Range<usi
 pub(crate) struct FakeDma {
     pub(crate) memory: GuestMemory,
     free_pages: Arc<Mutex<usize>>,
+    /// Number of values that can still be shared.
+    shares: Mutex<usize>,
 }
 
 impl FakeDma {
     pub(crate) fn new(memory: &GuestMemory, free_pages: usize) -> Self {
-        Self { memory: memory.clone(), free_pages: Arc::new(Mutex::new(free_pages)) }
+        let free_pages = Arc::new(Mutex::new(free_pages));
+        Self { memory: memory.clone(), free_pages, shares: Mutex::new(usize::MAX) }
+    }
+
+    /// Has memory for so many shared values.
+    pub(crate) fn with_shares(self, shares: usize) -> Self {
+        Self { shares: Mutex::new(shares), ..self }
     }
 }
 
@@ -141,6 +149,12 @@ impl DmaAllocator for FakeDma {
             size: needed * PAGE,
             permit: permit.clone(),
         })
+    }
+
+    fn share<V>(&self, value: V) -> Option<Arc<V>> {
+        let mut shares = self.shares.lock().unwrap();
+        *shares = shares.checked_sub(1)?;
+        Some(Arc::new(value))
     }
 }
 

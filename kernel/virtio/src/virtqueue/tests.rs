@@ -50,7 +50,8 @@ impl Harness {
         }
         let dma = FakeDma::new(&model.lock().unwrap().memory, 64);
         let transport = FakeTransport::new(&model, true);
-        let mut device = Device::start(transport, virtio_spec::Id::Rng, virtio_spec::F::empty()).unwrap();
+        let mut device =
+            Device::start(transport, &dma, virtio_spec::Id::Rng, virtio_spec::F::empty()).unwrap();
         let queue = device.setup_queue(&dma, 0, size).unwrap();
         device.set_driver_ok();
         let buffers = DmaBuffer::allocate(&dma, 64 * 64, device.permit()).unwrap().split(64).collect();

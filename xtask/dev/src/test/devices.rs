@@ -73,6 +73,14 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
             in_regions(qemu, cpus)
         });
     }
+    tests.add("devices: a disk is opened without memory", move || {
+        let folder = TempDir::new()?;
+        let file = folder.path().join("disk");
+        fs::write(&file, vec![0; SIZE])?;
+        let guest = with_disk(qemu, &qemu.image("abi_calls"), &file, &["exhausted-disk"]);
+        let guest = guest.with_options(&["-device", "virtio-blk-pci,drive=disk"]);
+        expect(&guest, b"", 0, &["ok"]).map(drop)
+    });
     tests.add("devices: a read-only disk", move || read_only(qemu, &qemu.image("disk")));
     tests.add("devices: random bytes", move || {
         let guest = on_pc(qemu, &qemu.image("disk"), &["random", "/dev/hwrng", "2000"]);

@@ -8,12 +8,13 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 19] = [
+const CHECKS: [&str; 20] = [
     "backtrace",
     "block",
     "descriptors",
     "errno",
     "eventfd",
+    "exhausted",
     "futex",
     "heap",
     "lookup",
@@ -33,8 +34,8 @@ const CHECKS: [&str; 19] = [
 /// Memory in MiB for the check of the heap, which uses a large part of it. `mmap` exhausts the usual memory.
 const MEMORY_FOR_HEAP: u64 = 2048;
 
-/// Memory in MiB for the check that exhausts it in small blocks.
-const MEMORY_FOR_RECLAIM: u64 = 64;
+/// Memory in MiB for the checks that exhaust it in small blocks.
+const MEMORY_TO_EXHAUST: u64 = 64;
 
 /// Number of boots with a first use of a device, which the other thread meets in about every second one.
 const FIRST_USES: u32 = 5;
@@ -45,7 +46,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
             let guest = platform.guest("abi_calls", &[check]).cpus(cpus);
             let guest = match check {
                 "heap" => guest.memory(MEMORY_FOR_HEAP),
-                "reclaim" => guest.memory(MEMORY_FOR_RECLAIM),
+                "exhausted" | "reclaim" => guest.memory(MEMORY_TO_EXHAUST),
                 _ => guest,
             };
             tests.add(format!("{platform}, CPUs {cpus}: abi_calls {check}"), move || {

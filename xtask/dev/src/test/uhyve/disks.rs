@@ -28,6 +28,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
                 in_regions(fixture, cpus)
             });
         }
+        fixture.add(tests, "a disk is opened without memory", move || {
+            let (_folder, _, name) = disk(SIZE)?;
+            let command = fixture.command("abi_calls", &["exhausted-disk"]).disk(&name);
+            command.expect(0, &["ok"]).map(drop)
+        });
     }
     fixture.add(tests, "bytes of a disk are read and written", move || bytes(fixture));
     fixture.add(tests, "a read-only disk", move || read_only(fixture));
