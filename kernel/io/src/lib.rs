@@ -43,6 +43,7 @@ mod object;
 mod pipe;
 mod semaphore;
 mod shutdown;
+mod slot_map;
 mod storage;
 mod table;
 #[cfg(test)]
@@ -59,6 +60,7 @@ pub use object::{ACCESS_MODE, Object, Stat};
 pub use pipe::{Pipe, PipeReader, PipeWriter};
 pub use semaphore::{Acquisition, Semaphore};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
+pub use slot_map::{Chunk, ChunkPlan, SlotMap};
 pub use storage::{BlockFile, Storage};
 pub use table::{DescriptorTable, FileDescriptor, LockedSlot};
 pub use waker_queue::WakerQueue;

@@ -1,30 +1,16 @@
 //! Who is woken when the stack names a cookie.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::WaitQueue as _;
+use hermit_io::{SlotMap, WaitQueue as _};
 
 use crate::fallible;
 use crate::sync::WaitQueue;
 
-static TABLE: SpinLock<Table> = SpinLock::new(Table { entries: Vec::new(), free: None });
-
-/// Wait queues by cookie. Free entries are linked.
-#[derive(Debug)]
-struct Table {
-    entries: Vec<Entry>,
-    free: Option<usize>,
-}
-
-#[derive(Debug)]
-enum Entry {
-    Used(Arc<Waiting>),
-    /// The next one that is free.
-    Free(Option<usize>),
-}
+/// Wait queues by cookie.
+static TABLE: SpinLock<SlotMap<Arc<Waiting>>> = SpinLock::new(SlotMap::new());
 
 /// Those who wait for something of a socket, or for an answer.
 #[derive(Debug)]
@@ -49,22 +35,18 @@ impl Cookie {
     pub(super) fn new() -> Result<Self, Errno> {
         let waiting = Waiting { all: WaitQueue::new(), takers: WaitQueue::new() };
         let waiting = fallible::arc(waiting).ok_or(Errno::ENOMEM)?;
-        let entry = Entry::Used(Arc::clone(&waiting));
-        let mut table = TABLE.lock();
-        let number = match table.free {
-            Some(number) => number,
-            None => {
-                table.entries.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-                table.entries.push(Entry::Free(None));
-                table.entries.len() - 1
+        loop {
+            let mut table = TABLE.lock();
+            if let Ok(number) = table.insert(Arc::clone(&waiting)) {
+                return Ok(Self { number, waiting });
             }
-        };
-        if let Some(slot) = table.entries.get_mut(number)
-            && let Entry::Free(next) = core::mem::replace(slot, entry)
-        {
-            table.free = next;
+            let plan = table.plan();
+            drop(table);
+            // Allocated without the lock, which masks interrupts; freed, too, if another thread was faster.
+            let chunk = plan.ok_or(Errno::ENOMEM)?.allocate().map_err(|_| Errno::ENOMEM)?;
+            let surplus = TABLE.lock().grow(chunk);
+            drop(surplus);
         }
-        Ok(Self { number, waiting })
     }
 
     /// What the stack gets.
@@ -88,21 +70,16 @@ impl Cookie {
 
 impl Drop for Cookie {
     fn drop(&mut self) {
-        let mut table = TABLE.lock();
-        let next = table.free.replace(self.number);
-        let number = self.number;
-        let entry = table.entries.get_mut(number).map(|slot| core::mem::replace(slot, Entry::Free(next)));
-        drop(table);
-        drop(entry);
+        let waiting = TABLE.lock().remove(self.number);
+        // Without the lock.
+        drop(waiting);
     }
 }
 
 /// Wakes those who wait for a cookie.
 pub(super) fn wake(number: usize) {
-    let waiting = match TABLE.lock().entries.get(number) {
-        Some(Entry::Used(waiting)) => Arc::clone(waiting),
-        _ => return,
-    };
+    let waiting = TABLE.lock().get(number).map(Arc::clone);
+    let Some(waiting) = waiting else { return };
     waiting.all.wake();
     waiting.takers.wake_one();
 }

@@ -1,0 +1,147 @@
+//! A table of values by number, to be used under a spinlock: no operation allocates or moves what the table has.
+
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+use core::mem;
+
+/// Number of entries in the first chunk. Each further one is twice as large.
+const FIRST_CHUNK: usize = 16;
+
+/// Maximum number of chunks: 2^20 entries.
+const CHUNKS: usize = 16;
+
+/// Values by number. A number is free again once its value is removed.
+///
+/// Entries are in chunks that never move. A chunk is allocated without the table, and so without its lock, when
+/// [`SlotMap::insert`] fails: see [`SlotMap::plan`].
+#[derive(Debug)]
+pub struct SlotMap<T> {
+    chunks: [Chunk<T>; CHUNKS],
+    /// First entry of the list of those that are free again.
+    free: Option<usize>,
+    /// Number of entries that were used once.
+    used: usize,
+}
+
+/// Memory for more entries.
+#[derive(Debug)]
+pub struct Chunk<T>(Vec<Entry<T>>);
+
+/// The size of the chunk that a table needs next.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkPlan(usize);
+
+#[derive(Debug)]
+enum Entry<T> {
+    Used(T),
+    /// The next entry that is free.
+    Free(Option<usize>),
+}
+
+impl ChunkPlan {
+    /// Allocates the chunk.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
+    pub fn allocate<T>(self) -> Result<Chunk<T>, TryReserveError> {
+        let mut entries = Vec::new();
+        entries.try_reserve_exact(chunk_size(self.0))?;
+        Ok(Chunk(entries))
+    }
+}
+
+impl<T> Default for SlotMap<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> SlotMap<T> {
+    /// Creates an empty table.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { chunks: [const { Chunk(Vec::new()) }; CHUNKS], free: None, used: 0 }
+    }
+
+    /// Adds a value; returns its number.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for the value, which is returned: a chunk is to be [planned](Self::plan).
+    pub fn insert(&mut self, value: T) -> Result<usize, T> {
+        if let Some(number) = self.free
+            && let Some(entry) = self.entry_mut(number)
+        {
+            let former = mem::replace(entry, Entry::Used(value));
+            self.free = if let Entry::Free(next) = former { next } else { None };
+            return Ok(number);
+        }
+        let (chunk, index) = position(self.used);
+        match self.chunks.get_mut(chunk) {
+            // Does not allocate.
+            Some(Chunk(entries)) if index < entries.capacity() => entries.push(Entry::Used(value)),
+            _ => return Err(value),
+        }
+        self.used += 1;
+        Ok(self.used - 1)
+    }
+
+    /// The next chunk that is to be allocated; `None` if the table cannot grow.
+    #[must_use]
+    pub fn plan(&self) -> Option<ChunkPlan> {
+        Some(position(self.used).0).filter(|&chunk| chunk < CHUNKS).map(ChunkPlan)
+    }
+
+    /// Adds a chunk that was planned. Returns it if the table has got one meanwhile, to be freed without the lock.
+    #[must_use = "it is to be freed without the lock"]
+    pub fn grow(&mut self, chunk: Chunk<T>) -> Option<Chunk<T>> {
+        let size = chunk.0.capacity();
+        match self.chunks.iter_mut().enumerate().find(|(_, chunk)| chunk.0.capacity() == 0) {
+            Some((number, vacant)) if size >= chunk_size(number) => {
+                *vacant = chunk;
+                None
+            }
+            _ => Some(chunk),
+        }
+    }
+
+    /// The value with a number.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<&T> {
+        let (chunk, index) = position(number);
+        match self.chunks.get(chunk)?.0.get(index)? {
+            Entry::Used(value) => Some(value),
+            Entry::Free(_) => None,
+        }
+    }
+
+    /// Removes the value with a number.
+    pub fn remove(&mut self, number: usize) -> Option<T> {
+        let next = self.free;
+        let entry = self.entry_mut(number).filter(|entry| matches!(entry, Entry::Used(_)))?;
+        let Entry::Used(value) = mem::replace(entry, Entry::Free(next)) else { return None };
+        self.free = Some(number);
+        Some(value)
+    }
+
+    fn entry_mut(&mut self, number: usize) -> Option<&mut Entry<T>> {
+        let (chunk, index) = position(number);
+        self.chunks.get_mut(chunk)?.0.get_mut(index)
+    }
+}
+
+/// Number of entries in a chunk.
+const fn chunk_size(chunk: usize) -> usize {
+    FIRST_CHUNK << chunk
+}
+
+/// Chunk and index in it of an entry.
+const fn position(number: usize) -> (usize, usize) {
+    let position = number.saturating_add(FIRST_CHUNK);
+    let chunk = (position.ilog2() - FIRST_CHUNK.ilog2()) as usize;
+    (chunk, position - chunk_size(chunk))
+}
+
+#[cfg(test)]
+mod tests;
