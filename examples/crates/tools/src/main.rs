@@ -1,0 +1,25 @@
+//! Crates for command lines, errors, logs, settings, templates and scripts.
+
+crate_uses::crate_uses! {
+    "anyhow": anyhow,
+    "argh": argh,
+    "askama": askama,
+    "config": config,
+    "console": console,
+    "env_logger": env_logger,
+    "eyre": eyre,
+    "figment": figment,
+    "handlebars": handlebars,
+    "log": log,
+    "log4rs": log4rs,
+    "quickcheck": quickcheck,
+    "sysinfo": sysinfo,
+    "tera": tera,
+    "thiserror": thiserror,
+    "tracing": tracing,
+    "tracing-subscriber": tracing_subscriber,
+    "wasmi": wasmi,
+}
+
+mod settings;
+mod sink;
