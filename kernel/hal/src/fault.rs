@@ -87,6 +87,11 @@ pub fn stop_others() -> bool {
     }
 }
 
+/// Whether this CPU has stopped the others, to report a fault or to end the machine.
+pub(crate) fn is_reported_here() -> bool {
+    STOPPING_CPU.load(Ordering::Acquire) == local::number()
+}
+
 /// Whether another CPU has stopped this one.
 pub(crate) fn is_stopped() -> bool {
     let by = STOPPING_CPU.load(Ordering::Acquire);

@@ -9,8 +9,8 @@ use hermit_paging::{Access, FlushScope, MappedPage, MemoryType, PageAttributes, 
 use super::address_space::AddressSpace;
 use super::physical::{DeferredFrees, FreshFrames, PhysicalFrames};
 use super::{MirroredMapping, OutOfMemory, stack_area};
-use crate::ops;
 use crate::sync::SpinLock;
+use crate::{fault, ops};
 
 /// Number of pieces that free addresses may be in.
 const MAX_PIECES: usize = 256;
@@ -57,16 +57,14 @@ pub(super) fn with<R>(action: impl FnOnce(&mut MemoryState) -> R) -> R {
     action(memory.first_mut().expect("memory is ready before it is used"))
 }
 
-/// Whether an address is mapped; `false` if the lock is held. For reports of faults, where a CPU that holds the
-/// lock may have been stopped, and for backtraces of panics.
+/// Whether an address is mapped. While this CPU reports a fault, `false` if the lock is held: the CPU that holds it has
+/// been stopped.
 pub(super) fn is_mapped(address: u64) -> bool {
-    if MEMORY.try_lock().is_none() {
-        return false;
+    let is_mapped = |memory: &MemoryState| memory.table.translate(&memory.physical, address).is_some();
+    if fault::is_reported_here() {
+        return MEMORY.try_lock().is_some_and(|memory| memory.first().is_some_and(is_mapped));
     }
-    // A backtrace of a panic runs on a thread's stack, which must not grow under the lock.
-    stack_area::touch(stack_area::STACK_NEEDED);
-    let Some(memory) = MEMORY.try_lock() else { return false };
-    memory.first().is_some_and(|memory| memory.table.translate(&memory.physical, address).is_some())
+    with(|memory| is_mapped(memory))
 }
 
 /// Access that the page of an address allows.
