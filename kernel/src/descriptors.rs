@@ -120,36 +120,43 @@ const fn index(descriptor: i32) -> FileDescriptor {
 
 /// Opens a descriptor for an object. If there is none, the object is dropped.
 pub(crate) fn open(object: Arc<dyn Object>) -> Result<i32, Errno> {
-    reserve()?.open(object)
+    reserve().map(|descriptor| descriptor.open(object))
 }
 
 /// Reserves a descriptor for an object that is still to be opened.
 pub(crate) fn reserve() -> Result<Reserved, Errno> {
-    TABLE.reserve().map(Reserved)
+    // The table has far fewer.
+    i32::try_from(TABLE.reserve()?).map(Reserved).map_err(|_| Errno::EMFILE)
 }
 
 /// A descriptor that is allocated and not open yet; dropping it frees the descriptor.
 #[derive(Debug)]
-pub(crate) struct Reserved(FileDescriptor);
+pub(crate) struct Reserved(i32);
 
 impl Reserved {
     /// Opens the descriptor for an object.
-    pub(crate) fn open(self, object: Arc<dyn Object>) -> Result<i32, Errno> {
-        self.open_handle(Handle::Object(object))
+    pub(crate) fn open(self, object: Arc<dyn Object>) -> i32 {
+        self.open_with(|| Handle::Object(object))
     }
 
-    /// Opens the descriptor.
-    pub(crate) fn open_handle(self, handle: Handle) -> Result<i32, Errno> {
-        let number = i32::try_from(self.0).map_err(|_| Errno::EMFILE)?;
-        TABLE.fill(self.0, handle);
+    /// Opens the descriptor for a file.
+    #[inline]
+    pub(crate) fn open_file(self, file: Arc<dyn FileObject>) -> i32 {
+        self.open_with(|| Handle::File(FileHandle::new(file)))
+    }
+
+    #[inline]
+    fn open_with(self, make: impl FnOnce() -> Handle) -> i32 {
+        let number = self.0;
+        TABLE.fill_with(index(number), make);
         mem::forget(self);
-        Ok(number)
+        number
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        TABLE.release(self.0);
+        TABLE.release(index(self.0));
     }
 }
 
@@ -228,10 +235,18 @@ pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
 /// Closes a descriptor. The last reference drops the object: not under a lock. With an error of what was written to a file, the
 /// descriptor is closed, too.
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-    // Matched by reference: a handle is moved by a copy.
-    match &TABLE.take(index(descriptor)) {
-        Some(Handle::File(file)) => file.file().flush(),
-        Some(Handle::Object(_)) => Ok(()),
+    match TABLE.take(index(descriptor)) {
+        Some(Handle::File(handle)) => {
+            // In parts: a handle that is dropped whole is copied first.
+            let (file, window) = handle.into_parts();
+            let flushed = file.flush();
+            drop((file, window));
+            flushed
+        }
+        Some(Handle::Object(object)) => {
+            drop(object);
+            Ok(())
+        }
         None => Err(Errno::EBADF),
     }
 }

@@ -16,10 +16,10 @@ use hermit_fs::{
 };
 use hermit_hal::{memory, tree};
 use hermit_interface::Errno;
-use hermit_io::{Access, FileHandle, Object, ReadBuffer};
+use hermit_io::{Access, Object, ReadBuffer};
 use system::{Kernel, VFS};
 
-use crate::descriptors::{FileObject, Handle, Reserved};
+use crate::descriptors::{FileObject, Reserved};
 use crate::devices::DeviceFiles;
 use crate::procfs::KernelFacts;
 use crate::threads::wait::complete;
@@ -64,12 +64,19 @@ impl FileObject for File {
     }
 
     fn flush(&self) -> Result<(), Errno> {
-        if self.is_dirty() { complete(OpenFile::flush(self)) } else { Ok(()) }
+        if self.is_dirty() { flush_long(self) } else { Ok(()) }
     }
 
     fn describe(&self) -> Result<DescriptorTarget, Errno> {
         complete(vfs()?.describe(self))
     }
+}
+
+/// Reports errors of what was written.
+#[cold]
+#[inline(never)]
+fn flush_long(file: &File) -> Result<(), Errno> {
+    complete(OpenFile::flush(file))
 }
 
 /// Permission bits of `/dev` and `/proc`.
@@ -133,7 +140,7 @@ pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     // First: without a free descriptor nothing is created or truncated.
     let descriptor = descriptors::reserve()?;
     match mounted_now().and_then(|vfs| vfs.open_now(path, flags, mode)) {
-        Some(file) => descriptor.open_handle(Handle::File(FileHandle::new(file?))),
+        Some(file) => Ok(descriptor.open_file(file?)),
         None => open_long(descriptor, path, flags, mode),
     }
 }
@@ -141,9 +148,9 @@ pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
 /// [`open`] for what may wait.
 #[inline(never)]
 fn open_long(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
-    descriptor.open_handle(match complete(vfs()?.open(path, flags, mode))? {
-        OpenedPath::File(file) => Handle::File(FileHandle::new(file)),
-        OpenedPath::Object(object) => Handle::Object(object),
+    Ok(match complete(vfs()?.open(path, flags, mode))? {
+        OpenedPath::File(file) => descriptor.open_file(file),
+        OpenedPath::Object(object) => descriptor.open(object),
     })
 }
 

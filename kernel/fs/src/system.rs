@@ -32,7 +32,13 @@ pub trait System: Debug + Send + Sync + 'static {
     fn allocate_page(start: &[u8]) -> Option<Self::Page>;
 
     /// An `Arc` of a value; `None` without memory.
-    fn arc<T>(value: T) -> Option<Arc<T>>;
+    fn arc<T>(value: T) -> Option<Arc<T>> {
+        Self::arc_with(|| value)
+    }
+
+    /// An `Arc` of what `make` returns, which is called if there is memory, and allocates none; `None` without memory. For
+    /// values that are to be made in their place instead of being moved there.
+    fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>>;
 
     /// The current time. It is asked for without a lock.
     fn now() -> Time;

@@ -40,10 +40,10 @@ impl System for TestSystem {
         Some(page)
     }
 
-    fn arc<T>(value: T) -> Option<Arc<T>> {
+    fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
         let left = ARCS.get().checked_sub(1)?;
         ARCS.set(left);
-        Some(Arc::new(value))
+        Some(Arc::new(make()))
     }
 
     fn now() -> Time {

@@ -1,7 +1,6 @@
 //! Turns of calls at something that one of them uses at a time, longer than a lock may be held.
 
 use alloc::vec::Vec;
-use core::mem;
 use core::task::{Context, Waker};
 
 use hermit_interface::Errno;
@@ -11,12 +10,13 @@ use hermit_interface::Errno;
 #[derive(Debug)]
 pub(crate) struct Turns {
     is_taken: bool,
-    waiting: Vec<Waker>,
+    /// `None` until a call waits: most files have no such call, and dropping a list takes longer than this.
+    waiting: Option<Vec<Waker>>,
 }
 
 impl Turns {
     pub(crate) const fn new() -> Self {
-        Self { is_taken: false, waiting: Vec::new() }
+        Self { is_taken: false, waiting: None }
     }
 
     /// Whether a call has its turn; then the waker is registered for its end.
@@ -27,8 +27,9 @@ impl Turns {
     #[inline]
     pub(crate) fn is_pending(&mut self, context: &Context<'_>) -> Result<bool, Errno> {
         if self.is_taken {
-            self.waiting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            self.waiting.push(context.waker().clone());
+            let waiting = self.waiting.get_or_insert_default();
+            waiting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            waiting.push(context.waker().clone());
         }
         Ok(self.is_taken)
     }
@@ -46,7 +47,7 @@ impl Turns {
     /// Ends the turn; returns the calls that wait, to be [woken](wake) when the lock is not held any more.
     pub(crate) fn end(&mut self) -> Vec<Waker> {
         self.is_taken = false;
-        mem::take(&mut self.waiting)
+        self.waiting.take().unwrap_or_default()
     }
 }
 

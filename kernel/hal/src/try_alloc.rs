@@ -12,7 +12,14 @@ const COUNTS_SIZE: usize = 2 * size_of::<usize>();
 
 /// An `Arc` of `value`; `None` without memory.
 pub fn arc<T>(value: T) -> Option<Arc<T>> {
-    with_block(COUNTS_SIZE + size_of::<T>(), align_of::<T>(), || Arc::new(value))
+    arc_with(|| value)
+}
+
+/// An `Arc` of what `make` returns, which is called if there is memory, and allocates none. A large value is so made in its
+/// place instead of being moved there: no path is left on which it would be dropped elsewhere.
+#[inline(always)]
+pub fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
+    with_block(COUNTS_SIZE + size_of::<T>(), align_of::<T>(), || Arc::new(make()))
 }
 
 /// A `Box` of `value`; `None` without memory.
@@ -24,6 +31,7 @@ pub fn boxed<T>(value: T) -> Option<Box<T>> {
 ///
 /// If this CPU has no free block of the size, it allocates and frees one first. Interrupts are masked, so the block is still
 /// in the free list of this CPU when `allocate` allocates, which therefore cannot fail.
+#[inline(always)]
 fn with_block<R>(size: usize, align: usize, allocate: impl FnOnce() -> R) -> Option<R> {
     let masked = Masked::new();
     let words = size.div_ceil(size_of::<usize>());

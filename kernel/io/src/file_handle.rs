@@ -69,6 +69,13 @@ impl<F: Positioned + ?Sized, W> FileHandle<F, W> {
         self.file
     }
 
+    /// The references to the file and to its window.
+    #[inline]
+    #[must_use]
+    pub fn into_parts(self) -> (Arc<F>, Option<Arc<W>>) {
+        (self.file, self.window)
+    }
+
     /// Has `call` use the position, and return its result with the new position. `None` if `call` returns that, or other
     /// references may use the position, too.
     #[inline]

@@ -66,11 +66,17 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     }
 
     /// Opens a reserved descriptor.
-    #[inline]
     pub fn fill(&self, descriptor: FileDescriptor, value: T) {
+        self.fill_with(descriptor, || value);
+    }
+
+    /// [`Self::fill`] with what `make` returns, which is called with the lock of the slot held: so a value of several words
+    /// is made in its place.
+    #[inline]
+    pub fn fill_with(&self, descriptor: FileDescriptor, make: impl FnOnce() -> T) {
         if let Some(slot) = self.slots.get(descriptor) {
             // It is reserved, so nothing is dropped.
-            *slot.lock() = Some(value);
+            *slot.lock() = Some(make());
         }
     }
 

@@ -49,8 +49,9 @@ impl System for Kernel {
         bytes.into_boxed_slice().try_into().ok()
     }
 
-    fn arc<T>(value: T) -> Option<Arc<T>> {
-        fallible::arc(value)
+    #[inline(always)]
+    fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
+        fallible::arc_with(make)
     }
 
     fn now() -> Time {

@@ -65,7 +65,7 @@ fn open_pipe(nonblocking: bool) -> Result<[i32; 2], Errno> {
     let pipe = fallible::arc(pipe).ok_or(Errno::ENOMEM)?;
     let read_end = fallible::arc(PipeReader::new(Arc::clone(&pipe), nonblocking)).ok_or(Errno::ENOMEM)?;
     let write_end = fallible::arc(PipeWriter::new(pipe, nonblocking)).ok_or(Errno::ENOMEM)?;
-    Ok([reader.open(read_end)?, writer.open(write_end)?])
+    Ok([reader.open(read_end), writer.open(write_end)])
 }
 
 export! {

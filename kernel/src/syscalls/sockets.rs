@@ -138,7 +138,7 @@ export! {
         let (listener, reserved) = descriptors::get_and_reserve(fd)?;
         let (socket, from) = SocketRef(listener).socket()?.accept()?;
         addresses::write_if_wanted(&from, out)?;
-        reserved.open(socket)
+        Ok(reserved.open(socket))
     }
 
     fn sys_connect as connect(fd: i32, name: *const sockaddr, len: socklen_t) -> i32

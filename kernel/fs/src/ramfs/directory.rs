@@ -72,8 +72,21 @@ pub(super) fn is_same(name: &[u8], other: &[u8]) -> bool {
             let (words, other_words) = (name.as_chunks::<8>().0, other.as_chunks::<8>().0);
             end == other_end && words.iter().zip(other_words).all(|(a, b)| a == b)
         }
-        _ => name.iter().zip(other).all(|(a, b)| a == b),
+        _ => match (name.last_chunk::<4>(), other.last_chunk::<4>()) {
+            // Likewise: they are shorter than two of these.
+            (Some(end), Some(other_end)) => {
+                end == other_end && name.first_chunk::<4>() == other.first_chunk::<4>()
+            }
+            _ => name.iter().zip(other).all(|(a, b)| a == b),
+        },
     }
+}
+
+/// What an entry that was removed had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Removed {
+    pub(super) ino: Ino,
+    pub(super) file_type: FileType,
 }
 
 /// A place for a new entry, in which there is room.
@@ -201,15 +214,11 @@ impl Directory {
     /// # Errors
     ///
     /// `ENOENT`.
-    pub(super) fn remove(&mut self, name: &[u8]) -> Result<DirectoryEntry, Errno> {
+    pub(super) fn remove(&mut self, name: &[u8]) -> Result<Removed, Errno> {
         self.remove_if(name, |_| true)
     }
 
-    fn remove_if(
-        &mut self,
-        name: &[u8],
-        is_removable: fn(FileType) -> bool,
-    ) -> Result<DirectoryEntry, Errno> {
+    fn remove_if(&mut self, name: &[u8], is_removable: fn(FileType) -> bool) -> Result<Removed, Errno> {
         let removed = self.root.remove((self.hash(name), name), is_removable, Node::TOP)?;
         self.len -= 1;
         Ok(removed)
@@ -220,7 +229,7 @@ impl Directory {
     /// # Errors
     ///
     /// `ENOENT`, `EISDIR`.
-    pub(super) fn remove_file(&mut self, name: &[u8]) -> Result<DirectoryEntry, Errno> {
+    pub(super) fn remove_file(&mut self, name: &[u8]) -> Result<Removed, Errno> {
         self.remove_if(name, |file_type| file_type != FileType::Directory)
     }
 
@@ -333,7 +342,7 @@ impl Node {
         (hash, name): (u64, &[u8]),
         is_removable: fn(FileType) -> bool,
         shift: u32,
-    ) -> Result<DirectoryEntry, Errno> {
+    ) -> Result<Removed, Errno> {
         match self {
             Self::List(entries) => {
                 let mut positions = entries.iter().enumerate();
@@ -342,12 +351,14 @@ impl Node {
                 if !is_removable(entry.file_type) {
                     return Err(Errno::EISDIR);
                 }
-                // Not `swap_remove`, which calls `memmove`.
+                let removed = Removed { ino: entry.ino, file_type: entry.file_type };
+                // Not `swap_remove`, which calls `memmove` and returns a copy.
                 let last = entries.len() - 1;
                 if position != last {
                     entries.swap(position, last);
                 }
-                entries.pop().ok_or(Errno::ENOENT)
+                entries.truncate(last);
+                Ok(removed)
             }
             Self::Branch(children) => {
                 let child = children.get_mut(child(hash, shift)).ok_or(Errno::ENOENT)?;

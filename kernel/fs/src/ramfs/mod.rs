@@ -114,6 +114,13 @@ impl<S: System> RamFs<S> {
         parent
     }
 
+    /// Frees an inode that was unused, unless another thread does that first.
+    #[cold]
+    #[inline(never)]
+    fn free_unused(&self, ino: Ino) {
+        self.update(ino, |_| {});
+    }
+
     /// Frees an inode if it is unused. A directory is not, since it may refer to the one above.
     fn free_if_unused(&self, ino: Ino, slot: LockedSlot<'_, S, Inode<S>>) {
         if slot.inode.as_ref().is_some_and(Inode::is_unused) {
@@ -184,8 +191,7 @@ impl<S: System> FileSystem for RamFs<S> {
         inode.references = inode.references.saturating_sub(references);
         if inode.is_unused() {
             drop(slot);
-            // Unless another thread does that first.
-            self.update(ino, |_| {});
+            self.free_unused(ino);
         }
     }
 

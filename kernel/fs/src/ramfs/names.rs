@@ -5,7 +5,7 @@ use core::ops::ControlFlow;
 use hermit_interface::Errno;
 
 use super::RamFs;
-use super::directory::{Directory, DirectoryEntry, EntryName, Vacancy};
+use super::directory::{Directory, DirectoryEntry, EntryName, Removed, Vacancy};
 use super::inode::{Body, File, Inode};
 use super::table::LockedSlot;
 use super::usage::NAME_SIZE;
@@ -135,7 +135,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// Removes an entry. Names are locked.
-    pub(super) fn remove_entry(&self, entry: Name<'_>, now: Time) -> Result<DirectoryEntry, Errno> {
+    pub(super) fn remove_entry(&self, entry: Name<'_>, now: Time) -> Result<Removed, Errno> {
         self.with(entry.parent, |inode| {
             let removed = inode.directory()?.remove(entry.name)?;
             inode.nlink -= u32::from(removed.file_type == FileType::Directory);

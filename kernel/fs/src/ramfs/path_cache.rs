@@ -89,15 +89,16 @@ impl Drop for DirectoryChange<'_> {
 #[inline]
 fn index(path: &[u8]) -> usize {
     let mut hash = path.len() as u64;
-    match path.last_chunk::<WORD>() {
-        Some(end) => {
-            for word in path.as_chunks::<WORD>().0 {
-                hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(MULTIPLIER).rotate_left(29);
-            }
-            // The last word overlaps the one before, unless the length is a multiple of its size.
-            hash ^= u64::from_le_bytes(*end);
+    if let Some(end) = path.last_chunk::<WORD>() {
+        for word in path.as_chunks::<WORD>().0 {
+            hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(MULTIPLIER).rotate_left(29);
         }
-        None => hash = path.iter().fold(hash, |hash, byte| hash << 8 ^ u64::from(*byte)),
+        // The last word overlaps the one before, unless the length is a multiple of its size.
+        hash ^= u64::from_le_bytes(*end);
+    } else if let (Some(start), Some(end)) = (path.first_chunk(), path.last_chunk()) {
+        hash = (u64::from(u32::from_le_bytes(*start)) << u32::BITS) ^ u64::from(u32::from_le_bytes(*end));
+    } else {
+        hash = path.iter().fold(hash, |hash, byte| hash << 8 ^ u64::from(*byte));
     }
     to_usize(hash.wrapping_mul(MULTIPLIER) >> (u64::BITS - SIZE.ilog2()))
 }
@@ -128,15 +129,17 @@ impl<S: System> PathCache<S> {
     }
 
     /// The entry of a path. Whether it is valid is to be checked with the inode locked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, from: PathFrom<'_>) -> Option<Cached> {
-        if from.path.len() > MAX_LENGTH {
+        let length = from.path.len();
+        if length > MAX_LENGTH {
             return None;
         }
         let entry = self.entries[index(from.path) % SIZE].lock();
-        let is_it = entry.start == from.start
+        let is_it = entry.length == length
+            && entry.start == from.start
             && entry.stops == from.stops
-            && entry.bytes.get(..entry.length).is_some_and(|bytes| is_same(bytes, from.path));
+            && entry.bytes.get(..length).is_some_and(|bytes| is_same(bytes, from.path));
         is_it.then_some(entry.cached)
     }
 

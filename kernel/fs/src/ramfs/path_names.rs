@@ -16,7 +16,21 @@ const SLASHES: u64 = u64::from_ne_bytes([b'/'; WORD]);
 
 /// Whether a directory may have an entry of a name that has no slash.
 pub(super) fn is_proper(name: &[u8]) -> bool {
-    (1..=MAX_NAME).contains(&name.len()) && !matches!(name, b"." | b"..") && !name.contains(&0)
+    (1..=MAX_NAME).contains(&name.len()) && !matches!(name, b"." | b"..") && !has_zero(name)
+}
+
+/// Whether a name has a zero byte, a word at a time as in [`name_length`].
+#[inline]
+fn has_zero(name: &[u8]) -> bool {
+    let is_in = |word: u64| word.wrapping_sub(ONES) & !word & TOPS != 0;
+    match name.last_chunk::<WORD>() {
+        // The last word overlaps the one before.
+        Some(end) => {
+            is_in(u64::from_le_bytes(*end))
+                || name.as_chunks::<WORD>().0.iter().any(|word| is_in(u64::from_le_bytes(*word)))
+        }
+        None => name.contains(&0),
+    }
 }
 
 /// The path of the directory of the last name of a path, and that name. `None` if the last name is the only one, or a slash
@@ -105,7 +119,16 @@ mod tests {
         for name in [&b"a"[..], b"...", b".a", &[b'x'; 255], b"\xff\x80"] {
             assert!(is_proper(name), "{}", name.escape_ascii());
         }
-        for name in [&b""[..], b".", b"..", &[b'x'; 256], b"a\0", b"\0"] {
+        for name in [
+            &b""[..],
+            b".",
+            b"..",
+            &[b'x'; 256],
+            b"a\0",
+            b"\0",
+            b"\0longer than a word",
+            b"longer than a word\0",
+        ] {
             assert!(!is_proper(name), "{}", name.escape_ascii());
         }
     }

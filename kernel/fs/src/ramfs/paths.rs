@@ -84,7 +84,7 @@ impl<S: System> RamFs<S> {
     /// Locks what a path leads to, if the cache has it. With the inode locked, the entry is valid or not: see [`PathCache`].
     ///
     /// [`PathCache`]: super::path_cache::PathCache
-    #[inline]
+    #[inline(always)]
     fn lock_cached(&self, from: PathFrom<'_>) -> Option<(Ino, Locked<'_, S>)> {
         let cached = self.paths.find(from)?;
         let slot = self.inodes.lock(cached.ino).ok()?;
@@ -93,7 +93,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// Locks what a path leads to, unless it is a symbolic link.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lock_path(&self, from: PathFrom<'_>) -> Option<(Ino, Locked<'_, S>)> {
         self.lock_cached(from).or_else(|| self.lock_and_keep(from))
     }

@@ -25,10 +25,15 @@ pub enum FileLock {
 }
 
 /// What an open file has: 0, or a [`FileLock`]. Accessed under the lock of the table only.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Held(AtomicU8);
 
 impl Held {
+    /// No lock.
+    pub(super) const fn new() -> Self {
+        Self(AtomicU8::new(0))
+    }
+
     fn get(&self) -> Option<FileLock> {
         match self.0.load(Relaxed) {
             1 => Some(FileLock::Shared),

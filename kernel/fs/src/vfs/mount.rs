@@ -359,15 +359,24 @@ impl<S: System> Node<S> {
 }
 
 impl<S: System> Drop for Node<S> {
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some(attrs) = &self.mount.attrs {
             attrs.forget(self.ino);
         }
         self.mount.file_system.forget(self.ino, 1);
-        // In a loop: the depth of directories has no bound, that of calls does.
-        let mut above = self.above.take();
-        while let Some(mut node) = above.and_then(Arc::into_inner) {
-            above = node.above.take();
+        if let Some(above) = self.above.take() {
+            drop_directories(above);
         }
+    }
+}
+
+/// Drops a directory, and those above that only it refers to. In a loop: the depth of directories has no bound, that of calls
+/// does.
+#[cold]
+fn drop_directories<S: System>(directory: Arc<Node<S>>) {
+    let mut next = Some(directory);
+    while let Some(mut node) = next.and_then(Arc::into_inner) {
+        next = node.above.take();
     }
 }

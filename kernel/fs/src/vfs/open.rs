@@ -6,8 +6,8 @@ use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TRUNC};
 use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, Object};
 
-use super::mount::Node;
-use super::open_file::{OpenFile, OpenNode};
+use super::mount::{Mount, Node};
+use super::open_file::OpenFile;
 use super::walk::{LastLink, Walked};
 use super::{UMASK, Vfs};
 use crate::file_system::{Call, Opened, complete};
@@ -120,20 +120,21 @@ impl<S: System> Vfs<S> {
 /// # Errors
 ///
 /// `ENOTDIR`, `ELOOP`, `EISDIR`, `EROFS`.
-pub(super) fn check_open<S: System>(node: &Node<S>, flags: i32) -> Result<(), Errno> {
+#[inline]
+pub(super) fn check_open<S: System>(mount: &Mount<S>, file_type: FileType, flags: i32) -> Result<(), Errno> {
     let is_changing = is_for_writing(flags) || flags & O_TRUNC != 0;
-    match node.file_type {
+    match file_type {
         FileType::Directory if is_changing || flags & O_CREAT != 0 => Err(Errno::EISDIR),
         FileType::Directory => Ok(()),
         _ if flags & O_DIRECTORY != 0 => Err(Errno::ENOTDIR),
         FileType::Symlink => Err(Errno::ELOOP),
-        FileType::Regular if is_changing => node.mount.check_writable(),
+        FileType::Regular if is_changing => mount.check_writable(),
         _ => Ok(()),
     }
 }
 
 async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
-    check_open(node, flags)?;
+    check_open(&node.mount, node.file_type, flags)?;
     if node.file_type == FileType::Regular && flags & O_TRUNC != 0 {
         let changes = SetAttr { size: Some(0), ..SetAttr::default() };
         node.set_attr(&changes).await?;
@@ -149,7 +150,7 @@ async fn open_node<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedP
 
 fn open_path<S: System>(node: Arc<Node<S>>, opened: Opened, flags: i32) -> Result<OpenedPath<S>, Errno> {
     Ok(match opened {
-        Opened::Inode(handle) => OpenedPath::File(OpenFile::new(OpenNode::Shared(node), handle, flags)?),
+        Opened::Inode(handle) => OpenedPath::File(OpenFile::new(node, handle, flags)?),
         Opened::Object(object) => OpenedPath::Object(object),
     })
 }

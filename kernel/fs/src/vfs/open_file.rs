@@ -13,11 +13,11 @@ use hermit_io::{ACCESS_MODE, Access, Object, Positioned, ReadBuffer};
 
 use super::Metadata;
 use super::locks::{FileLock, Held};
-use super::mount::Node;
+use super::mount::{Mount, Node};
 use super::position::Position;
 use super::write_back::Opening;
 use crate::file_system::{OpenInode, WriteAt, Written, complete};
-use crate::{DirEntry, FileType, PageWindow, SetAttr, StatFs, System};
+use crate::{DirEntry, FileType, FoundInode, PageWindow, SetAttr, StatFs, System};
 
 /// Where a position is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Whence {
 /// The inode of an open file.
 #[derive(Debug)]
 pub(super) enum OpenNode<S: System> {
-    /// One that nothing else refers to by this node; none of a directory.
+    /// One that nothing else refers to by this node, and that has no opening in the file system; none of a directory.
     Own(Node<S>),
     Shared(Arc<Node<S>>),
 }
@@ -75,16 +75,32 @@ impl<S: System> OpenFile<S> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    #[inline]
-    pub(super) fn new(node: OpenNode<S>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
+    pub(super) fn new(node: Arc<Node<S>>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
         let inode = OpenInode { ino: node.ino, handle };
-        let opening = match &node {
-            OpenNode::Shared(node) if node.mount.write_back.is_some() && flags & ACCESS_MODE != 0 => {
-                Opening::new(node, handle, flags)?
-            }
-            _ => None,
-        };
-        let file = Self {
+        let is_collected = node.mount.write_back.is_some() && flags & ACCESS_MODE != 0;
+        let opening = if is_collected { Opening::new(&node, handle, flags)? } else { None };
+        S::arc(Self::of(OpenNode::Shared(node), inode, flags, opening)).ok_or(Errno::ENOMEM)
+    }
+
+    /// An inode that a path leads to, which the file system has opened without a handle; it is no directory. The open file
+    /// takes over the reference. Without memory, it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[inline(always)]
+    pub(super) fn of_found(mount: &Arc<Mount<S>>, found: FoundInode, flags: i32) -> Result<Arc<Self>, Errno> {
+        let inode = OpenInode { ino: found.ino, handle: 0 };
+        let make = || Self::of(OpenNode::Own(Node::new(mount, found)), inode, flags, None);
+        S::arc_with(make).ok_or_else(|| {
+            drop(Node::new(mount, found));
+            Errno::ENOMEM
+        })
+    }
+
+    #[inline(always)]
+    const fn of(node: OpenNode<S>, inode: OpenInode, flags: i32, opening: Option<Arc<Opening<S>>>) -> Self {
+        Self {
             node,
             inode,
             access_mode: flags & ACCESS_MODE,
@@ -92,10 +108,9 @@ impl<S: System> OpenFile<S> {
             writes: AtomicU64::new(0),
             reported: AtomicU64::new(0),
             opening,
-            lock: Held::default(),
+            lock: Held::new(),
             position: Position::new(),
-        };
-        S::arc(file).ok_or(Errno::ENOMEM)
+        }
     }
 
     pub(super) const fn node(&self) -> &OpenNode<S> {
@@ -420,8 +435,11 @@ impl<S: System> Drop for OpenFile<S> {
         if self.lock.is_held() {
             self.unlock();
         }
-        if self.opening.is_none() {
-            self.node.mount.file_system.release(self.inode.ino, self.inode.handle);
+        // What a path has led to was not opened in the file system.
+        if let OpenNode::Shared(node) = &self.node
+            && self.opening.is_none()
+        {
+            node.mount.file_system.release(self.inode.ino, self.inode.handle);
         }
     }
 }

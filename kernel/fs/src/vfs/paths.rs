@@ -6,11 +6,10 @@ use core::mem::MaybeUninit;
 use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_TRUNC, file_properties};
 use hermit_interface::{Errno, MAX_PATH};
 
-use super::mount::Node;
+use super::mount::{Mount, Node};
 use super::open::check_open;
-use super::open_file::OpenNode;
 use super::{OpenFile, UMASK, Vfs};
-use crate::{FileType, System};
+use crate::{FileType, FoundInode, System};
 
 /// Whether a path may lead to something other than a directory.
 fn is_followed(path: &[u8]) -> bool {
@@ -24,11 +23,9 @@ impl<S: System> Vfs<S> {
         if !is_followed(path) {
             return None;
         }
-        if path.first() == Some(&b'/') {
-            return action(&self.root);
-        }
-        let current = self.current_directory();
-        action(&current)
+        let current = (path.first() != Some(&b'/')).then(|| self.current_directory());
+        // One call of the action, which so becomes part of its caller.
+        action(current.as_ref().unwrap_or(&self.root))
     }
 
     /// Stores what [`Self::metadata`] returns, with symbolic links followed or not, if it needs no waiting. `None`:
@@ -59,7 +56,7 @@ impl<S: System> Vfs<S> {
     ) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
         self.with_start(path, |start| {
             if flags & O_CREAT == 0 {
-                return open_found(Node::new(&start.mount, start.lookup_path(path)?), flags);
+                return open_found(&start.mount, start.lookup_path(path)?, flags);
             }
             if flags & O_DIRECTORY != 0 || start.mount.is_read_only {
                 return None;
@@ -87,30 +84,43 @@ fn create_now<S: System>(
 ) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
     let stops = start.mount.submount_bits();
     let (found, is_new) = start.file_system().create_path(start.ino, path, stops, permissions)?;
-    let node = Node::new(&start.mount, found);
-    if !is_new {
-        return if flags & O_EXCL != 0 { Some(Err(Errno::EEXIST)) } else { open_found(node, flags) };
+    if !is_new && flags & O_EXCL != 0 {
+        drop(Node::new(&start.mount, found));
+        return Some(Err(Errno::EEXIST));
     }
-    let opened = OpenFile::new(OpenNode::Own(node), 0, flags);
+    if !is_new {
+        return open_found(&start.mount, found, flags);
+    }
+    let opened = OpenFile::of_found(&start.mount, found, flags);
     Some(opened.inspect_err(|_| {
         start.file_system().unlink_path(start.ino, path, stops, Some(found));
     }))
 }
 
-/// Opens what a path leads to, unless it is to be truncated or is no file, or that fails.
-#[inline]
-fn open_found<S: System>(node: Node<S>, flags: i32) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
-    if flags & O_TRUNC != 0 {
+/// Opens what a path leads to, unless it is to be truncated or is no file, or that fails. The reference is taken over.
+#[inline(always)]
+fn open_found<S: System>(
+    mount: &Arc<Mount<S>>,
+    found: FoundInode,
+    flags: i32,
+) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
+    if found.file_type == FileType::Regular
+        && flags & O_TRUNC == 0
+        && check_open(mount, found.file_type, flags).is_ok()
+    {
+        return Some(OpenFile::of_found(mount, found, flags));
+    }
+    open_other(Node::new(mount, found), flags)
+}
+
+/// [`open_found`] for what is no file, or fails.
+#[cold]
+#[inline(never)]
+fn open_other<S: System>(node: Node<S>, flags: i32) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
+    let is_opened = flags & O_TRUNC == 0 && node.is_directory();
+    if !is_opened || check_open(&node.mount, node.file_type, flags).is_err() {
         return None;
     }
-    check_open(&node, flags).ok()?;
-    let node = match node.file_type {
-        FileType::Regular => OpenNode::Own(node),
-        FileType::Directory => match S::arc(node) {
-            Some(node) => OpenNode::Shared(node),
-            None => return Some(Err(Errno::ENOMEM)),
-        },
-        _ => return None,
-    };
-    Some(OpenFile::new(node, 0, flags))
+    let opened = S::arc(node).ok_or(Errno::ENOMEM).and_then(|node| OpenFile::new(node, 0, flags));
+    Some(opened)
 }

@@ -33,8 +33,8 @@ impl System for TestSystem {
         Some(page)
     }
 
-    fn arc<T>(value: T) -> Option<Arc<T>> {
-        Some(Arc::new(value))
+    fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
+        Some(Arc::new(make()))
     }
 
     fn now() -> Time {
