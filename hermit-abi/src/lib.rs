@@ -41,7 +41,9 @@ pub use calls::file::{
 pub use calls::memory::{
     alloc, alloc_zeroed, dealloc, free, getpagesize, heap_lock_count, malloc, mmap, mprotect, munmap, realloc,
 };
-pub use calls::process::{abort, errno, exit, get_errno, getpid, read_entropy, symbol_name};
+pub use calls::process::{
+    abort, errno, exit, get_errno, getpid, read_entropy, secure_rand32, secure_rand64, symbol_name,
+};
 pub use calls::queue::{add_queue, destroy_queue, init_queue, notify, wait};
 pub use calls::socket::{
     accept, bind, connect, freeaddrinfo, getaddrbyname, getaddrinfo, getpeername, getsockname, getsockopt,

@@ -83,6 +83,8 @@ pub const SYMBOLS: &[&str] = &[
     "sys_recvfrom",
     "sys_rename",
     "sys_rmdir",
+    "sys_secure_rand32",
+    "sys_secure_rand64",
     "sys_sem_destroy",
     "sys_sem_init",
     "sys_sem_post",

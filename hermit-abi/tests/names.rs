@@ -99,7 +99,8 @@ functions! {
     yield_now: fn();
 }
 
-/// What the published crate does not have. std calls it where our patches to it say so; `shutdownfd` is for programs.
+/// What the published crate does not have. std calls it where our patches to it say so; `shutdownfd` is for programs. The
+/// crate getrandom declares `secure_rand32` and `secure_rand64` itself.
 mod ours {
     use super::{c_char, timespec};
     use hermit_abi::file_properties;
@@ -123,6 +124,8 @@ mod ours {
         readlink: fn(*const c_char, *mut u8, usize) -> isize;
         realpath: fn(*const c_char, *mut u8, usize) -> isize;
         rename: fn(*const c_char, *const c_char) -> i32;
+        secure_rand32: fn(*mut u32) -> i32;
+        secure_rand64: fn(*mut u64) -> i32;
         set_thread_name: fn(*const c_char);
         shutdownfd: fn(i16) -> i32;
         symbol_name: fn(usize, *mut u8, usize) -> usize;

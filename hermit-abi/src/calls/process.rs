@@ -35,6 +35,25 @@ unsafe extern "C" {
     #[link_name = "sys_read_entropy"]
     pub fn read_entropy(buf: *mut u8, len: usize, flags: u32) -> isize;
 
+    /// Stores a random number fit for cryptography in `value` and returns 0.
+    ///
+    /// Returns -1 on failure: with a null or misaligned pointer, or on a machine without a source of entropy.
+    /// [`get_errno`] returns the error.
+    ///
+    /// # Safety
+    ///
+    /// `value` must be null, or valid for writing a `u32`.
+    #[link_name = "sys_secure_rand32"]
+    pub fn secure_rand32(value: *mut u32) -> i32;
+
+    /// As [`secure_rand32`], for a number of 64 bits.
+    ///
+    /// # Safety
+    ///
+    /// `value` must be null, or valid for writing a `u64`.
+    #[link_name = "sys_secure_rand64"]
+    pub fn secure_rand64(value: *mut u64) -> i32;
+
     /// Stores the demangled name, without generic arguments, of the function that contains an address relative to the
     /// image's start, and returns its length in bytes: UTF-8 without a 0 at its end, truncated at a character boundary
     /// to `len` bytes. Returns 0 where no function is known, as in an image without symbols.

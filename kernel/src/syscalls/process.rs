@@ -48,19 +48,46 @@ export_plain! {
         match fill_random(buffer, flags) {
             Ok(()) => isize::try_from(len).unwrap_or(isize::MAX),
             Err(error) => {
-                if error == Errno::ENOSYS {
-                    entropy::warn_of_missing_source();
-                }
-                errno::set(error);
+                random_failed(error);
                 -1
             }
         }
+    }
+
+    /// Returns -1 on failure, as `sys_read_entropy` does: the crate getrandom compares with it.
+    fn sys_secure_rand32 as secure_rand32(value: *mut u32) -> i32
+    where out: UserOut::new(value) {
+        status(random_bytes().and_then(|bytes| out.write(u32::from_ne_bytes(bytes))))
+    }
+
+    fn sys_secure_rand64 as secure_rand64(value: *mut u64) -> i32
+    where out: UserOut::new(value) {
+        status(random_bytes().and_then(|bytes| out.write(u64::from_ne_bytes(bytes))))
     }
 
     fn sys_symbol_name as symbol_name(address: usize, buf: *mut u8, len: usize) -> usize
     where buffer: UserBuffer::buffer(buf, len) {
         buffer.get().map_or(0, |buffer| symbols::name(address as u64, buffer))
     }
+}
+
+fn random_bytes<const SIZE: usize>() -> Result<[u8; SIZE], Errno> {
+    let mut bytes = [0; SIZE];
+    entropy::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// 0 or -1, for a function of random numbers.
+fn status(result: Result<(), Errno>) -> i32 {
+    result.inspect_err(|error| random_failed(*error)).map_or(-1, |()| 0)
+}
+
+/// Sets `errno`; warns of a machine without a source of entropy.
+fn random_failed(error: Errno) {
+    if error == Errno::ENOSYS {
+        entropy::warn_of_missing_source();
+    }
+    errno::set(error);
 }
 
 fn fill_random(buffer: UserBuffer<'_>, flags: u32) -> Result<(), Errno> {

@@ -53,6 +53,18 @@ pub(crate) fn errno_by_other_name() -> i32 {
     unsafe { hermit_abi::errno() }
 }
 
+/// A random number; `None` stands for a null pointer.
+pub(crate) fn secure_rand32(value: Option<&mut u32>) -> i32 {
+    // SAFETY: the pointer is null, or that of an exclusive reference.
+    unsafe { hermit_abi::secure_rand32(value.map_or(ptr::null_mut(), ptr::from_mut)) }
+}
+
+/// A random number; `None` stands for a null pointer.
+pub(crate) fn secure_rand64(value: Option<&mut u64>) -> i32 {
+    // SAFETY: the pointer is null, or that of an exclusive reference.
+    unsafe { hermit_abi::secure_rand64(value.map_or(ptr::null_mut(), ptr::from_mut)) }
+}
+
 pub(crate) fn eventfd(value: u64, flags: i16) -> ErrnoResult {
     // SAFETY: only integers are passed, which the kernel validates.
     call_result(unsafe { hermit_abi::eventfd(value, flags) })

@@ -18,6 +18,7 @@ mod paths;
 mod poll;
 mod priorities;
 mod queues;
+mod random;
 mod raw_thread;
 mod reclaim;
 mod semaphores;
@@ -38,7 +39,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 25] = [
+const CHECKS: [(&str, Check); 26] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("descriptors", descriptors::descriptors),
@@ -60,6 +61,7 @@ const CHECKS: [(&str, Check); 25] = [
     ("poll", poll::poll),
     ("priorities", priorities::priorities),
     ("queues", queues::queues),
+    ("random", random::random),
     ("reclaim", reclaim::reclaim),
     ("semaphores", semaphores::semaphores),
     ("spawn", spawn::spawn),

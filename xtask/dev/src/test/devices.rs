@@ -167,7 +167,11 @@ fn no_randomness(qemu: &Qemu<'_>) -> Result<()> {
     let guest = on_pc(qemu, &qemu.image("faults"), &["entropy"]);
     let guest = guest.with_options(&["-cpu", "max,-rdrand,-rdseed"]);
     expect(&guest, b"", 101, &["failed to generate random data", "add `-cpu max`"])?;
-    expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["random number:"]).map(drop)
+    expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["random number:"])?;
+    let guest = on_pc(qemu, &qemu.image("abi_calls"), &["random"]);
+    let guest = guest.with_options(&["-cpu", "max,-rdrand,-rdseed"]);
+    expect(&guest, b"", 1, &["left: -1", "add `-cpu max`"])?;
+    expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["ok"]).map(drop)
 }
 
 /// Input and output use the virtio console, reports of the kernel the serial port.

@@ -8,7 +8,7 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 20] = [
+const CHECKS: [&str; 21] = [
     "backtrace",
     "block",
     "descriptors",
@@ -26,6 +26,7 @@ const CHECKS: [&str; 20] = [
     "poll",
     "priorities",
     "queues",
+    "random",
     "reclaim",
     "semaphores",
     "spawn",
