@@ -69,7 +69,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, require_equals = true, default_missing_value = "HEAD")]
     #[arg(conflicts_with = "rings")]
     changed: Option<String>,
-    /// Of the rings named, run only tests whose names contain a text; all that the rings need is built
+    /// Of the rings named, run only tests whose names contain a text; all that the rings need is built, of `crates` the programs
+    /// of these tests
     #[arg(long, value_name = "TEXT", requires = "rings")]
     only: Option<String>,
     /// How long each fuzz target runs
@@ -192,7 +193,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
             let result = match ring {
                 Ring::Miri => miri::test(report, plan.is_named),
                 Ring::Std => std_tests::test(report, plan.long),
-                Ring::Crates => crates::test(report, plan.long),
+                Ring::Crates => crates::test(report, plan.long, arguments.only.as_deref()),
                 _ => fuzz::test(report, arguments.seconds),
             };
             report.check(&name, result);

@@ -16,55 +16,93 @@ use super::images::{self, Images};
 use super::platform::{TestPlatform, TestVmm};
 use super::report::Report;
 use super::schedule::Tests;
-use crate::compatibility::{Crates, FOLDER, Group};
+use crate::compatibility::{Crates, FOLDER, Group, Unsupported};
 use xtask::target::GUEST_TARGET;
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{build, cargo, crates, process, setup, workspace};
 
+/// Name of the test of a group's list.
+const LIST: &str = "list of crates";
+
 /// Memory of a machine in MiB.
 const MEMORY: u64 = 512;
 
-/// Builds the programs and compares what they print.
-pub(super) fn test(report: &mut Report, long: bool) -> Result<()> {
+/// Builds the programs and compares what they print. With a text, only tests whose names contain it run, and only their programs
+/// are built; the name of a group is part of the names of its tests.
+pub(super) fn test(report: &mut Report, long: bool, only: Option<&str>) -> Result<()> {
+    let list = Crates::read()?;
+    let groups: Vec<&Group> = list.groups.iter().filter(|group| has_test(group, only)).collect();
+    let unsupported =
+        list.unsupported.iter().filter(|krate| long && only.is_none_or(|text| name_of(krate).contains(text)));
+    let unsupported: Vec<_> = unsupported.collect();
+    ensure!(
+        !groups.is_empty() || !unsupported.is_empty(),
+        "no name of a test contains {:?}",
+        only.unwrap_or_default()
+    );
     setup::ensure()?;
     setup::install_kernel()?;
-    let list = Crates::read()?;
     let folder = workspace::root().join(FOLDER);
-    let packages: Vec<String> = list.groups.iter().map(Group::package).collect();
+    let packages: Vec<String> = groups.iter().map(|group| group.package()).collect();
     let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
-    println!("building the programs for Linux");
-    let host = host_programs(&folder, &packages)?;
-    println!("building the programs for machines");
     discard_outdated(&workspace::target_dir().join("crates"), &setup::identities()?)?;
-    let guest: BTreeMap<_, _> = build::packages(&folder, &packages)?.into_iter().collect();
+    let [host, guest] = programs(&folder, &packages)?;
     let patched = crates::patched(&folder)?;
     let none = Images::new()?;
     let platform =
         TestPlatform { vmm: TestVmm::Uhyve(Uhyve::check(setup::uhyve()?)?, Engine::Process), images: &none };
     let mut tests = Tests::default();
-    for group in &list.groups {
+    for group in &groups {
         let program = |programs: &BTreeMap<String, PathBuf>| {
             let program = programs.get(&group.package()).cloned();
             program.with_context(|| format!("cargo did not build {}", group.package()))
         };
         let (host, guest) = (program(&host)?, program(&guest)?);
         let (on_host, patched) = (host.clone(), &patched);
-        tests.add(format!("list of {}", group.package()), move || check_list(group, &on_host, patched));
+        tests.add(test_name(group, LIST), move || check_list(group, &on_host, patched));
         for name in group.crates.keys() {
             let (host, guest, platform) = (host.clone(), guest.clone(), &platform);
-            tests.add(format!("crate {name}"), move || compare(platform, name, &host, &guest));
+            tests.add(test_name(group, name), move || compare(platform, name, &host, &guest));
         }
     }
-    for crate_ in list.unsupported.iter().filter(|_| long) {
+    for krate in unsupported {
         let platform = &platform;
-        tests.add(format!("crate {}, which does not work", crate_.name), move || {
-            unsupported::test(platform, crate_)
-        });
+        tests.add(name_of(krate), move || unsupported::test(platform, krate));
+    }
+    if let Some(text) = only {
+        tests.keep_named(text);
     }
     report.run(tests);
     let count = list.groups.iter().map(|group| group.crates.len()).sum::<usize>();
-    println!("{count} crates are used, {} are listed as not working", list.unsupported.len());
+    println!("{count} crates are listed as working, {} as not working", list.unsupported.len());
     Ok(())
+}
+
+/// Name of the test of a crate, or of the list, of a group.
+fn test_name(group: &Group, name: &str) -> String {
+    format!("{}: {name}", group.package())
+}
+
+/// Name of the test of a crate that does not work.
+fn name_of(krate: &Unsupported) -> String {
+    format!("{}, which does not work", krate.name)
+}
+
+/// Whether the name of a test of the group contains the text.
+fn has_test(group: &Group, only: Option<&str>) -> bool {
+    let mut names = group.crates.keys().map(String::as_str).chain([LIST]);
+    only.is_none_or(|text| names.any(|name| test_name(group, name).contains(text)))
+}
+
+/// Builds these packages for Linux and for machines; returns their files by package.
+fn programs(folder: &Path, packages: &[&str]) -> Result<[BTreeMap<String, PathBuf>; 2]> {
+    if packages.is_empty() {
+        return Ok([BTreeMap::new(), BTreeMap::new()]);
+    }
+    println!("building {} for Linux", packages.join(", "));
+    let host = host_programs(folder, packages)?;
+    println!("building the same for machines");
+    Ok([host, build::packages(folder, packages)?.into_iter().collect()])
 }
 
 /// Builds the programs for Linux; returns their files by package.
@@ -146,7 +184,7 @@ fn same(on_linux: &str, in_machine: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_patched, discard_outdated, same};
+    use super::{check_patched, discard_outdated, has_test, same};
     use crate::compatibility::Crates;
     use std::collections::BTreeMap;
     use std::fs;
@@ -173,6 +211,20 @@ mod tests {
         assert!(!has("program-1") && has("lib-1.rlib"));
         discard("std 2", "kernel 2");
         assert!(!has("lib-1.rlib"));
+    }
+
+    #[test]
+    fn text_selects_groups_and_those_of_crates() {
+        let list = Crates::read().unwrap();
+        let selected = |text| {
+            let groups = list.groups.iter().filter(|group| has_test(group, Some(text)));
+            groups.map(|group| group.name.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(selected("numbers"), ["numbers"]);
+        assert_eq!(selected("crates_numbers: ndarray"), ["numbers"]);
+        assert_eq!(selected("serde_json"), ["formats"]);
+        assert_eq!(selected("no such crate"), [""; 0]);
+        assert!(list.groups.iter().all(|group| has_test(group, None)));
     }
 
     #[test]
