@@ -31,8 +31,9 @@ mod types;
 pub use core::ffi::{c_int, c_short, c_void};
 
 pub use calls::descriptor::{
-    close, dup, eventfd, fchmod, fcntl, fdatasync, flock, fstat, fsync, ftruncate, futimens, getdents,
-    getdents64, ioctl, lseek, pipe, poll, pread, pwrite, read, readv, shutdownfd, write, writev,
+    close, dup, epoll_create1, epoll_ctl, epoll_pwait2, epoll_wait, eventfd, fchmod, fcntl, fdatasync, flock,
+    fstat, fsync, ftruncate, futimens, getdents, getdents64, ioctl, lseek, pipe, poll, pread, pwrite, read,
+    readv, shutdownfd, write, writev,
 };
 pub use calls::file::{
     chdir, chmod, get_properties, getcwd, link, lstat, mkdir, open, open_path, readlink, realpath, rename,
@@ -57,6 +58,11 @@ pub use calls::thread::{
 pub use calls::time::{clock_gettime, nanosleep, usleep};
 #[expect(deprecated, reason = "still exported, for programs that were written for them")]
 pub use calls::{file::opendir, socket::shutdown_socket, thread::get_processor_count};
+pub use constants::epoll::{
+    EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP,
+    EPOLLIN, EPOLLMSG, EPOLLONESHOT, EPOLLOUT, EPOLLPRI, EPOLLRDBAND, EPOLLRDHUP, EPOLLRDNORM, EPOLLWAKEUP,
+    EPOLLWRBAND, EPOLLWRNORM,
+};
 pub use constants::file::{
     AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK,
     DT_UNKNOWN, DT_WHT, F_DUPFD, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO, IOV_MAX, LOCK_EX,
@@ -100,7 +106,7 @@ pub use errno::{
 };
 pub use priority::{HIGH_PRIO, LOW_PRIO, NO_PRIORITIES, NORMAL_PRIO, Priority, get_priority, set_priority};
 pub use symbols::SYMBOLS;
-pub use types::file::{dirent64, file_properties, iovec, pollfd, stat, statx, statx_timestamp};
+pub use types::file::{dirent64, epoll_event, file_properties, iovec, pollfd, stat, statx, statx_timestamp};
 pub use types::net::{
     addrinfo, in_addr, in6_addr, ip_mreq, ipv6_mreq, linger, sockaddr, sockaddr_in, sockaddr_in6,
     sockaddr_storage, sockaddr_vm,

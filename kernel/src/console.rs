@@ -101,7 +101,21 @@ impl Terminal for MachineConsole {
         if let Some(device) = devices::input_console() {
             return device.wake_on_input(context);
         }
+        self.watch_input(context);
+    }
+
+    fn watch_input(&self, context: &Context<'_>) {
+        if let Some(device) = devices::input_console() {
+            return device.watch_input(context);
+        }
         READERS.add(context);
         console::listen();
+    }
+
+    fn unwatch_input(&self, context: &Context<'_>) {
+        if let Some(device) = devices::input_console() {
+            return device.unwatch_input(context);
+        }
+        READERS.remove(context);
     }
 }

@@ -18,6 +18,7 @@ mod datagram_errors;
 mod datagrams;
 mod descriptors;
 mod dual_stack;
+mod epoll;
 mod events;
 mod multicast;
 mod names;
@@ -64,7 +65,7 @@ enum Check {
 type NamedCheck = (&'static str, Check);
 
 /// All rows, by family.
-const FAMILIES: [(&str, &[NamedCheck]); 20] = [
+const FAMILIES: [(&str, &[NamedCheck]); 21] = [
     ("addresses", &addresses::ROWS),
     ("backlog", &backlog::ROWS),
     ("bind", &binding::ROWS),
@@ -74,6 +75,7 @@ const FAMILIES: [(&str, &[NamedCheck]); 20] = [
     ("datagram-error", &datagram_errors::ROWS),
     ("descriptor", &descriptors::ROWS),
     ("dual", &dual_stack::ROWS),
+    ("epoll", &epoll::ROWS),
     ("events", &events::ROWS),
     ("multicast", &multicast::ROWS),
     ("names", &names::ROWS),

@@ -139,12 +139,14 @@ impl<T: Show, U: Show> Show for (T, U) {
 fn errno(number: i32) -> String {
     let name = match number {
         1 => "EPERM",
+        2 => "ENOENT",
         4 => "EINTR",
         9 => "EBADF",
         11 => "EAGAIN",
         12 => "ENOMEM",
         13 => "EACCES",
         14 => "EFAULT",
+        17 => "EEXIST",
         19 => "ENODEV",
         22 => "EINVAL",
         24 => "EMFILE",
@@ -153,6 +155,7 @@ fn errno(number: i32) -> String {
         32 => "EPIPE",
         33 => "EDOM",
         38 => "ENOSYS",
+        40 => "ELOOP",
         88 => "ENOTSOCK",
         89 => "EDESTADDRREQ",
         90 => "EMSGSIZE",

@@ -7,6 +7,8 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::time::Duration;
 
 #[cfg(target_os = "hermit")]
 use hermit_abi as c;
@@ -18,6 +20,33 @@ pub(crate) use c::{
     POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, SHUT_RD, SHUT_RDWR, SHUT_WR, SOCK_DGRAM, SOCK_NONBLOCK,
     SOCK_STREAM,
 };
+
+pub(crate) use c::{EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
+
+/// Events and modes of `epoll`, which `libc` declares as numbers of another type.
+#[cfg(not(target_os = "hermit"))]
+macro_rules! epoll_bits {
+    ($($name:ident),*) => {
+        $(pub(crate) const $name: u32 = c::$name.cast_unsigned();)*
+    };
+}
+
+#[cfg(target_os = "hermit")]
+pub(crate) use c::{
+    EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLPRI, EPOLLRDHUP,
+};
+#[cfg(not(target_os = "hermit"))]
+epoll_bits!(
+    EPOLLERR,
+    EPOLLET,
+    EPOLLEXCLUSIVE,
+    EPOLLHUP,
+    EPOLLIN,
+    EPOLLONESHOT,
+    EPOLLOUT,
+    EPOLLPRI,
+    EPOLLRDHUP
+);
 
 /// Address families.
 pub(crate) const V4: i32 = c::AF_INET;
@@ -88,6 +117,67 @@ pub(crate) fn socket(family: i32, socket_type: i32) -> io::Result<OwnedFd> {
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: only integers are passed.
     owned(unsafe { c::eventfd(0, 0) })
+}
+
+/// Creates an epoll instance.
+pub(crate) fn epoll_create(flags: i32) -> io::Result<OwnedFd> {
+    // SAFETY: only integers are passed.
+    owned(unsafe { c::epoll_create1(flags) })
+}
+
+/// Calls `epoll_ctl`, with events and data, or a null pointer.
+pub(crate) fn epoll_control(
+    epoll: impl AsFd,
+    operation: i32,
+    fd: RawFd,
+    event: Option<(u32, u64)>,
+) -> io::Result<()> {
+    let mut event = event.map(|(events, u64)| c::epoll_event { events, u64 });
+    let event = event.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+    // SAFETY: the pointer is null or to an event that lives until the call returns.
+    check(unsafe { c::epoll_ctl(raw(&epoll), operation, fd, event) }).map(drop)
+}
+
+/// The events and data of what `epoll_wait` stored.
+fn stored(events: &[c::epoll_event], count: i32) -> Vec<(u32, u64)> {
+    let count = usize::try_from(count).unwrap_or_default();
+    events[..count].iter().map(|event| (event.events, event.u64)).collect()
+}
+
+/// Waits for at most `max` events.
+pub(crate) fn epoll_wait(epoll: impl AsFd, max: i32, milliseconds: i32) -> io::Result<Vec<(u32, u64)>> {
+    let mut events = vec![c::epoll_event { events: 0, u64: 0 }; usize::try_from(max).unwrap_or_default()];
+    // SAFETY: pointer and number are those of a vector that lives until the call returns.
+    let count = check(unsafe { c::epoll_wait(raw(&epoll), events.as_mut_ptr(), max, milliseconds) })?;
+    Ok(stored(&events, count))
+}
+
+/// Calls `epoll_wait` for one descriptor, with any maximum; returns the number of events.
+pub(crate) fn epoll_wait_in_place(epoll: impl AsFd, max: i32, milliseconds: i32) -> io::Result<i32> {
+    let mut event = c::epoll_event { events: 0, u64: 0 };
+    // SAFETY: one descriptor has at most one event, for which there is room.
+    check(unsafe { c::epoll_wait(raw(&epoll), &raw mut event, max, milliseconds) })
+}
+
+/// Waits for at most `max` events, with a timeout in nanoseconds.
+pub(crate) fn epoll_wait_precise(
+    epoll: impl AsFd,
+    max: i32,
+    timeout: Option<Duration>,
+) -> io::Result<Vec<(u32, u64)>> {
+    let timeout = timeout.map(|timeout| c::timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        #[cfg(target_os = "hermit")]
+        tv_nsec: timeout.subsec_nanos().cast_signed(),
+        #[cfg(not(target_os = "hermit"))]
+        tv_nsec: timeout.subsec_nanos().into(),
+    });
+    let mut events = vec![c::epoll_event { events: 0, u64: 0 }; usize::try_from(max).unwrap_or_default()];
+    let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: pointers and number are those of values that live until the call returns.
+    let count =
+        check(unsafe { c::epoll_pwait2(raw(&epoll), events.as_mut_ptr(), max, timeout, ptr::null()) })?;
+    Ok(stored(&events, count))
 }
 
 /// Duplicates a descriptor.

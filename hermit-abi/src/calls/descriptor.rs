@@ -4,7 +4,7 @@
 
 use core::ffi::c_void;
 
-use crate::types::file::{dirent64, iovec, pollfd, stat};
+use crate::types::file::{dirent64, epoll_event, iovec, pollfd, stat};
 use crate::types::scalar::nfds_t;
 use crate::types::time::timespec;
 
@@ -206,4 +206,57 @@ unsafe extern "C" {
     /// `fds` must point to `nfds` entries, valid for reading and writing.
     #[link_name = "sys_poll"]
     pub fn poll(fds: *mut pollfd, nfds: nfds_t, timeout: i32) -> i32;
+
+    /// Creates an epoll instance, a set of watched descriptors, and returns its descriptor. `flags` is 0 or
+    /// [`EPOLL_CLOEXEC`](crate::EPOLL_CLOEXEC).
+    ///
+    /// The semantics are those of Linux's `epoll(7)`. The descriptor can itself be watched and polled: it is readable if
+    /// a watched one has an event.
+    ///
+    /// Not part of the published ABI.
+    #[link_name = "sys_epoll_create1"]
+    pub fn epoll_create1(flags: i32) -> i32;
+
+    /// Changes the set of `epfd` as `op` says, one of the `EPOLL_CTL_` numbers, for the descriptor `fd` and what that
+    /// refers to. Once no descriptor refers to that, it has left the set.
+    ///
+    /// Fails with `-EPERM` for files, directories and devices, which are always ready, `-EEXIST` if `fd` is watched
+    /// already, `-ENOENT` if it is not, `-ELOOP` if instances would watch each other in a circle or more than four deep below one,
+    /// `-EINVAL` if `epfd` is no epoll instance or `fd` is itself, and for events that exclude each other.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `event` must be valid for reading, unless `op` is [`EPOLL_CTL_DEL`](crate::EPOLL_CTL_DEL).
+    #[link_name = "sys_epoll_ctl"]
+    pub fn epoll_ctl(epfd: i32, op: i32, fd: i32, event: *const epoll_event) -> i32;
+
+    /// Waits until watched descriptors have events, for at most `timeout` milliseconds: not at all if it is 0, without
+    /// limit if it is negative. Stores at most `maxevents` of them, and returns their number, 0 after the timeout.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// `events` must be valid for writing `maxevents` entries.
+    #[link_name = "sys_epoll_wait"]
+    pub fn epoll_wait(epfd: i32, events: *mut epoll_event, maxevents: i32, timeout: i32) -> i32;
+
+    /// [`epoll_wait`], with a timeout in nanoseconds; without limit if it is null. There are no signals, so `sigmask` is
+    /// ignored.
+    ///
+    /// Not part of the published ABI.
+    ///
+    /// # Safety
+    ///
+    /// As for [`epoll_wait`]; `timeout` must be null or valid for reading.
+    #[link_name = "sys_epoll_pwait2"]
+    pub fn epoll_pwait2(
+        epfd: i32,
+        events: *mut epoll_event,
+        maxevents: i32,
+        timeout: *const timespec,
+        sigmask: *const c_void,
+    ) -> i32;
 }

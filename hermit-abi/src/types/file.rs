@@ -196,3 +196,15 @@ pub struct pollfd {
     pub revents: i16,
 }
 assert_layout!(pollfd, size 8, fd @ 0, events @ 4, revents @ 6);
+
+/// An event of a watched descriptor ([`epoll_wait`](crate::epoll_wait)), or what it is to be watched for
+/// ([`epoll_ctl`](crate::epoll_ctl)). Packed, as Linux has it on x86-64.
+#[repr(C, packed)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct epoll_event {
+    /// `EPOLL` bits.
+    pub events: u32,
+    /// The program's data.
+    pub u64: u64,
+}
+assert_layout!(epoll_event, size 12, events @ 0, u64 @ 4);

@@ -28,6 +28,12 @@ pub trait Terminal: Sink {
 
     /// Registers the waker for the arrival of input.
     fn wake_on_input(&self, context: &mut Context<'_>);
+
+    /// As [`Self::wake_on_input`], but input that has arrived already does not call the waker.
+    fn watch_input(&self, context: &Context<'_>);
+
+    /// Removes the waker that [`Self::watch_input`] has registered.
+    fn unwatch_input(&self, context: &Context<'_>);
 }
 
 /// Metadata of a character device that its owner may read and write.
@@ -107,6 +113,20 @@ impl<T: Terminal + 'static> Object for Console<T> {
         Readiness { read, write: true, ..Readiness::default() }
     }
 
+    fn is_watchable(&self) -> bool {
+        true
+    }
+
+    fn watch(&self, context: &mut Context<'_>) -> Readiness {
+        self.terminal.watch_input(context);
+        let read = self.has_ended() || self.terminal.has_input();
+        Readiness { read, write: true, ..Readiness::default() }
+    }
+
+    fn unwatch(&self, context: &Context<'_>) {
+        self.terminal.unwatch_input(context);
+    }
+
     fn stat(&self) -> Result<Stat, Errno> {
         Ok(CHARACTER_DEVICE)
     }
@@ -131,6 +151,10 @@ impl<S: Sink + 'static> Object for ErrorStream<S> {
 
     fn poll_ready(&self, _context: &mut Context<'_>) -> Readiness {
         Readiness { write: true, ..Readiness::default() }
+    }
+
+    fn is_watchable(&self) -> bool {
+        true
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
@@ -177,6 +201,10 @@ mod tests {
         }
 
         fn wake_on_input(&self, _context: &mut Context<'_>) {}
+
+        fn watch_input(&self, _context: &Context<'_>) {}
+
+        fn unwatch_input(&self, _context: &Context<'_>) {}
     }
 
     fn console(input: &[u8]) -> Console<FakeTerminal> {

@@ -14,6 +14,9 @@ pub trait WaitQueue: Debug + Send + Sync {
     /// Registers the waker of `context` for the next [`Self::wake`].
     fn add(&self, context: &Context<'_>);
 
+    /// Removes the waker of `context`. Returns whether it was registered: if not, it has been called.
+    fn remove(&self, context: &Context<'_>) -> bool;
+
     /// Calls and removes all registered wakers.
     fn wake(&self);
 }
@@ -101,6 +104,14 @@ impl<W: WaitQueue + 'static> Object for EventFd<W> {
         self.waiters.add(context);
         let value = self.value.load(Acquire);
         Readiness { read: value > 0, write: value < MAX, ..Readiness::default() }
+    }
+
+    fn is_watchable(&self) -> bool {
+        true
+    }
+
+    fn unwatch(&self, context: &Context<'_>) {
+        self.waiters.remove(context);
     }
 
     fn is_nonblocking(&self) -> bool {

@@ -1,4 +1,4 @@
-//! File descriptors and the objects behind them: console, eventfd, pipes, shutdown requests, block devices.
+//! File descriptors and the objects behind them: console, eventfd, epoll, pipes, shutdown requests, block devices.
 //!
 //! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects have the same interface
 //! ([`Object`]): an operation that an object does not support fails with the error of Linux. Operations that may
@@ -16,6 +16,7 @@
 //!
 //! impl WaitQueue for NoWaiters {
 //!     fn add(&self, _context: &Context<'_>) {}
+//!     fn remove(&self, _context: &Context<'_>) -> bool { false }
 //!     fn wake(&self) {}
 //! }
 //!
@@ -36,6 +37,7 @@ extern crate alloc;
 
 mod buffer;
 mod console;
+mod epoll;
 mod eventfd;
 mod file_handle;
 mod memory_device;
@@ -52,6 +54,7 @@ mod waker_queue;
 
 pub use buffer::ReadBuffer;
 pub use console::{Console, ErrorStream, Sink, Terminal};
+pub use epoll::{Epoll, Event, TryArc};
 pub use eventfd::{EventFd, WaitQueue};
 pub use file_handle::{Access, FileHandle, Positioned};
 pub use hermit_interface::Readiness;

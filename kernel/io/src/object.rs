@@ -120,6 +120,22 @@ pub trait Object: Any + Debug + Send + Sync {
         Readiness { read: true, write: true, ..Readiness::default() }
     }
 
+    /// Whether the object can be watched by epoll. The default is for those that never block: regular files cannot.
+    fn is_watchable(&self) -> bool {
+        false
+    }
+
+    /// Readiness of the object for epoll. Registers the waker for changes, whatever the readiness is: unlike that of
+    /// [`Self::poll_ready`], the waker stays registered for longer than the caller waits.
+    fn watch(&self, context: &mut Context<'_>) -> Readiness {
+        self.poll_ready(context)
+    }
+
+    /// Removes the waker that [`Self::watch`] has registered.
+    fn unwatch(&self, context: &Context<'_>) {
+        let _ = context;
+    }
+
     /// Status flags (`fcntl` with `F_GETFL`) besides `O_NONBLOCK`: the access mode, and `O_APPEND`.
     fn status_flags(&self) -> i32 {
         O_RDWR

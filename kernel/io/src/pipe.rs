@@ -205,6 +205,10 @@ macro_rules! common {
             Ok(Stat { mode: PIPE_MODE, ..Stat::ANONYMOUS })
         }
 
+        fn is_watchable(&self) -> bool {
+            true
+        }
+
         fn status_flags(&self) -> i32 {
             $access
         }
@@ -235,6 +239,10 @@ where
         Readiness { read: ring.len > 0, hang_up: !ring.has_writer, ..Readiness::default() }
     }
 
+    fn unwatch(&self, context: &Context<'_>) {
+        self.pipe.readers.remove(context);
+    }
+
     common!(O_RDONLY);
 }
 
@@ -251,6 +259,10 @@ where
         self.pipe.writers.add(context);
         let ring = self.pipe.ring.lock();
         Readiness { write: ring.room() >= PIPE_BUF, error: !ring.has_reader, ..Readiness::default() }
+    }
+
+    fn unwatch(&self, context: &Context<'_>) {
+        self.pipe.writers.remove(context);
     }
 
     fn writes_all(&self) -> bool {

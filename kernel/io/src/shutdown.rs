@@ -84,6 +84,19 @@ impl<W: WaitQueue + 'static> Object for ShutdownFd<W> {
         Readiness { read: self.requests.poll(context).is_some(), ..Readiness::default() }
     }
 
+    fn is_watchable(&self) -> bool {
+        true
+    }
+
+    fn watch(&self, context: &mut Context<'_>) -> Readiness {
+        self.requests.waiters.add(context);
+        Readiness { read: self.requests.count.load(Acquire) > 0, ..Readiness::default() }
+    }
+
+    fn unwatch(&self, context: &Context<'_>) {
+        self.requests.waiters.remove(context);
+    }
+
     fn is_nonblocking(&self) -> bool {
         self.nonblocking.load(Relaxed)
     }

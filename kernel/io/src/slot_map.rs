@@ -116,6 +116,21 @@ impl<T> SlotMap<T> {
         }
     }
 
+    /// [`Self::get`], to change it.
+    #[must_use]
+    pub fn get_mut(&mut self, number: usize) -> Option<&mut T> {
+        match self.entry_mut(number)? {
+            Entry::Used(value) => Some(value),
+            Entry::Free(_) => None,
+        }
+    }
+
+    /// A number above those of all values.
+    #[must_use]
+    pub const fn bound(&self) -> usize {
+        self.used
+    }
+
     /// Removes the value with a number.
     pub fn remove(&mut self, number: usize) -> Option<T> {
         let next = self.free;

@@ -17,6 +17,12 @@ impl WaitQueue for FakeWaitQueue {
         self.0.lock().unwrap().push(context.waker().clone());
     }
 
+    fn remove(&self, context: &Context<'_>) -> bool {
+        let mut wakers = self.0.lock().unwrap();
+        let index = wakers.iter().position(|waker| waker.will_wake(context.waker()));
+        index.map(|index| wakers.remove(index)).is_some()
+    }
+
     fn wake(&self) {
         self.0.lock().unwrap().drain(..).for_each(Waker::wake);
     }

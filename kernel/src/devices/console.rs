@@ -157,6 +157,16 @@ impl VirtioConsole {
         }
     }
 
+    /// [`Self::wake_on_input`], for the next interrupt.
+    pub(crate) fn watch_input(&self, context: &Context<'_>) {
+        self.readers.add(context);
+    }
+
+    /// Ends what [`Self::watch_input`] began.
+    pub(crate) fn unwatch_input(&self, context: &Context<'_>) {
+        self.readers.remove(context);
+    }
+
     /// Waits until the host has taken all output, at most until `deadline` of the monotonic clock.
     fn flush(&self, deadline: u64) {
         // The driver arms no interrupt for the last output buffer, so this polls.

@@ -354,6 +354,24 @@ impl Object for Socket {
         Readiness::from_bits(ready)
     }
 
+    fn is_watchable(&self) -> bool {
+        true
+    }
+
+    fn watch(&self, context: &mut Context<'_>) -> Readiness {
+        // What arrives meanwhile wakes the waker when the stack is polled.
+        let waiters = self.cookie.waiters();
+        let ready = self.network.with(|stack| {
+            waiters.add(context);
+            stack.readiness(self.number)
+        });
+        Readiness::from_bits(ready)
+    }
+
+    fn unwatch(&self, context: &Context<'_>) {
+        self.cookie.waiters().remove(context);
+    }
+
     fn is_nonblocking(&self) -> bool {
         self.nonblocking.load(Relaxed)
     }

@@ -16,12 +16,6 @@ impl WaitQueue {
         Self(SpinLock::new(WakerQueue::new()))
     }
 
-    /// Removes the waker of the polling task. Returns whether it was there: if not, the task has been woken.
-    pub(crate) fn remove(&self, context: &Context<'_>) -> bool {
-        let removed = self.0.lock().remove(context.waker());
-        removed.is_some()
-    }
-
     /// Removes the waker that has waited longest, and wakes it.
     pub(crate) fn wake_one(&self) {
         let first = self.0.lock().pop();
@@ -38,6 +32,11 @@ impl hermit_io::WaitQueue for WaitQueue {
             // Without memory for the queue the task polls again at once instead of waiting.
             context.waker().wake_by_ref();
         }
+    }
+
+    fn remove(&self, context: &Context<'_>) -> bool {
+        let removed = self.0.lock().remove(context.waker());
+        removed.is_some()
     }
 
     fn wake(&self) {

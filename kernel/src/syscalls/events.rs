@@ -18,7 +18,7 @@ use crate::threads::errno;
 use crate::threads::wait::block_until;
 use crate::{descriptors, fallible, shutdown};
 
-const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
+pub(super) const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
 /// Fills in the events of each descriptor, and returns the number of those that have any; pending if none has.
 fn poll_all(context: &mut Context<'_>, descriptors: &mut [pollfd]) -> Poll<i32> {

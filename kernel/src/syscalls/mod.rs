@@ -18,6 +18,7 @@
 mod addresses;
 mod descriptors;
 mod directories;
+mod epoll;
 mod events;
 mod files;
 mod lookup;

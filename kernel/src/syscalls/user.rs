@@ -14,7 +14,7 @@ use core::mem::MaybeUninit;
 use core::slice;
 use core::sync::atomic::AtomicU32;
 
-use hermit_abi::{dirent64, socklen_t, timespec};
+use hermit_abi::{dirent64, epoll_event, socklen_t, timespec};
 use hermit_interface::Errno;
 
 /// A system call in progress: the lifetime of what the program's pointers refer to.
@@ -226,6 +226,20 @@ impl<'a> UserBuffer<'a> {
     #[inline]
     pub(super) const unsafe fn buffer(call: &'a Call, start: *mut u8, len: usize) -> Self {
         // SAFETY: memory that is valid for writes is valid for reads as uninitialised bytes.
+        unsafe { Self::new(call, start.cast(), len) }
+    }
+}
+
+impl<'a> UserSliceMut<'a, MaybeUninit<epoll_event>> {
+    /// [`Self::new`] for events, at most `max`; none if that is negative.
+    ///
+    /// # Safety
+    ///
+    /// `start` is null, or valid for writes of `max` events that no other code accesses during the call.
+    #[inline]
+    pub(super) const unsafe fn events(call: &'a Call, start: *mut epoll_event, max: i32) -> Self {
+        let len = if max < 0 { 0 } else { max.cast_unsigned() as usize };
+        // SAFETY: memory that is valid for writes is valid for reads as uninitialised events.
         unsafe { Self::new(call, start.cast(), len) }
     }
 }

@@ -1,0 +1,486 @@
+//! Sets of watched descriptors: `epoll(7)` of Linux.
+//!
+//! An entry's waker stays in the wait queue of its object. When the object changes, the waker puts the entry into the ready
+//! list of the instance and wakes a thread that waits there: both take constant time, whatever the number of entries, and
+//! neither allocates. [`Epoll::poll_wait`] takes entries from the list, and only then asks the object what it is
+//! ready for, which registers the waker again. A level-triggered entry that is ready goes to the end of the list, to be
+//! looked at by the next call.
+//!
+//! No wake-up is lost: an object registers the waker before it looks at its state, a change while a thread looks at the
+//! object is noted in the entry and puts it into the list thereafter, and a thread is registered as waiting under the lock
+//! under which it has found the list empty. Entries that a thread looks at are in no list meanwhile, so another thread may
+//! find nothing that does not wait; a thread that waits is woken if there is something left.
+//!
+//! Objects are called, wakers woken, and everything is dropped without the lock.
+
+mod set;
+mod sync;
+
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::any::Any;
+use core::fmt::{self, Debug};
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use core::task::{Context, Poll, Waker};
+
+use hermit_abi::{
+    EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP, EPOLLRDNORM,
+    EPOLLWAKEUP, EPOLLWRNORM,
+};
+use hermit_interface::Errno;
+use lock_api::RawMutex;
+
+use self::set::{Entry, EntrySet, Examined, Outcome, Purpose, Taken};
+use self::sync::Lock;
+use crate::{Object, ReadBuffer, Readiness, Stat, WakerQueue};
+
+/// Bits that say how events are reported, and are none.
+const MODES: u32 = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
+
+/// What an exclusive entry may have.
+const WITH_EXCLUSIVE: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
+
+/// Maximum number of instances in each other below the outermost one, as on Linux: wake-ups and looks recurse that deep.
+const MAX_NESTING: u32 = 4;
+
+/// An event of a watched descriptor, or what is to be watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// `EPOLL` bits.
+    pub events: u32,
+    /// The program's data.
+    pub data: u64,
+}
+
+/// Shared references that are allocated unless there is no memory.
+pub trait TryArc: 'static {
+    /// `None` without memory.
+    fn arc<T>(value: T) -> Option<Arc<T>>;
+}
+
+/// An epoll instance.
+///
+/// `R` may be a spinlock. `A` allocates what a new entry needs.
+pub struct Epoll<R: RawMutex, A> {
+    shared: Arc<Shared<R>>,
+    nonblocking: AtomicBool,
+    allocator: PhantomData<fn() -> A>,
+}
+
+/// What the wakers of an instance share with it.
+struct Shared<R: RawMutex> {
+    set: Lock<R, EntrySet>,
+    /// Number of instances above this one, at most, ever since it was created.
+    above: AtomicU32,
+}
+
+/// What an object wakes: an entry of an instance.
+struct Registration<R: RawMutex> {
+    shared: Arc<Shared<R>>,
+    /// The entry's number. Set before the waker is registered.
+    number: AtomicUsize,
+}
+
+/// Those who are woken because an entry is in the ready list.
+#[derive(Debug, Default)]
+struct Woken {
+    sleeper: Option<Waker>,
+    watchers: WakerQueue,
+}
+
+impl Woken {
+    fn of(set: &mut EntrySet) -> Self {
+        Self { sleeper: set.sleepers.pop(), watchers: core::mem::take(&mut set.watchers) }
+    }
+
+    fn wake(self) {
+        if let Some(sleeper) = self.sleeper {
+            sleeper.wake();
+        }
+        self.watchers.wake();
+    }
+}
+
+impl<R: RawMutex + Send + Sync + 'static> Wake for Registration<R> {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut set = self.shared.set.lock();
+        if set.note_change(self.number.load(Relaxed), Arc::as_ptr(self).addr()) {
+            let woken = Woken::of(&mut set);
+            drop(set);
+            woken.wake();
+        }
+    }
+}
+
+impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
+    /// An instance without entries.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new() -> Result<Self, Errno> {
+        let shared = Shared { set: Lock::new(EntrySet::new()), above: AtomicU32::new(0) };
+        let shared = A::arc(shared).ok_or(Errno::ENOMEM)?;
+        Ok(Self { shared, nonblocking: AtomicBool::new(false), allocator: PhantomData })
+    }
+
+    /// The instance that an object is; `None` if it is none.
+    #[must_use]
+    pub fn of(object: &dyn Object) -> Option<&Self> {
+        let object: &dyn Any = object;
+        object.downcast_ref()
+    }
+
+    /// Watches a descriptor for events (`EPOLL_CTL_ADD`). If the object is an epoll instance, the caller excludes other
+    /// calls that add one to any.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` if the object cannot be watched, `EINVAL` if it is this instance or for events that exclude each other,
+    /// `ELOOP` if it is an instance that contains this one or too many others in each other, `EEXIST` if the
+    /// descriptor is watched already, `ENOMEM`; `ENOSPC` with more than a million entries.
+    pub fn add(&self, descriptor: i32, object: &Arc<dyn Object>, event: Event) -> Result<(), Errno> {
+        self.check(&**object)?;
+        let nested = Self::of(&**object);
+        let exclusive = event.events & EPOLLEXCLUSIVE != 0;
+        if exclusive && (nested.is_some() || event.events & !WITH_EXCLUSIVE != 0) {
+            return Err(Errno::EINVAL);
+        }
+        let above = nested.map(|nested| self.check_nesting(nested)).transpose()?;
+        if self.shared.set.lock().find(descriptor, object).is_some() {
+            return Err(Errno::EEXIST);
+        }
+        let examined = self.insert(descriptor, object, nested.is_some(), with_errors(event))?;
+        if let (Some(nested), Some(above)) = (nested, above) {
+            nested.raise(above);
+        }
+        self.enter(&examined);
+        Ok(())
+    }
+
+    /// Changes the events of a watched descriptor (`EPOLL_CTL_MOD`).
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` and `EINVAL` as [`Self::add`], `EINVAL` if the entry is or becomes exclusive, `ENOENT` if the descriptor is not
+    /// watched.
+    pub fn modify(&self, descriptor: i32, object: &Arc<dyn Object>, event: Event) -> Result<(), Errno> {
+        self.check(&**object)?;
+        if event.events & EPOLLEXCLUSIVE != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let mut set = self.shared.set.lock();
+        let number = set.find(descriptor, object).ok_or(Errno::ENOENT)?;
+        if set.get(number).is_some_and(|entry| entry.events() & EPOLLEXCLUSIVE != 0) {
+            return Err(Errno::EINVAL);
+        }
+        let examined = set.modify(number, with_errors(event));
+        drop(set);
+        if let Some(examined) = examined {
+            self.enter(&examined);
+        }
+        Ok(())
+    }
+
+    /// Stops watching a descriptor (`EPOLL_CTL_DEL`).
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` and `EINVAL` as [`Self::add`], `ENOENT` if the descriptor is not watched.
+    pub fn remove(&self, descriptor: i32, object: &Arc<dyn Object>) -> Result<(), Errno> {
+        self.check(&**object)?;
+        let mut set = self.shared.set.lock();
+        let number = set.find(descriptor, object).ok_or(Errno::ENOENT)?;
+        let entry = set.remove(number);
+        drop(set);
+        if let Some(entry) = entry {
+            object.unwatch(&Context::from_waker(&entry.waker));
+        }
+        Ok(())
+    }
+
+    /// Whether an operation on this object can be made.
+    fn check(&self, object: &dyn Object) -> Result<(), Errno> {
+        if !object.is_watchable() {
+            return Err(Errno::EPERM);
+        }
+        let is_same = Self::of(object).is_some_and(|other| Arc::ptr_eq(&other.shared, &self.shared));
+        if is_same { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
+    /// Checks that an instance may be added. Returns how many would be above it.
+    fn check_nesting(&self, nested: &Self) -> Result<u32, Errno> {
+        let above = self.shared.above.load(Relaxed) + 1;
+        let below = nested.depth_without(self, above)?;
+        if above + below > MAX_NESTING { Err(Errno::ELOOP) } else { Ok(above) }
+    }
+
+    /// Number of instances in each other below this one; `ELOOP` if `other` is among them.
+    fn depth_without(&self, other: &Self, above: u32) -> Result<u32, Errno> {
+        if Arc::ptr_eq(&self.shared, &other.shared) || above > MAX_NESTING {
+            return Err(Errno::ELOOP);
+        }
+        let mut depth = 0;
+        self.for_each_nested(|nested| {
+            depth = depth.max(nested.depth_without(other, above + 1)? + 1);
+            Ok(())
+        })?;
+        Ok(depth)
+    }
+
+    /// Notes that `above` instances are above this one.
+    fn raise(&self, above: u32) {
+        self.shared.above.fetch_max(above, Relaxed);
+        let _: Result<(), Errno> = self.for_each_nested(|nested| {
+            nested.raise(above + 1);
+            Ok(())
+        });
+    }
+
+    fn for_each_nested(&self, mut action: impl FnMut(&Self) -> Result<(), Errno>) -> Result<(), Errno> {
+        let bound = {
+            let set = self.shared.set.lock();
+            if set.nested == 0 { 0 } else { set.bound() }
+        };
+        for number in 0..bound {
+            let object = {
+                let set = self.shared.set.lock();
+                set.get(number).filter(|entry| entry.is_nested()).and_then(Entry::object)
+            };
+            if let Some(nested) = object.as_deref().and_then(Self::of) {
+                action(nested)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an entry, which the caller is to examine.
+    fn insert(
+        &self,
+        descriptor: i32,
+        object: &Arc<dyn Object>,
+        is_nested: bool,
+        event: Event,
+    ) -> Result<Examined, Errno> {
+        let registration = Registration { shared: Arc::clone(&self.shared), number: AtomicUsize::new(0) };
+        let registration = A::arc(registration).ok_or(Errno::ENOMEM)?;
+        let address = Arc::as_ptr(&registration).addr();
+        // Wait queues compare wakers by their functions, too, which are certain to be the same for clones only.
+        let original = Waker::from(Arc::clone(&registration));
+        let waker = original.clone();
+        let entry = Entry::new(descriptor, object, is_nested, (waker.clone(), address), event);
+        let mut entry = Some(entry);
+        loop {
+            let mut set = self.shared.set.lock();
+            if set.find(descriptor, object).is_some() {
+                drop(set);
+                return Err(Errno::EEXIST);
+            }
+            if let Some(stale) = set.remove_stale(descriptor) {
+                drop(set);
+                drop(stale);
+                continue;
+            }
+            let growth = match set.insert(&mut entry) {
+                Ok(number) => {
+                    registration.number.store(number, Relaxed);
+                    return Ok(Examined::new(number, address, waker, Arc::clone(object)));
+                }
+                Err(growth) => growth,
+            };
+            drop(set);
+            let memory = growth.ok_or(Errno::ENOSPC)?.allocate().ok_or(Errno::ENOMEM)?;
+            let surplus = self.shared.set.lock().grow(memory);
+            drop(surplus);
+        }
+    }
+
+    /// Looks at the object of an entry that is new or has changed.
+    fn enter(&self, examined: &Examined) {
+        self.examine(examined, Purpose::Enter);
+    }
+
+    /// Looks at the object of an entry. Returns its event, if it has one.
+    fn examine(&self, examined: &Examined, purpose: Purpose) -> Option<Event> {
+        let mut context = Context::from_waker(&examined.waker);
+        let found = events(examined.object.watch(&mut context));
+        let mut set = self.shared.set.lock();
+        let outcome = set.settle(examined, found, purpose);
+        let Some(Outcome { event, is_news }) = outcome else {
+            drop(set);
+            // It has left the set, and its waker has been registered again.
+            examined.object.unwatch(&context);
+            return None;
+        };
+        let woken = if is_news { Woken::of(&mut set) } else { Woken::default() };
+        drop(set);
+        woken.wake();
+        event
+    }
+
+    /// Delivers at most `max` events to `deliver`, and returns their number; pending if there is none: then the waker is
+    /// registered, and [`Self::scan`] is to be called when the caller stops waiting.
+    pub fn poll_wait(
+        &self,
+        context: &Context<'_>,
+        max: usize,
+        deliver: &mut dyn FnMut(Event),
+    ) -> Poll<usize> {
+        let count = self.scan(context, max, deliver);
+        if count > 0 {
+            return Poll::Ready(count);
+        }
+        let mut set = self.shared.set.lock();
+        // An entry that was found not to be ready, and whose object has changed meanwhile.
+        let is_again = set.has_ready() || set.sleepers.add(context.waker()).is_err();
+        drop(set);
+        if is_again {
+            // Not at once, since others are to have their turn.
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// Delivers at most `max` events to `deliver`, and returns their number. The waker is not registered thereafter.
+    pub fn scan(&self, context: &Context<'_>, max: usize, deliver: &mut dyn FnMut(Event)) -> usize {
+        let (purpose, former) = {
+            let mut set = self.shared.set.lock();
+            (Purpose::Deliver(set.begin_scan()), set.sleepers.remove(context.waker()))
+        };
+        drop(former);
+        let mut count = 0;
+        while count < max
+            && let Some(examined) = self.take_ready(purpose)
+        {
+            if let Some(event) = self.examine(&examined, purpose) {
+                deliver(event);
+                count += 1;
+            }
+        }
+        self.pass_on();
+        count
+    }
+
+    /// Takes an entry from the ready list, unless this scan has put it there.
+    fn take_ready(&self, purpose: Purpose) -> Option<Examined> {
+        loop {
+            let taken = self.shared.set.lock().take_ready(purpose);
+            match taken? {
+                Taken::Entry(examined) => return Some(examined),
+                Taken::Stale(entry) => drop(entry),
+            }
+        }
+    }
+
+    /// Wakes another thread that waits, if there is something left for it.
+    fn pass_on(&self) {
+        let mut set = self.shared.set.lock();
+        let sleeper = if set.has_ready() { set.sleepers.pop() } else { None };
+        drop(set);
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+        }
+    }
+
+    /// Whether an entry is ready. Entries that turn out not to be leave the ready list.
+    fn is_ready(&self) -> bool {
+        let purpose = Purpose::Look(self.shared.set.lock().begin_scan());
+        while let Some(examined) = self.take_ready(purpose) {
+            if self.examine(&examined, purpose).is_some() {
+                self.pass_on();
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The `EPOLL` bits of what an object is ready for.
+const fn events(readiness: Readiness) -> u32 {
+    const fn bits(is_set: bool, events: u32) -> u32 {
+        if is_set { events } else { 0 }
+    }
+    bits(readiness.read, EPOLLIN | EPOLLRDNORM)
+        | bits(readiness.write, EPOLLOUT | EPOLLWRNORM)
+        | bits(readiness.read_hang_up, EPOLLRDHUP)
+        | bits(readiness.hang_up, EPOLLHUP)
+        | bits(readiness.error, EPOLLERR)
+}
+
+/// Errors and hang-ups are reported even if they are not requested.
+const fn with_errors(event: Event) -> Event {
+    Event { events: event.events | EPOLLERR | EPOLLHUP, ..event }
+}
+
+impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Object for Epoll<R, A> {
+    fn poll_read(&self, _context: &mut Context<'_>, _buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
+        Poll::Ready(Err(Errno::EINVAL))
+    }
+
+    fn poll_write(&self, _context: &mut Context<'_>, _bytes: &[u8]) -> Poll<Result<usize, Errno>> {
+        Poll::Ready(Err(Errno::EINVAL))
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        Ok(Stat::ANONYMOUS)
+    }
+
+    fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
+        let added = self.shared.set.lock().watchers.add(context.waker());
+        if added.is_err() {
+            // Without memory for the queue the task looks again at once instead of waiting.
+            context.waker().wake_by_ref();
+        }
+        Readiness { read: self.is_ready(), ..Readiness::default() }
+    }
+
+    fn is_watchable(&self) -> bool {
+        true
+    }
+
+    fn unwatch(&self, context: &Context<'_>) {
+        let removed = self.shared.set.lock().watchers.remove(context.waker());
+        drop(removed);
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Relaxed)
+    }
+
+    fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Errno> {
+        self.nonblocking.store(nonblocking, Relaxed);
+        Ok(())
+    }
+}
+
+impl<R: RawMutex, A> Drop for Epoll<R, A> {
+    fn drop(&mut self) {
+        let bound = self.shared.set.lock().bound();
+        for number in 0..bound {
+            let entry = self.shared.set.lock().remove(number);
+            let Some(entry) = entry else { continue };
+            if let Some(object) = entry.object() {
+                object.unwatch(&Context::from_waker(&entry.waker));
+            }
+        }
+    }
+}
+
+impl<R: RawMutex, A> Debug for Epoll<R, A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Epoll").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -1,0 +1,507 @@
+//! The entries of an epoll instance and its list of ready ones. All operations are meant for use under a spinlock: they take
+//! constant time but for [`EntrySet::find`], whose time grows with the entries of one descriptor number, and none
+//! allocates, but for [`WakerQueue::add`] of a second thread that waits.
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::fmt::{self, Debug};
+use core::task::Waker;
+
+use hermit_abi::{EPOLLET, EPOLLONESHOT};
+
+use super::{Event, MODES};
+use crate::slot_map::{Chunk, ChunkPlan};
+use crate::{Object, SlotMap, WakerQueue};
+
+/// Number of an entry.
+pub(super) type Number = usize;
+
+/// What an entry is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Waits for its object to change.
+    Idle,
+    /// In the ready list: its object is to be looked at.
+    Ready,
+    /// A thread looks at the object. `woken`: the object has changed since that began.
+    Examined { woken: bool },
+}
+
+/// A descriptor that is watched.
+pub(super) struct Entry {
+    pub(super) descriptor: i32,
+    /// The open description. Its last reference is not the entry's: a closed one leaves the set.
+    object: Weak<dyn Object>,
+    /// Whether the object is an epoll instance, too.
+    is_nested: bool,
+    /// The waker that is registered with the object, and the address of what it wakes, which is the entry's alone.
+    pub(super) waker: Waker,
+    address: usize,
+    /// `EPOLL` bits; without events, only [`MODES`], after an event of a one-shot entry.
+    events: u32,
+    data: u64,
+    phase: Phase,
+    /// The scan that put the entry into the ready list, and is not to take it again; else 0.
+    scan: u64,
+    /// Neighbours in the ready list.
+    previous: Option<Number>,
+    next: Option<Number>,
+    /// The next entry of the same descriptor number.
+    next_of_descriptor: Option<Number>,
+}
+
+impl Debug for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Entry").field("descriptor", &self.descriptor).finish_non_exhaustive()
+    }
+}
+
+impl Examined {
+    /// A new entry.
+    pub(super) const fn new(number: Number, address: usize, waker: Waker, object: Arc<dyn Object>) -> Self {
+        Self { number, address, waker, object }
+    }
+}
+
+impl Entry {
+    /// An entry whose object the caller is about to look at.
+    pub(super) fn new(
+        descriptor: i32,
+        object: &Arc<dyn Object>,
+        is_nested: bool,
+        (waker, address): (Waker, usize),
+        event: Event,
+    ) -> Self {
+        Self {
+            descriptor,
+            object: Arc::downgrade(object),
+            is_nested,
+            waker,
+            address,
+            events: event.events,
+            data: event.data,
+            phase: Phase::Examined { woken: false },
+            scan: 0,
+            previous: None,
+            next: None,
+            next_of_descriptor: None,
+        }
+    }
+
+    /// The object, unless its last descriptor is closed.
+    pub(super) fn object(&self) -> Option<Arc<dyn Object>> {
+        self.object.upgrade()
+    }
+
+    /// Whether the object is an epoll instance, too.
+    pub(super) const fn is_nested(&self) -> bool {
+        self.is_nested
+    }
+
+    fn is_stale(&self) -> bool {
+        self.object.strong_count() == 0
+    }
+
+    fn is_of(&self, object: &Arc<dyn Object>) -> bool {
+        self.object.as_ptr().addr() == Arc::as_ptr(object).addr()
+    }
+
+    /// Whether any event is reported.
+    const fn is_enabled(&self) -> bool {
+        self.events & !MODES != 0
+    }
+
+    /// The `EPOLL` bits that the program has asked for.
+    pub(super) const fn events(&self) -> u32 {
+        self.events
+    }
+}
+
+/// An entry that the caller examines.
+#[derive(Debug)]
+pub(super) struct Examined {
+    pub(super) number: Number,
+    address: usize,
+    pub(super) waker: Waker,
+    pub(super) object: Arc<dyn Object>,
+}
+
+/// What [`EntrySet::take_ready`] finds.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// An entry to be examined.
+    Entry(Examined),
+    /// The entry of a closed description, which has left the set, to be dropped without the lock.
+    Stale(Entry),
+}
+
+/// Why an entry's object was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The entry is new, or its events have changed: it is entered into the ready list.
+    Enter,
+    /// The scan of this number only looks whether an entry is ready.
+    Look(u64),
+    /// The scan of this number delivers events.
+    Deliver(u64),
+}
+
+/// What came of looking at an entry's object.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// The event, if there is one.
+    pub(super) event: Option<Event>,
+    /// Whether those who wait are to be woken: the entry is in the ready list, and they have not been since it was last.
+    pub(super) is_news: bool,
+}
+
+/// Memory that the set needs before an entry can be added.
+#[derive(Debug)]
+pub(super) enum Growth {
+    /// For the entry.
+    Entries(ChunkPlan),
+    /// For its descriptor number.
+    Descriptors(usize),
+}
+
+/// That memory.
+#[derive(Debug)]
+pub(super) enum Memory {
+    Entries(Chunk<Entry>),
+    Descriptors(usize, Vec<Option<Number>>),
+}
+
+impl Growth {
+    /// Allocates it; `None` if there is none.
+    pub(super) fn allocate(self) -> Option<Memory> {
+        match self {
+            Self::Entries(plan) => plan.allocate().ok().map(Memory::Entries),
+            Self::Descriptors(chunk) => {
+                let mut heads = Vec::new();
+                heads.try_reserve_exact(chunk_size(chunk)).ok()?;
+                heads.resize(chunk_size(chunk), None);
+                Some(Memory::Descriptors(chunk, heads))
+            }
+        }
+    }
+}
+
+/// Number of descriptors in the first chunk of [`EntrySet::heads`]; each further one is twice as large.
+const FIRST_CHUNK: usize = 64;
+
+/// Number of chunks: 2^20 descriptors.
+const CHUNKS: usize = 14;
+
+const fn chunk_size(chunk: usize) -> usize {
+    FIRST_CHUNK << chunk
+}
+
+/// Chunk and index in it of a descriptor.
+const fn position(descriptor: usize) -> (usize, usize) {
+    let position = descriptor.saturating_add(FIRST_CHUNK);
+    let chunk = (position.ilog2() - FIRST_CHUNK.ilog2()) as usize;
+    (chunk, position - chunk_size(chunk))
+}
+
+/// The entries, the ready list, and those who wait for it to be filled.
+#[derive(Debug)]
+pub(super) struct EntrySet {
+    entries: SlotMap<Entry>,
+    /// First entry of each descriptor number.
+    heads: [Vec<Option<Number>>; CHUNKS],
+    /// Ends of the ready list.
+    first: Option<Number>,
+    last: Option<Number>,
+    /// Number of scans so far.
+    scans: u64,
+    /// Number of entries that are examined.
+    examined: usize,
+    /// Whether nothing was found ready while entries were examined, which may be ready again thereafter.
+    has_overlooked: bool,
+    /// Number of entries of epoll instances.
+    pub(super) nested: usize,
+    /// Threads in `epoll_wait`, of which an event wakes one.
+    pub(super) sleepers: WakerQueue,
+    /// Tasks that wait for the instance to become readable.
+    pub(super) watchers: WakerQueue,
+}
+
+impl EntrySet {
+    pub(super) const fn new() -> Self {
+        Self {
+            entries: SlotMap::new(),
+            heads: [const { Vec::new() }; CHUNKS],
+            first: None,
+            last: None,
+            scans: 0,
+            examined: 0,
+            has_overlooked: false,
+            nested: 0,
+            sleepers: WakerQueue::new(),
+            watchers: WakerQueue::new(),
+        }
+    }
+
+    fn head_mut(&mut self, descriptor: i32) -> Option<&mut Option<Number>> {
+        let (chunk, index) = position(usize::try_from(descriptor).ok()?);
+        self.heads.get_mut(chunk)?.get_mut(index)
+    }
+
+    /// The entry with a number, which may be any; for iteration.
+    pub(super) fn get(&self, number: Number) -> Option<&Entry> {
+        self.entries.get(number)
+    }
+
+    /// Upper bound of the numbers.
+    pub(super) fn bound(&self) -> Number {
+        self.entries.bound()
+    }
+
+    /// The entry of a descriptor and its open description.
+    pub(super) fn find(&self, descriptor: i32, object: &Arc<dyn Object>) -> Option<Number> {
+        self.of_descriptor(descriptor, |entry| entry.is_of(object))
+    }
+
+    /// The first entry of a descriptor number that meets a condition.
+    fn of_descriptor(&self, descriptor: i32, condition: impl Fn(&Entry) -> bool) -> Option<Number> {
+        let (chunk, index) = position(usize::try_from(descriptor).ok()?);
+        let mut next = *self.heads.get(chunk)?.get(index)?;
+        while let Some(number) = next {
+            let entry = self.entries.get(number)?;
+            if condition(entry) {
+                return Some(number);
+            }
+            next = entry.next_of_descriptor;
+        }
+        None
+    }
+
+    /// Removes an entry of this descriptor number whose description is closed, to be dropped without the lock.
+    pub(super) fn remove_stale(&mut self, descriptor: i32) -> Option<Entry> {
+        let number = self.of_descriptor(descriptor, Entry::is_stale)?;
+        self.remove(number)
+    }
+
+    /// Takes an entry from `new` and adds it. The caller then examines it. Returns its number.
+    ///
+    /// # Errors
+    ///
+    /// Memory has to be added first; `None` if there are too many entries. The entry is still in `new`.
+    pub(super) fn insert(&mut self, new: &mut Option<Entry>) -> Result<Number, Option<Growth>> {
+        let Some(entry) = new.take() else { return Err(None) };
+        let (descriptor, is_nested) = (entry.descriptor, entry.is_nested);
+        if self.head_mut(descriptor).is_none() {
+            *new = Some(entry);
+            let chunk = usize::try_from(descriptor).ok().map(|descriptor| position(descriptor).0);
+            return Err(chunk.filter(|&chunk| chunk < CHUNKS).map(Growth::Descriptors));
+        }
+        let number = match self.entries.insert(entry) {
+            Ok(number) => number,
+            Err(entry) => {
+                *new = Some(entry);
+                return Err(self.entries.plan().map(Growth::Entries));
+            }
+        };
+        let former = self.head_mut(descriptor).and_then(|head| head.replace(number));
+        if let Some(entry) = self.entries.get_mut(number) {
+            entry.next_of_descriptor = former;
+        }
+        self.examined += 1;
+        self.nested += usize::from(is_nested);
+        Ok(number)
+    }
+
+    /// Adds memory. What is returned is surplus, to be freed without the lock.
+    pub(super) fn grow(&mut self, memory: Memory) -> Option<Memory> {
+        match memory {
+            Memory::Entries(chunk) => self.entries.grow(chunk).map(Memory::Entries),
+            Memory::Descriptors(chunk, heads) => match self.heads.get_mut(chunk) {
+                Some(vacant) if vacant.is_empty() => {
+                    *vacant = heads;
+                    None
+                }
+                _ => Some(Memory::Descriptors(chunk, heads)),
+            },
+        }
+    }
+
+    /// Removes an entry, to be dropped without the lock.
+    pub(super) fn remove(&mut self, number: Number) -> Option<Entry> {
+        let (descriptor, phase) = self.entries.get(number).map(|entry| (entry.descriptor, entry.phase))?;
+        self.leave_descriptor(descriptor, number);
+        match phase {
+            Phase::Ready => self.unlink(number),
+            Phase::Examined { .. } => self.examined -= 1,
+            Phase::Idle => {}
+        }
+        let entry = self.entries.remove(number)?;
+        self.nested -= usize::from(entry.is_nested);
+        Some(entry)
+    }
+
+    /// Removes an entry from the list of its descriptor number.
+    fn leave_descriptor(&mut self, descriptor: i32, number: Number) {
+        let next = self.entries.get(number).and_then(|entry| entry.next_of_descriptor);
+        let before = self.of_descriptor(descriptor, |entry| entry.next_of_descriptor == Some(number));
+        match before.and_then(|before| self.entries.get_mut(before)) {
+            Some(before) => before.next_of_descriptor = next,
+            None => {
+                if let Some(head) = self.head_mut(descriptor) {
+                    *head = next;
+                }
+            }
+        }
+    }
+
+    /// Changes what an entry reports. Returns the entry if the caller is to examine it.
+    pub(super) fn modify(&mut self, number: Number, event: Event) -> Option<Examined> {
+        let entry = self.entries.get_mut(number)?;
+        (entry.events, entry.data) = (event.events, event.data);
+        match entry.phase {
+            Phase::Idle => {
+                let (address, waker, object) = (entry.address, entry.waker.clone(), entry.object()?);
+                entry.phase = Phase::Examined { woken: false };
+                self.examined += 1;
+                Some(Examined { number, address, waker, object })
+            }
+            // It is examined anyway.
+            Phase::Ready => None,
+            // With the new events once more.
+            Phase::Examined { .. } => {
+                entry.phase = Phase::Examined { woken: true };
+                None
+            }
+        }
+    }
+
+    /// Notes that an entry's object has changed. Returns whether the entry was put into the ready list.
+    pub(super) fn note_change(&mut self, number: Number, address: usize) -> bool {
+        let entry = self.entries.get_mut(number).filter(|entry| entry.address == address);
+        let Some(entry) = entry else { return false };
+        match entry.phase {
+            Phase::Idle if entry.is_enabled() => {
+                self.append(number, 0);
+                true
+            }
+            Phase::Examined { .. } => {
+                entry.phase = Phase::Examined { woken: true };
+                false
+            }
+            Phase::Idle | Phase::Ready => false,
+        }
+    }
+
+    /// Begins a scan of the ready list; returns its number.
+    pub(super) const fn begin_scan(&mut self) -> u64 {
+        self.scans += 1;
+        self.scans
+    }
+
+    /// Whether the ready list has entries.
+    pub(super) const fn has_ready(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Takes the first entry from the ready list to be examined, unless this scan has put it there. A scan that looks and
+    /// finds none is remembered: the next entry that gets into the list after an examination wakes the watchers.
+    pub(super) fn take_ready(&mut self, purpose: Purpose) -> Option<Taken> {
+        let (scan, is_look) = match purpose {
+            Purpose::Look(scan) => (scan, true),
+            Purpose::Deliver(scan) => (scan, false),
+            Purpose::Enter => return None,
+        };
+        let entry = self.first.and_then(|number| self.entries.get(number)).filter(|entry| entry.scan != scan);
+        let (Some(number), Some(entry)) = (self.first, entry) else {
+            self.has_overlooked |= is_look && self.examined > 0;
+            return None;
+        };
+        let Some(object) = entry.object() else { return self.remove(number).map(Taken::Stale) };
+        let (address, waker) = (entry.address, entry.waker.clone());
+        self.unlink(number);
+        if let Some(entry) = self.entries.get_mut(number) {
+            entry.phase = Phase::Examined { woken: false };
+        }
+        self.examined += 1;
+        Some(Taken::Entry(Examined { number, address, waker, object }))
+    }
+
+    /// Ends the examination of an entry, for which its object reports `found`. `None` if the entry has left the set.
+    pub(super) fn settle(&mut self, examined: &Examined, found: u32, purpose: Purpose) -> Option<Outcome> {
+        let number = examined.number;
+        // The waker keeps what has the address.
+        let entry = self.entries.get_mut(number).filter(|entry| entry.address == examined.address)?;
+        // Only one thread examines an entry at a time.
+        let Phase::Examined { woken } = entry.phase else { return None };
+        entry.phase = Phase::Idle;
+        let events = if entry.is_enabled() { found & entry.events } else { 0 };
+        let event = (events != 0).then_some(Event { events, data: entry.data });
+        let modes = entry.events;
+        if event.is_some() && matches!(purpose, Purpose::Deliver(_)) && modes & EPOLLONESHOT != 0 {
+            entry.events &= MODES;
+        }
+        let is_enabled = entry.is_enabled();
+        self.examined -= 1;
+        let stays = match purpose {
+            Purpose::Deliver(_) => event.is_some() && modes & (EPOLLONESHOT | EPOLLET) == 0,
+            Purpose::Enter | Purpose::Look(_) => event.is_some(),
+        };
+        let is_queued = is_enabled && (stays || woken);
+        if is_queued {
+            match purpose {
+                Purpose::Look(_) if stays => self.prepend(number),
+                Purpose::Enter => self.append(number, 0),
+                Purpose::Look(scan) | Purpose::Deliver(scan) => self.append(number, scan),
+            }
+        }
+        // The end of a scan or look has one who waits in `epoll_wait` look for what is left, but no other.
+        let is_news = purpose == Purpose::Enter || woken || self.has_overlooked;
+        if is_queued && is_news {
+            self.has_overlooked = false;
+        }
+        Some(Outcome { event, is_news: is_queued && is_news })
+    }
+
+    /// Appends an entry to the ready list.
+    fn append(&mut self, number: Number, scan: u64) {
+        let last = self.last;
+        self.link(number, scan, last, None);
+    }
+
+    /// Puts an entry in front of the ready list.
+    fn prepend(&mut self, number: Number) {
+        let first = self.first;
+        self.link(number, 0, None, first);
+    }
+
+    fn link(&mut self, number: Number, scan: u64, previous: Option<Number>, next: Option<Number>) {
+        let Some(entry) = self.entries.get_mut(number) else { return };
+        (entry.phase, entry.scan) = (Phase::Ready, scan);
+        (entry.previous, entry.next) = (previous, next);
+        self.set_next(previous, Some(number));
+        self.set_previous(next, Some(number));
+    }
+
+    /// Removes an entry from the ready list.
+    fn unlink(&mut self, number: Number) {
+        let Some(entry) = self.entries.get(number) else { return };
+        let (previous, next) = (entry.previous, entry.next);
+        self.set_next(previous, next);
+        self.set_previous(next, previous);
+    }
+
+    /// Sets what follows an entry, or is first.
+    fn set_next(&mut self, number: Option<Number>, next: Option<Number>) {
+        match number.and_then(|number| self.entries.get_mut(number)) {
+            Some(entry) => entry.next = next,
+            None => self.first = next,
+        }
+    }
+
+    /// Sets what precedes an entry, or is last.
+    fn set_previous(&mut self, number: Option<Number>, previous: Option<Number>) {
+        match number.and_then(|number| self.entries.get_mut(number)) {
+            Some(entry) => entry.previous = previous,
+            None => self.last = previous,
+        }
+    }
+}

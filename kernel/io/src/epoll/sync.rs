@@ -1,0 +1,38 @@
+//! The lock of an instance, which is loom's in the models.
+
+#[cfg(not(loom))]
+pub(super) use lock_api::Mutex as Lock;
+
+#[cfg(loom)]
+pub(super) use model::Lock;
+
+#[cfg(loom)]
+mod model {
+    extern crate std;
+
+    use core::marker::PhantomData;
+    use std::fmt::{self, Debug};
+    use std::sync::PoisonError;
+
+    use loom::sync::{Mutex, MutexGuard};
+
+    /// loom's lock in place of one of type `R`.
+    pub(in super::super) struct Lock<R, T>(Mutex<T>, PhantomData<fn() -> R>);
+
+    impl<R, T> Lock<R, T> {
+        pub(in super::super) fn new(value: T) -> Self {
+            Self(Mutex::new(value), PhantomData)
+        }
+
+        pub(in super::super) fn lock(&self) -> MutexGuard<'_, T> {
+            // Of a model that has failed.
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl<R, T> Debug for Lock<R, T> {
+        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.debug_struct("Lock").finish_non_exhaustive()
+        }
+    }
+}
