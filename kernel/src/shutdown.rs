@@ -49,7 +49,7 @@ fn enable() -> Result<(), Errno> {
         return Ok(());
     }
     if let Some(line) = power_button::line() {
-        interrupts::register(line, &PowerButton).map_err(|_| Errno::ENOMEM)?;
+        interrupts::register(line, PowerButton).map_err(|_| Errno::ENOMEM)?;
         power_button::enable();
     }
     IS_ENABLED.store(true, Relaxed);

@@ -60,15 +60,14 @@ fn find(id: Id, index: usize) -> Result<&'static DiscoveredDevice, Errno> {
     devices.iter().filter(|device| device.id() == id).nth(index).ok_or(Errno::ENOENT)
 }
 
-/// Leaks a driver, since it is never removed, and registers it as the handler of its device's interrupt line, which then
-/// handles what the device has raised before.
+/// Registers a driver, which is never removed, as the handler of its device's interrupt line. It then handles what the device
+/// has raised before. Without memory the driver is dropped, which resets the device.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 fn install<D: InterruptHandler>(driver: D, line: u8) -> Result<&'static D, Errno> {
-    let driver = hermit_hal::memory::leak(driver).ok_or(Errno::ENOMEM)?;
-    interrupts::register(line, driver).map_err(|_| Errno::ENOMEM)?;
+    let driver = interrupts::register(line, driver).map_err(|_| Errno::ENOMEM)?;
     // An interrupt from before is lost, unless the line was masked until now. No other need come: a virtio-mmio device
     // keeps its wire raised until that one is acknowledged, so that an I/O APIC sees no edge, and a queue that has raised
     // its interrupt does so again only after the driver has looked at it.
