@@ -123,7 +123,7 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
     mount_on(&vfs, devices, b"/dev").await;
     let procfs: ProcFs<Kernel, _> = ProcFs::new(KernelFacts);
     mount_on(&vfs, fallible::arc(procfs).ok_or(Errno::ENOMEM)?, b"/proc").await;
-    mounts::mount_all(&vfs).await;
+    mounts::mount_all(&vfs).await?;
     Ok(vfs)
 }
 

@@ -14,7 +14,7 @@ use hermit_virtio::Id;
 use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice, WriteError, transfer_all};
 use hermit_virtio::block::{BlockDriver, BlockError, CompletedRequest, MAX_TRANSFER, SECTOR_SIZE, Ticket};
 
-use super::{Transport, find, install};
+use super::{Transport, find, start};
 use crate::fallible;
 use crate::interrupts::InterruptHandler;
 use crate::sync::Mutex;
@@ -80,14 +80,12 @@ fn disk(index: usize) -> Result<&'static Disk, Errno> {
         // Before the driver starts, which is never removed.
         DISKS.lock().try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let device = find(Id::Block, index)?;
-        let (transport, line) = device.transport()?;
-        let driver = BlockDriver::new(transport, &Allocator, MAX_REQUESTS);
-        let driver = driver.map_err(|error| device.refuse(error))?;
-        let regions = [const { Mutex::new() }; REGION_LOCKS];
-        // The driver begins with one buffer.
-        let requests = Requests { driver, buffers: Semaphore::new(1) };
-        let disk = Disk { requests: SpinLock::new(requests), regions };
-        let disk = install(disk, line)?;
+        let disk = start(device, |transport, memory| {
+            let driver = BlockDriver::new(transport, memory, MAX_REQUESTS)?;
+            // The driver begins with one buffer.
+            let requests = Requests { driver, buffers: Semaphore::new(1) };
+            Ok(Disk { requests: SpinLock::new(requests), regions: [const { Mutex::new() }; REGION_LOCKS] })
+        })?;
         DISKS.lock().push((index, disk));
         Ok(disk)
     })

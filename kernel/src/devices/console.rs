@@ -6,7 +6,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll};
 
 use hermit_hal::clock;
-use hermit_hal::devices::Allocator;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::console::END_OF_FILE;
 use hermit_io::WaitQueue as _;
@@ -15,7 +14,7 @@ use hermit_virtio::console::ConsoleDriver;
 use hermit_virtio::device::DeviceError;
 use spin::Once;
 
-use super::{DiscoveredDevice, Pages, Transport, find, install};
+use super::{DiscoveredDevice, Pages, Transport, find, start};
 use crate::interrupts::InterruptHandler;
 use crate::sync::{OnceLock, WaitQueue};
 use crate::threads::deferred_block;
@@ -52,7 +51,7 @@ static ERROR_CONSOLE: OnceLock<ErrorDevice> = OnceLock::new();
 
 /// Initialises the first console device, if there is one.
 pub(super) fn init() {
-    CONSOLE.call_once(|| start(find(Id::Console, 0).ok()?));
+    CONSOLE.call_once(|| start_console(find(Id::Console, 0).ok()?));
 }
 
 /// Has standard input come from the first console device, and leaves output to the platform's console.
@@ -60,12 +59,13 @@ pub(super) fn request_input() {
     INPUT_REQUESTED.store(true, Relaxed);
 }
 
-/// Initialises a console device.
-fn start(device: &DiscoveredDevice) -> Option<&'static VirtioConsole> {
-    let (transport, line) = device.transport().ok()?;
-    let driver = ConsoleDriver::new(transport, &Allocator).inspect_err(|error| device.warn(error)).ok()?;
-    let driver = SpinLock::new(driver);
-    install(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() }, line).ok()
+/// Initialises a console device; `None`, which is reported, if that fails.
+fn start_console(device: &DiscoveredDevice) -> Option<&'static VirtioConsole> {
+    let started = start(device, |transport, memory| {
+        let driver = SpinLock::new(ConsoleDriver::new(transport, memory)?);
+        Ok(VirtioConsole { driver, readers: WaitQueue::new(), writers: WaitQueue::new() })
+    });
+    started.ok()
 }
 
 /// The first console device, if it is initialised.
@@ -83,7 +83,7 @@ fn start_input() -> Option<&'static VirtioConsole> {
     if !INPUT_REQUESTED.load(Relaxed) {
         return None;
     }
-    start(find(Id::Console, 0).ok()?)
+    start_console(find(Id::Console, 0).ok()?)
 }
 
 /// The device of standard error: the second console device, which the first call initialises. Without one it is the
@@ -92,7 +92,7 @@ pub(crate) fn error_console() -> ErrorDevice {
     *ERROR_CONSOLE.get_or_init(|| {
         let Some(console) = console() else { return ErrorDevice::Platform };
         match find(Id::Console, 1) {
-            Ok(device) => start(device).map_or(ErrorDevice::Platform, ErrorDevice::Device),
+            Ok(device) => start_console(device).map_or(ErrorDevice::Platform, ErrorDevice::Device),
             Err(_) => ErrorDevice::Device(console),
         }
     })

@@ -2,9 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt::Display;
-use core::sync::atomic::AtomicUsize;
+use core::fmt::{self, Display};
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use hermit_hal::cpus;
 use hermit_hal::devices::{self, Window};
@@ -12,10 +12,12 @@ use hermit_hal::interrupts::{self, MSI_LINES, TIMER};
 use hermit_hal::memory::OutOfMemory;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::{Errno, boot_info};
+use hermit_virtio::Id;
 use hermit_virtio::device::InitError;
 use hermit_virtio::transport::mmio::Mmio;
 use hermit_virtio::transport::pci::PciAddress;
 
+use super::driver_memory::Shortage;
 use crate::threads::{cpu, lifecycle};
 use crate::{fallible, report};
 
@@ -28,6 +30,8 @@ pub(super) struct DiscoveredDevice {
     /// Virtio device ID (virtio 1.2 §5).
     id: u16,
     location: Location,
+    /// It was reported that there is no memory for the driver.
+    has_reported_shortage: AtomicBool,
 }
 
 /// Where the registers of a device are.
@@ -49,7 +53,7 @@ pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Result<Vec<Dis
     };
     mmio_devices.iter().filter_map(probe_mmio).for_each(&mut add);
     devices::for_each_pci_device(|address, id| {
-        add(DiscoveredDevice { id, location: Location::Pci(address) });
+        add(DiscoveredDevice::new(id, Location::Pci(address)));
     });
     result.map(|()| found)
 }
@@ -60,7 +64,7 @@ fn probe_mmio(device: &boot_info::MmioDevice) -> Option<DiscoveredDevice> {
         0 => hermit_virtio::transport::Transport::id(&mmio_transport(device)?),
         kind => u16::try_from(kind).ok()?,
     };
-    Some(DiscoveredDevice { id, location: Location::Mmio(*device) })
+    Some(DiscoveredDevice::new(id, Location::Mmio(*device)))
 }
 
 fn mmio_transport(device: &boot_info::MmioDevice) -> Option<Mmio<Window>> {
@@ -145,7 +149,30 @@ fn pci_transport(address: PciAddress) -> Result<(Transport, u8), Errno> {
     Ok((pci, line))
 }
 
+impl Display for DiscoveredDevice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match u8::try_from(self.id).map_or(Id::Reserved, Id::from) {
+            Id::Net => formatter.write_str("virtio-net")?,
+            Id::Block => formatter.write_str("virtio-blk")?,
+            Id::Console => formatter.write_str("virtio-console")?,
+            Id::Rng => formatter.write_str("virtio-rng")?,
+            Id::Fs => formatter.write_str("virtio-fs")?,
+            _ => write!(formatter, "virtio device of kind {}", self.id)?,
+        }
+        match self.location {
+            Location::Mmio(device) => write!(formatter, " at {:#x}", device.registers.start),
+            Location::Pci(PciAddress { bus, slot, function }) => {
+                write!(formatter, " at PCI {bus:02x}:{slot:02x}.{function}")
+            }
+        }
+    }
+}
+
 impl DiscoveredDevice {
+    const fn new(id: u16, location: Location) -> Self {
+        Self { id, location, has_reported_shortage: AtomicBool::new(false) }
+    }
+
     /// Virtio device ID.
     pub(super) const fn id(&self) -> u16 {
         self.id
@@ -170,7 +197,7 @@ impl DiscoveredDevice {
         }
     }
 
-    /// The error of calls that need a driver which has failed to start; prints a warning unless that says everything.
+    /// The error of calls that need a driver which has failed to start; prints a warning, except for want of memory.
     pub(super) fn refuse(&self, error: InitError) -> Errno {
         if error == InitError::OutOfMemory {
             return Errno::ENOMEM;
@@ -181,6 +208,13 @@ impl DiscoveredDevice {
 
     /// Prints a warning that the device cannot be used.
     pub(super) fn warn(&self, reason: &impl Display) {
-        report::warn(format_args!("virtio device of kind {}: {reason}", self.id));
+        report::warn(format_args!("{self}: {reason}"));
+    }
+
+    /// Prints a warning that there is no memory for the driver, once: each use of the device tries to start it.
+    pub(super) fn warn_of_shortage(&self, shortage: &Shortage) {
+        if !self.has_reported_shortage.swap(true, Relaxed) {
+            self.warn(shortage);
+        }
     }
 }

@@ -5,14 +5,13 @@ use core::task::{Context, Poll};
 
 use hermit_abi::O_RDONLY;
 use hermit_hal::clock;
-use hermit_hal::devices::Allocator;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, Object, ReadBuffer, Stat, WaitQueue as _};
 use hermit_virtio::Id;
 use hermit_virtio::entropy::{EntropyDriver, EntropyError};
 
-use super::{Pages, Transport, find, install};
+use super::{Pages, Transport, find, start};
 use crate::fallible;
 use crate::interrupts::InterruptHandler;
 use crate::sync::{Mutex, OnceLock, WaitQueue};
@@ -45,19 +44,19 @@ static DEVICE: OnceLock<Option<&'static EntropyDevice>> = OnceLock::new();
 ///
 /// `ENOENT` if there is none, `ENOMEM`.
 fn device() -> Result<&'static EntropyDevice, Errno> {
-    let device = DEVICE.get_or_try_init(|| match start() {
+    let device = DEVICE.get_or_try_init(|| match start_first() {
         Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
         started => Ok(started.ok()),
     });
     (*device?).ok_or(Errno::ENOENT)
 }
 
-fn start() -> Result<&'static EntropyDevice, Errno> {
+fn start_first() -> Result<&'static EntropyDevice, Errno> {
     let device = find(Id::Rng, 0)?;
-    let (transport, line) = device.transport()?;
-    let driver = EntropyDriver::new(transport, &Allocator).map_err(|error| device.refuse(error))?;
-    let driver = SpinLock::new(driver);
-    install(EntropyDevice { driver, mutex: Mutex::new(), waiters: WaitQueue::new() }, line)
+    start(device, |transport, memory| {
+        let driver = SpinLock::new(EntropyDriver::new(transport, memory)?);
+        Ok(EntropyDevice { driver, mutex: Mutex::new(), waiters: WaitQueue::new() })
+    })
 }
 
 impl InterruptHandler for EntropyDevice {

@@ -6,6 +6,7 @@
 mod block;
 mod console;
 mod discovery;
+mod driver_memory;
 mod entropy;
 mod files;
 mod network;
@@ -19,14 +20,16 @@ use hermit_hal::interrupts::{Masked, TIMER};
 use hermit_interface::command_line::CommandLine;
 use hermit_interface::{Errno, boot_info};
 use hermit_virtio::Id;
+use hermit_virtio::device::InitError;
 use spin::Once;
 
 pub(crate) use console::{ErrorDevice, VirtioConsole, console, error_console, flush_consoles, input_console};
 use discovery::{DiscoveredDevice, Transport};
+use driver_memory::DriverMemory;
 pub(crate) use entropy::seed;
 pub(crate) use files::DeviceFiles;
 pub(crate) use network::{init as init_network, network};
-pub(crate) use virtio_fs::FuseTransport;
+pub(crate) use virtio_fs::{FuseTransport, start_all as start_folders};
 
 use crate::interrupts::{self, InterruptHandler};
 use crate::sync::OnceLock;
@@ -58,6 +61,26 @@ fn find(id: Id, index: usize) -> Result<&'static DiscoveredDevice, Errno> {
     let id = u16::from(u8::from(id));
     let devices = DISCOVERED.get_or_try_init(discover).map_err(|_| Errno::ENOMEM)?;
     devices.iter().filter(|device| device.id() == id).nth(index).ok_or(Errno::ENOENT)
+}
+
+/// Starts a device: `new` makes its driver, which is registered as the handler of the device's interrupt line.
+///
+/// # Errors
+///
+/// `ENOENT` if the device cannot be used, `ENOMEM`. Both are reported, `ENOMEM` once for each device.
+fn start<D: InterruptHandler>(
+    device: &DiscoveredDevice,
+    new: impl FnOnce(Transport, &DriverMemory) -> Result<D, InitError>,
+) -> Result<&'static D, Errno> {
+    let memory = DriverMemory::default();
+    let started = device.transport().and_then(|(transport, line)| {
+        let driver = new(transport, &memory).map_err(|error| device.refuse(error))?;
+        install(driver, line)
+    });
+    if started.as_ref().is_err_and(|error| *error == Errno::ENOMEM) {
+        device.warn_of_shortage(&memory.shortage());
+    }
+    started
 }
 
 /// Registers a driver, which is never removed, as the handler of its device's interrupt line. It then handles what the device

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use hermit_hal::devices::{Allocator, MirroredPages};
+use hermit_hal::devices::MirroredPages;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 use hermit_interface::net::{self, DeviceInfo};
@@ -13,7 +13,7 @@ use hermit_virtio::net::{
 };
 use spin::Once;
 
-use super::{Pages, Transport, find, install};
+use super::{Pages, Transport, find, start};
 use crate::entropy;
 use crate::interrupts::InterruptHandler;
 
@@ -43,20 +43,20 @@ static NETWORK: Once<Option<&'static NetworkDevice>> = Once::new();
 ///
 /// `ENOMEM`; another call may try again.
 pub(crate) fn init(on_interrupt: fn()) -> Result<(), Errno> {
-    let started = NETWORK.try_call_once(|| match start(on_interrupt) {
+    let started = NETWORK.try_call_once(|| match start_first(on_interrupt) {
         Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
         started => Ok(started.ok()),
     });
     started.map(|_| ())
 }
 
-fn start(on_interrupt: fn()) -> Result<&'static NetworkDevice, Errno> {
+fn start_first(on_interrupt: fn()) -> Result<&'static NetworkDevice, Errno> {
     let device = find(Id::Net, 0)?;
-    let (transport, line) = device.transport()?;
-    let driver = NetDriver::new(transport, &Allocator, BufferSizes::default());
-    let driver = SpinLock::new(driver.map_err(|error| device.refuse(error))?);
-    let notify_pending = AtomicBool::new(true);
-    install(NetworkDevice { driver, notify_pending, random_mac: random_mac(), on_interrupt }, line)
+    start(device, |transport, memory| {
+        let driver = SpinLock::new(NetDriver::new(transport, memory, BufferSizes::default())?);
+        let notify_pending = AtomicBool::new(true);
+        Ok(NetworkDevice { driver, notify_pending, random_mac: random_mac(), on_interrupt })
+    })
 }
 
 /// The network device, if it is initialised.

@@ -12,9 +12,9 @@ use hermit_interface::{Errno, to_usize};
 use hermit_virtio::Id;
 use hermit_virtio::fs::{FsDriver, FsError, ServedRequest, Ticket};
 
-use super::{Transport, find, install};
+use super::{DiscoveredDevice, Transport, find, start};
 use crate::interrupts::InterruptHandler;
-use crate::sync::OnceLock;
+use crate::sync::Mutex;
 
 /// Maximum size in bytes of the data of a request: twice is not faster.
 const MAX_DATA: usize = 256 << 10;
@@ -34,43 +34,56 @@ struct FsDevice {
     max_data: usize,
 }
 
-/// All devices that could be initialised.
-static DEVICES: OnceLock<Vec<&'static FsDevice>> = OnceLock::new();
+/// The devices that [`start_all`] has initialised, in the order of discovery; `None` for one that cannot be used.
+static DEVICES: SpinLock<Vec<Option<&'static FsDevice>>> = SpinLock::new(Vec::new());
+
+/// Serialises initialisation of devices.
+static INIT_MUTEX: Mutex = Mutex::new();
 
 /// The way to the FUSE server behind a device.
 #[derive(Debug)]
 pub(crate) struct FuseTransport(&'static FsDevice);
 
 impl FuseTransport {
-    /// The device with a tag; the first call initialises all.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn find(tag: &[u8]) -> Result<Option<Self>, Errno> {
-        let devices = DEVICES.get_or_try_init(start_all)?;
-        Ok(devices.iter().find(|device| device.driver.lock().tag() == tag).map(|device| Self(device)))
+    /// The device with a tag, of those that [`start_all`] has initialised.
+    pub(crate) fn find(tag: &[u8]) -> Option<Self> {
+        let has_tag = |device: &&FsDevice| device.driver.lock().tag() == tag;
+        (0..).map_while(|index| DEVICES.lock().get(index).copied()).flatten().find(has_tag).map(Self)
     }
 }
 
-/// Initialises all devices; those that fail are left out, after a warning.
-fn start_all() -> Result<Vec<&'static FsDevice>, Errno> {
-    if find(Id::Fs, 0).is_err_and(|error| error == Errno::ENOMEM) {
-        return Err(Errno::ENOMEM);
-    }
-    let found = || (0..).map_while(|index| find(Id::Fs, index).ok());
-    let mut devices = Vec::new();
-    devices.try_reserve_exact(found().count()).map_err(|_| Errno::ENOMEM)?;
-    devices.extend(found().filter_map(start));
-    Ok(devices)
+/// Initialises all devices. Those that cannot be used are left out, after a warning.
+///
+/// # Errors
+///
+/// `ENOMEM`; another call continues with the device for which there was no memory.
+pub(crate) fn start_all() -> Result<(), Errno> {
+    INIT_MUTEX.with(|| {
+        let first = DEVICES.lock().len();
+        for index in first.. {
+            let device = match find(Id::Fs, index) {
+                Err(Errno::ENOENT) => break,
+                device => device?,
+            };
+            // Before the driver starts, which is never removed.
+            DEVICES.lock().try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            let started = match start_device(device) {
+                Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
+                started => started.ok(),
+            };
+            DEVICES.lock().push(started);
+        }
+        Ok(())
+    })
 }
 
-fn start(device: &super::DiscoveredDevice) -> Option<&'static FsDevice> {
-    let (transport, line) = device.transport().ok()?;
+fn start_device(device: &DiscoveredDevice) -> Result<&'static FsDevice, Errno> {
     let share = to_usize(memory::available() / MEMORY_SHARE).clamp(MIN_DATA, MAX_DATA);
     let max_data = 1 << share.ilog2();
-    let driver = Driver::new(transport, &Allocator, max_data).inspect_err(|error| device.warn(error)).ok()?;
-    install(FsDevice { driver: SpinLock::new(driver), max_data }, line).ok()
+    start(device, |transport, memory| {
+        let driver = SpinLock::new(Driver::new(transport, memory, max_data)?);
+        Ok(FsDevice { driver, max_data })
+    })
 }
 
 impl FsDevice {

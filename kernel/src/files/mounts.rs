@@ -11,7 +11,7 @@ use hermit_interface::command_line::{MountOption, MountOptions};
 
 use super::write_back::write_soon;
 use super::{DIRECTORY, Kernel, forget_names};
-use crate::devices::FuseTransport;
+use crate::devices::{FuseTransport, start_folders};
 use crate::sync::OnceLock;
 use crate::threads::lifecycle::set_reclaim_files;
 use crate::{command_line, fallible, report};
@@ -29,7 +29,11 @@ fn reclaim() {
 }
 
 /// Mounts all devices that the command line names. What cannot be mounted is reported, and calls below its path fail.
-pub(super) async fn mount_all(vfs: &Vfs<Kernel>) {
+///
+/// # Errors
+///
+/// `ENOMEM`: without one of the folders, what a program writes there would be in memory only.
+pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
     let MountOptions { mounts, malformed } = MountOptions::parse(command_line::text());
     for word in malformed {
         report::warn(format_args!(
@@ -39,14 +43,19 @@ pub(super) async fn mount_all(vfs: &Vfs<Kernel>) {
     }
     let mut clients = Vec::new();
     for option in mounts {
-        if let Err(error) = mount(vfs, &option, &mut clients).await {
-            warn(&option, &format_args!("mounting fails with {error}"));
+        // Before the first server hears of this machine.
+        start_folders()?;
+        match mount(vfs, &option, &mut clients).await {
+            Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
+            Err(error) => warn(&option, &format_args!("mounting fails with {error}")),
+            Ok(()) => {}
         }
     }
     if !clients.is_empty() {
         CLIENTS.get_or_init(|| clients);
         set_reclaim_files(reclaim);
     }
+    Ok(())
 }
 
 fn warn(option: &MountOption, reason: &dyn Display) {
@@ -73,7 +82,7 @@ async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
 
 /// The file system of a device; one whose requests fail if there is none.
 async fn connect(option: &MountOption, clients: &mut Vec<Arc<Client>>) -> Result<Arc<dyn FileSystem>, Errno> {
-    let Some(transport) = FuseTransport::find(&option.tag)? else {
+    let Some(transport) = FuseTransport::find(&option.tag) else {
         let tag = option.tag.escape_ascii();
         let reason = format_args!(
             "no virtio-fs device has the tag {tag}; `--mount` of cargo xtask run and of uhyve adds one"

@@ -112,6 +112,12 @@ pub(crate) fn read(fd: i32, buffer: &mut [u8]) -> ErrnoResult<usize> {
     count(unsafe { hermit_abi::read(fd, buffer.as_mut_ptr(), buffer.len()) })
 }
 
+/// Entries of a directory, as bytes.
+pub(crate) fn getdents(fd: i32, buffer: &mut [u8]) -> ErrnoResult<usize> {
+    // SAFETY: pointer and length are those of a slice that lives until the call returns.
+    count(unsafe { hermit_abi::getdents(fd, buffer.as_mut_ptr(), buffer.len()) })
+}
+
 pub(crate) fn write(fd: i32, bytes: &[u8]) -> ErrnoResult<usize> {
     // SAFETY: pointer and length are those of a slice that lives until the call returns.
     count(unsafe { hermit_abi::write(fd, bytes.as_ptr(), bytes.len()) })

@@ -1,11 +1,15 @@
 //! Calls that start a part of the kernel for the first time while there is no memory, and while there is more and more of it:
 //! they fail with an error, and succeed in the end.
 
-use std::fs::File;
-use std::io;
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path;
 
-use hermit_abi::ENOMEM;
+use hermit_abi::{EEXIST, ENOENT, ENOMEM, ENOSPC};
 
+use super::calls;
 use super::memory::HeapBlock;
 
 /// Maximum number of blocks that exhaust the memory.
@@ -25,17 +29,127 @@ pub(crate) fn exhausted_disk() {
     fails_until_there_is_memory("a disk", || File::open("/dev/vda").map(drop));
 }
 
+/// A folder of the host, in which the test has a file.
+pub(crate) fn exhausted_folder() {
+    fails_until_there_is_memory("a folder", || {
+        let (mut file, mut text) = (File::open("/srv/file")?, [0; 100]);
+        let length = file.read(&mut text)?;
+        assert_eq!(&text[..length], b"text of the host");
+        Ok(())
+    });
+}
+
+/// Operations on files, in memory and in a folder of the host, while there is no memory, and more and more of it.
+pub(crate) fn exhausted_files() {
+    for folder in ["/tmp", "/srv"] {
+        fs::create_dir(format!("{folder}/first")).expect("there is memory");
+    }
+    for folder in ["/tmp", "/srv"] {
+        for (name, operation) in OPERATIONS {
+            count_failures(&format!("{name} in {folder}"), || operation(folder));
+        }
+    }
+}
+
+/// An operation on files in a folder.
+type Operation = fn(&str) -> io::Result<()>;
+
+/// Operations that are called in this order, each again until it succeeds.
+const OPERATIONS: [(&str, Operation); 14] = [
+    ("creating", |folder| File::create(Path::of(folder, "/a")).map(drop)),
+    ("writing", |folder| fs::write(Path::of(folder, "/a"), PAGES)),
+    ("small writes", |folder| {
+        let mut file = File::create(Path::of(folder, "/b"))?;
+        (0..100).try_for_each(|_| file.write_all(b"a line of text\n"))
+    }),
+    ("reading", |folder| {
+        let (mut file, mut bytes) = (File::open(Path::of(folder, "/a"))?, [0; 64]);
+        (0..100).try_for_each(|_| file.read_exact(&mut bytes))
+    }),
+    ("cutting", |folder| File::options().write(true).open(Path::of(folder, "/a"))?.set_len(5000)),
+    ("a directory", |folder| done(fs::create_dir(Path::of(folder, "/d")))),
+    ("renaming", |folder| done_if(fs::rename(Path::of(folder, "/b"), Path::of(folder, "/d/c")), ENOENT)),
+    ("a link", |folder| done(fs::hard_link(Path::of(folder, "/a"), Path::of(folder, "/d/link")))),
+    ("metadata", |folder| fs::metadata(Path::of(folder, "/d/link")).map(drop)),
+    ("an absent name", |folder| done_if(fs::metadata(Path::of(folder, "/none")).map(drop), ENOENT)),
+    ("listing", |folder| {
+        let (directory, mut entries) = (File::open(Path::of(folder, ""))?, [0; 1024]);
+        while calls::getdents(directory.as_raw_fd(), &mut entries).map_err(io::Error::from_raw_os_error)? > 0
+        {
+        }
+        Ok(())
+    }),
+    ("the current directory", |folder| {
+        env::set_current_dir(Path::of(folder, "/d/../d"))?;
+        File::open("c").map(drop)?;
+        env::set_current_dir("/")
+    }),
+    ("procfs", |_| ["/proc/self/maps", "/proc/mounts"].into_iter().try_for_each(read_all)),
+    ("removing", |folder| done_if(fs::remove_file(Path::of(folder, "/d/c")), ENOENT)),
+];
+
+/// Reads a file to its end.
+fn read_all(path: &str) -> io::Result<()> {
+    let (mut file, mut buffer) = (File::open(path)?, [0; 100]);
+    while file.read(&mut buffer)? > 0 {}
+    Ok(())
+}
+
+/// What is written at once.
+const PAGES: [u8; 3 * 4096 + 100] = [7; 3 * 4096 + 100];
+
+/// A path that takes no memory.
+struct Path {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl Path {
+    fn of(folder: &str, name: &str) -> Self {
+        let (mut bytes, length) = ([0; 32], folder.len() + name.len());
+        bytes[..folder.len()].copy_from_slice(folder.as_bytes());
+        bytes[folder.len()..length].copy_from_slice(name.as_bytes());
+        Self { bytes, length }
+    }
+}
+
+impl AsRef<path::Path> for Path {
+    fn as_ref(&self) -> &path::Path {
+        path::Path::new(str::from_utf8(&self.bytes[..self.length]).expect("the parts are text"))
+    }
+}
+
+/// The result of an operation that an earlier call may have carried out, and then failed.
+fn done(result: io::Result<()>) -> io::Result<()> {
+    done_if(result, EEXIST)
+}
+
+fn done_if(result: io::Result<()>, errno: i32) -> io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(errno) => Ok(()),
+        result => result,
+    }
+}
+
 fn fails_until_there_is_memory(name: &str, action: impl Fn() -> io::Result<()>) {
+    let failures = count_failures(name, action);
+    assert!(failures > 0, "{name} took no memory");
+}
+
+/// Calls an action while there is no memory, and more and more of it, until it succeeds; returns the number of its failures.
+fn count_failures(name: &str, action: impl Fn() -> io::Result<()>) -> u32 {
     let mut blocks = exhaust();
     let mut failures = 0;
     while let Err(error) = action() {
-        assert_eq!(error.raw_os_error(), Some(ENOMEM), "{name}, after {failures} failures: {error}");
+        // A file in memory that cannot grow says that there is no space, as on Linux.
+        let is_expected = matches!(error.raw_os_error(), Some(ENOMEM | ENOSPC));
+        assert!(is_expected, "{name}, after {failures} failures: {error}");
         failures += 1;
         assert!(blocks.pop().is_some(), "{name} fails with all memory free");
     }
     drop(blocks);
     println!("{name} failed {failures} times");
-    assert!(failures > 0, "{name} took no memory");
+    failures
 }
 
 /// Allocates blocks until there is no memory, small ones last.

@@ -39,7 +39,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 26] = [
+const CHECKS: [(&str, Check); 28] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("descriptors", descriptors::descriptors),
@@ -49,6 +49,8 @@ const CHECKS: [(&str, Check); 26] = [
     ("eventfd", eventfd::eventfd),
     ("exhausted", exhausted::exhausted),
     ("exhausted-disk", exhausted::exhausted_disk),
+    ("exhausted-files", exhausted::exhausted_files),
+    ("exhausted-folder", exhausted::exhausted_folder),
     ("first-use", first_use::first_use),
     ("futex", futex::futex),
     ("heap", heap::heap),

@@ -34,6 +34,7 @@ pub use thread_locals::ThreadLocals;
 
 pub use crate::fallible::OutOfMemory;
 pub use hermit_paging::Access;
+pub use paging::RESERVE;
 pub use permanent::{leak, leak_slice};
 
 use crate::arch::{copy, stacks};

@@ -16,7 +16,7 @@ use crate::{fault, ops};
 const MAX_PIECES: usize = 256;
 
 /// Memory in bytes that only the growth of stacks may use.
-const RESERVE: u64 = 128 << 10;
+pub const RESERVE: u64 = 128 << 10;
 
 /// Physical addresses of the firmware's tables are below this.
 const READABLE_END: u64 = 512 << 30;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,18 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     });
     tests.add(format!("{platform}: small writes to a folder of the host, and the end"), move || {
         collected(platform)
+    });
+    tests.add(format!("{platform}: a folder of the host without memory"), move || {
+        // What is said once, while the first use fails and is tried again.
+        let output = exhausted(platform, "exhausted-folder")?;
+        let text =
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        let count = text.matches("warning: virtio-fs at ").count();
+        ensure!(count == 1 && text.contains(": out of memory: "), "{count} warnings of the device: {text}");
+        Ok(())
+    });
+    tests.add(format!("{platform}: calls for files without memory"), move || {
+        exhausted(platform, "exhausted-files").map(drop)
     });
     if platform.is_uhyve() {
         tests.add(format!("{platform}: a folder that the host changes"), move || changes(platform));
@@ -154,6 +166,17 @@ fn run(platform: &TestPlatform<'_>, example: &str, mount: &str, arguments: &[&st
     let (image, name) = (platform.images.image(example).display().to_string(), platform.to_string());
     let options = ["--platform", &name, "--timeout", "150", "--cpus", "2", "--mount", mount, "--"];
     xtask(&[&["run", &image], options.as_slice(), arguments].concat())
+}
+
+/// A check of `abi_calls` that exhausts the memory, with a folder.
+fn exhausted(platform: &TestPlatform<'_>, check: &str) -> Result<Output> {
+    let folder = TempDir::new()?;
+    fs::write(folder.path().join("file"), "text of the host")?;
+    let (image, name) = (platform.images.image("abi_calls").display().to_string(), platform.to_string());
+    let mount = format!("{}:/srv", folder.path().display());
+    let options =
+        ["--platform", &name, "--timeout", "150", "--memory", "64M", "--mount", &mount, "--", check];
+    expect(&mut xtask(&[&["run", &image], options.as_slice()].concat())?, 0, "ok")
 }
 
 fn file_calls(platform: &TestPlatform<'_>) -> Result<()> {
