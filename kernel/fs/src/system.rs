@@ -75,16 +75,24 @@ pub(crate) fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(copy)
 }
 
+/// A boxed array of new values.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn boxed<T, const N: usize>(new: impl FnMut() -> T) -> Result<Box<[T; N]>, Errno> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(N).map_err(|_| Errno::ENOMEM)?;
+    values.resize_with(N, new);
+    values.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)
+}
+
 /// The elements of a table, allocated if need be; none without memory.
-pub(crate) fn allocated<T>(table: &OnceBox<Box<[T]>>, length: usize, new: impl FnMut() -> T) -> &[T] {
+pub(crate) fn allocated<T, const N: usize>(table: &OnceBox<[T; N]>, new: impl FnMut() -> T) -> &[T] {
     if table.get().is_none() {
-        let mut elements = Vec::new();
-        if elements.try_reserve_exact(length).is_err() {
-            return &[];
-        }
-        elements.resize_with(length, new);
+        let Ok(elements) = boxed(new) else { return &[] };
         // If another thread was faster, its elements stay.
-        drop(table.set(Box::new(elements.into_boxed_slice())));
+        drop(table.set(elements));
     }
     table.get().map_or(&[], |elements| elements)
 }

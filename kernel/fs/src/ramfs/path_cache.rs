@@ -20,8 +20,7 @@ use hermit_interface::{Errno, to_usize};
 use lock_api::{Mutex, RawMutex};
 
 use super::directory::is_same;
-use super::table::boxed;
-use crate::system::Lock;
+use crate::system::{Lock, boxed};
 use crate::{Ino, System};
 
 /// Number of entries.

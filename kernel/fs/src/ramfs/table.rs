@@ -4,14 +4,13 @@
 //! few pages, however many inodes there are. Free slots are linked through themselves.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt::{self, Debug};
 
 use hermit_interface::{Errno, to_usize};
 use lock_api::{Mutex, MutexGuard, RawMutex};
 use once_cell::race::OnceBox;
 
-use crate::system::Lock;
+use crate::system::{Lock, boxed};
 use crate::{Ino, System};
 
 /// Slots of a chunk.
@@ -72,18 +71,6 @@ struct FreeNumbers {
 const fn position(number: u64) -> (usize, usize, usize) {
     let number = to_usize(number);
     (number / (CHUNK * CHUNKS), number / CHUNK % CHUNKS, number % CHUNK)
-}
-
-/// A boxed array of new values.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-pub(super) fn boxed<T, const N: usize>(new: impl FnMut() -> T) -> Result<Box<[T; N]>, Errno> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(N).map_err(|_| Errno::ENOMEM)?;
-    values.resize_with(N, new);
-    values.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)
 }
 
 /// The value of a cell, which is allocated first if another thread is not faster.

@@ -1,6 +1,5 @@
 //! Attributes of inodes of a mount, for as long as its file system says that they may be kept.
 
-use alloc::boxed::Box;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
@@ -21,7 +20,7 @@ const PLACES: usize = 64;
 #[derive(Debug)]
 pub(super) struct AttrCache<S: System> {
     /// Allocated for the first attributes that may be kept.
-    places: OnceBox<Box<[Place<S>]>>,
+    places: OnceBox<[Place<S>; PLACES]>,
     /// Number of changes by this machine.
     changes: AtomicU64,
 }
@@ -63,7 +62,7 @@ impl<S: System> AttrCache<S> {
         if attr.validity == 0 {
             return;
         }
-        allocated(&self.places, PLACES, || Mutex::new(None));
+        allocated(&self.places, || Mutex::new(None));
         let Some(place) = self.place(attr.ino) else { return };
         let mut cached = place.lock();
         // A change counts before it takes the lock: it is counted here, or removes what is stored here.

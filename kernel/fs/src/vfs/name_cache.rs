@@ -37,7 +37,7 @@ pub(super) struct NameCache<S: System> {
     hasher: DefaultHashBuilder,
 }
 
-type Buckets<S> = Box<[Lock<S, Bucket<S>>]>;
+type Buckets<S> = [Lock<S, Bucket<S>>; BUCKETS];
 
 #[derive(Debug)]
 struct Bucket<S: System> {
@@ -115,7 +115,7 @@ impl<S: System> NameCache<S> {
     /// The buckets, allocated if need be; none without memory.
     fn buckets(&self) -> &[Lock<S, Bucket<S>>] {
         let new = || Mutex::new(Bucket { changes: 0, names: [const { None }; WAYS] });
-        allocated(&self.buckets, BUCKETS, new)
+        allocated(&self.buckets, new)
     }
 
     fn bucket_of(&self, directory: DirectoryId, name: &[u8]) -> usize {

@@ -8,7 +8,6 @@
 //! Nothing is collected unless the file system has twice the room for it, so that a program that fills it finds out by the
 //! write that does not fit.
 
-use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::future::poll_fn;
@@ -256,7 +255,7 @@ struct Room {
 #[derive(Debug)]
 pub(super) struct WriteBack<S: System> {
     /// Allocated for the first write that follows on another one.
-    slots: OnceBox<Box<[Slot<S>]>>,
+    slots: OnceBox<[Slot<S>; SLOTS]>,
     room: Lock<S, Room>,
 }
 
@@ -315,7 +314,7 @@ impl<S: System> WriteBack<S> {
         bytes: &[u8],
     ) -> Result<Written, Errno> {
         opening.take_error()?;
-        let slots = allocated(&self.slots, SLOTS, Slot::new);
+        let slots = allocated(&self.slots, Slot::new);
         let Some(slot) = slots.get(to_usize(opening.inode.ino.0) % SLOTS) else {
             return opening.write(start, bytes).await;
         };
