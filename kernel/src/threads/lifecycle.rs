@@ -68,8 +68,9 @@ pub(crate) struct SpawnArgs {
 /// Starts the scheduler on the boot CPU and creates the main thread. The calling code becomes the CPU's idle thread:
 /// the main thread runs when it calls [`cpu::idle`].
 pub(crate) fn start(masked: &Masked, main_thread: &SpawnArgs) -> Result<(), OutOfMemory> {
-    cpu::adopt(masked)?;
+    // Before there are threads, since it locks a mutex while interrupts are masked.
     let main = prepare(main_thread)?;
+    cpu::adopt(masked)?;
     memory::set_reclaim(reclaim);
     make_ready(masked, main, main_thread.cpu);
     Ok(())

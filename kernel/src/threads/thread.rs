@@ -18,6 +18,7 @@ use hermit_sched::thread_table::{EnterError, TableCursor, ThreadTable};
 use spin::Once;
 
 use super::name::Name;
+use crate::sync::Mutex;
 
 /// Function of a thread, and the argument with which it is called.
 pub(crate) type ThreadFunction = (extern "C" fn(usize), usize);
@@ -208,10 +209,11 @@ fn enter(thread: &'static Thread, old: u32) -> Result<u32, OutOfMemory> {
     }
 }
 
-/// Adds a chunk to the table. The lock keeps a thread that adds one from being preempted while another one spins for it.
+/// Adds a chunk of up to 1 MiB to the table: interrupts are not masked meanwhile, and other threads that need it sleep.
 fn add_chunk(size: usize) -> Result<(), OutOfMemory> {
-    let _cursor = CURSOR.lock();
-    TABLE.add_chunk(size, || memory::leak_slice(size, || Link::new(None))).ok_or(OutOfMemory)
+    static GROWTH: Mutex = Mutex::new();
+    let chunk = || memory::leak_slice(size, || Link::new(None));
+    GROWTH.with(|| TABLE.add_chunk(size, chunk)).ok_or(OutOfMemory)
 }
 
 /// The thread that has, or had last, number `id`.
