@@ -66,4 +66,4 @@ pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use slot_map::{Chunk, ChunkPlan, SlotMap};
 pub use storage::{BlockFile, Storage};
 pub use table::{DescriptorTable, FileDescriptor, LockedSlot};
-pub use waker_queue::WakerQueue;
+pub use waker_queue::{TakenWakers, WakerQueue};

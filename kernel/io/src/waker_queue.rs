@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 /// Wakers in the order of their arrival, each once.
 ///
 /// The first one is stored in place, since most queues have one at a time: it needs no memory. Memory of the others is
-/// kept until the queue is taken ([`core::mem::take`]) or dropped.
+/// kept until the queue is taken ([`WakerQueue::take`]) or dropped.
 #[derive(Debug, Default)]
 pub struct WakerQueue {
     /// `None` only if there are no others.
@@ -64,7 +64,20 @@ impl WakerQueue {
     /// Removes the first waker.
     #[inline]
     pub fn pop(&mut self) -> Option<Waker> {
-        core::mem::replace(&mut self.first, self.others.pop())
+        let first = self.first.take()?;
+        self.first = self.others.pop();
+        Some(first)
+    }
+
+    /// Removes all wakers, which are then woken without the lock of the queue.
+    #[inline]
+    #[must_use]
+    pub fn take(&mut self) -> TakenWakers {
+        if self.others.chunks.is_empty() {
+            TakenWakers::First(self.first.take())
+        } else {
+            TakenWakers::All(core::mem::take(self))
+        }
     }
 
     /// Wakes all, in the order of their arrival.
@@ -73,6 +86,26 @@ impl WakerQueue {
         if let Some(first) = self.first.take() {
             first.wake();
             self.others.wake();
+        }
+    }
+}
+
+/// The wakers that a [`WakerQueue`] had.
+#[derive(Debug)]
+pub enum TakenWakers {
+    /// At most one, of a queue without memory for others: most queues have one, and moving it is two words.
+    First(Option<Waker>),
+    /// All, with the memory of the queue.
+    All(WakerQueue),
+}
+
+impl TakenWakers {
+    /// Wakes all, in the order of their arrival.
+    #[inline]
+    pub fn wake(self) {
+        match self {
+            Self::First(first) => first.into_iter().for_each(Waker::wake),
+            Self::All(queue) => queue.wake(),
         }
     }
 }
@@ -159,8 +192,9 @@ impl LinkedWakers {
         self.unlink(index)
     }
 
+    #[inline]
     fn pop(&mut self) -> Option<Waker> {
-        self.unlink(self.first)
+        if self.first == NONE { None } else { self.unlink(self.first) }
     }
 
     fn wake(mut self) {

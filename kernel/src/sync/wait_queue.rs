@@ -40,7 +40,7 @@ impl hermit_io::WaitQueue for WaitQueue {
     }
 
     fn wake(&self) {
-        let wakers = core::mem::take(&mut *self.0.lock());
+        let wakers = self.0.lock().take();
         wakers.wake();
     }
 }

@@ -70,7 +70,7 @@ proptest! {
                 13 | 14 => prop_assert_eq!(number(&wakers, queue.pop()), model.pop_front()),
                 // All are woken, once in ten times that this is drawn.
                 _ if index < 10 => {
-                    core::mem::take(&mut queue).wake();
+                    queue.take().wake();
                     prop_assert!(core::mem::take(&mut *woken.lock().unwrap()).into_iter().eq(model.drain(..)));
                 }
                 _ => {}
@@ -88,7 +88,7 @@ fn accesses_per_waker(count: usize) -> usize {
     ACCESSES.set(0);
     wakers.iter().for_each(|waker| queue.add(waker).unwrap());
     wakers.iter().for_each(|waker| queue.add(waker).unwrap());
-    core::mem::take(&mut queue).wake();
+    queue.take().wake();
     wakers.iter().for_each(|waker| queue.add(waker).unwrap());
     wakers.iter().skip(count / 2).for_each(|waker| assert!(queue.remove(waker).is_some()));
     while let Some(waker) = queue.pop() {
