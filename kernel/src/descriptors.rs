@@ -167,7 +167,12 @@ pub(crate) fn get_and_reserve(descriptor: i32) -> Result<(Arc<dyn Object>, Reser
 
 /// The object of a descriptor.
 pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
-    handle(descriptor).map(Handle::object)
+    let slot = LockedDescriptor::new(descriptor)?;
+    // Most callers have a socket: it is cloned without the file's part of a handle.
+    if let Some(Handle::Object(object)) = slot.0.get() {
+        return Ok(Arc::clone(object));
+    }
+    slot.into_handle().map(Handle::object)
 }
 
 /// What a descriptor refers to.
