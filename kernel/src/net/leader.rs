@@ -39,6 +39,9 @@ pub(super) fn lead(context: &Context<'_>) -> bool {
 
 /// Ends what [`lead`] began: the calling thread has stopped waiting, and the poll thread takes what is received.
 pub(super) fn resign() {
+    if devices::network().is_none() {
+        return;
+    }
     let waker = schedule::current().waker();
     let mut leader = LEADER.lock();
     if leader.as_ref().is_some_and(|leader| leader.will_wake(waker)) {

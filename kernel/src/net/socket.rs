@@ -149,14 +149,10 @@ impl Socket {
         &self,
         waiters: &WaitQueue,
         direction: Direction,
-        mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
+        action: impl FnMut(&mut Stack) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         if self.nonblocking.load(Relaxed) {
             return drive(self.network, action);
-        }
-        let result = act(self.network, &mut action);
-        if !matches!(result, Err(Errno::EAGAIN)) {
-            return result;
         }
         let limit = self.time_limit(direction);
         let deadline = (limit != 0).then(|| clock::monotonic().saturating_add(limit));

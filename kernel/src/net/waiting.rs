@@ -17,7 +17,8 @@ use crate::threads::{deferred_block, schedule};
 /// from ever having nothing, though nothing of it is for who waits.
 const MOST_ROUNDS: u32 = 16;
 
-/// Does something as soon as the stack does not say `EAGAIN`, which it still does if that takes too long.
+/// Does something as soon as the stack does not say `EAGAIN`, which it still does if that takes too long. If it can be done
+/// at once, the device is not polled.
 ///
 /// Nobody who is among the waiters leaves without having looked once more, so that a wake-up meant for one of them is not lost.
 pub(super) fn wait_until<R>(
@@ -26,29 +27,37 @@ pub(super) fn wait_until<R>(
     deadline: Option<u64>,
     mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
 ) -> Result<R, Errno> {
-    let waited = block_until(deadline, |context| poll(network, waiters, context, &mut action));
-    leader::resign();
+    let mut attempt = Attempt::First;
+    let waited = block_until(deadline, |context| poll(network, waiters, context, &mut attempt, &mut action));
+    if attempt != Attempt::First {
+        leader::resign();
+    }
     waited.unwrap_or_else(|| {
         let context = Context::from_waker(schedule::current().waker());
-        look(network, waiters, &context, action)
+        try_or_wait(network, waiters, &context, &mut Attempt::Last, &mut action)
     })
+}
+
+/// Which attempt of a call it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    /// None has had to wait: the thread is not among the waiters, and not the leader.
+    First,
+    /// The thread may have been woken.
+    Repeated,
+    /// The time is up.
+    Last,
 }
 
 fn poll<R>(
     network: &Network,
     waiters: &WaitQueue,
     context: &mut Context<'_>,
-    mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
+    attempt: &mut Attempt,
+    action: &mut impl FnMut(&mut Stack) -> Result<R, Errno>,
 ) -> Poll<Result<R, Errno>> {
     for _ in 0..MOST_ROUNDS {
-        let result = look(network, waiters, context, |stack| {
-            let result = action(stack);
-            if matches!(result, Err(Errno::EAGAIN)) {
-                waiters.add(context);
-            }
-            result
-        });
-        match result {
+        match try_or_wait(network, waiters, context, attempt, action) {
             Err(Errno::EAGAIN) if leader::lead(context) => {}
             Err(Errno::EAGAIN) => return Poll::Pending,
             result => return Poll::Ready(result),
@@ -58,6 +67,36 @@ fn poll<R>(
     // It is to be tried again at once.
     context.waker().wake_by_ref();
     Poll::Pending
+}
+
+/// Does something, or adds the thread to the waiters. The first attempt of a call that has to wait is two, before and after
+/// the poll of the stack, with the stack locked once.
+fn try_or_wait<R>(
+    network: &Network,
+    waiters: &WaitQueue,
+    context: &Context<'_>,
+    attempt: &mut Attempt,
+    action: &mut impl FnMut(&mut Stack) -> Result<R, Errno>,
+) -> Result<R, Errno> {
+    act(network, |stack| {
+        if *attempt != Attempt::First {
+            waiters.remove(context);
+            super::poll(stack);
+        }
+        loop {
+            // The only call, so that it is compiled in place.
+            let result = action(stack);
+            if !matches!(result, Err(Errno::EAGAIN)) || *attempt == Attempt::Last {
+                return result;
+            }
+            if *attempt == Attempt::Repeated {
+                waiters.add(context);
+                return result;
+            }
+            *attempt = Attempt::Repeated;
+            super::poll(stack);
+        }
+    })
 }
 
 /// Takes a thread from those who wait, looks at what has arrived, and does something: what the thread finds itself need not wake it.
