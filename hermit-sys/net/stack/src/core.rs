@@ -248,6 +248,7 @@ impl Core {
     /// # Errors
     ///
     /// `EBADF`.
+    #[inline]
     pub(crate) fn entry(&mut self, id: SocketId) -> Result<(u32, &mut Entry), Errno> {
         let slot = self.sockets.slot(id)?;
         self.sockets.get_mut(slot).map(|entry| (slot, entry)).ok_or(Errno::EBADF)

@@ -55,6 +55,10 @@ pub(crate) struct Connection {
     /// The end of a small segment that was sent and not acknowledged, as far as is known.
     pub(crate) small: Option<TcpSeqNumber>,
     pub(crate) last_sent: Option<Sent>,
+    /// The largest number behind a segment that was sent.
+    sent_end: Option<TcpSeqNumber>,
+    /// Bytes that came from the owner and were not sent, at most.
+    unsent: usize,
     /// The number behind the peer's end, when that has come.
     pub(crate) peer_end: Option<TcpSeqNumber>,
     /// That has come, and everything before it.
@@ -93,6 +97,8 @@ impl Connection {
             segment: DEFAULT_SEGMENT,
             small: None,
             last_sent: None,
+            sent_end: None,
+            unsent: 0,
             peer_end: None,
             has_ended: false,
             held: 0,
@@ -245,8 +251,29 @@ impl Connection {
             self.small = Some(sent.end);
         }
         self.last_sent = Some(sent);
+        // A repetition ends before that.
+        let before = self.sent_end.filter(|&before| before > sent.end).unwrap_or(sent.end);
+        let new = self.sent_end.filter(|&end| sent.end > end).map_or(0, |end| sent.end - end);
+        (self.sent_end, self.unsent) = (Some(before), self.unsent.saturating_sub(new));
         self.held = 0;
         self.arrivals.note_acknowledgement();
+    }
+
+    /// Takes note of bytes that came from the owner.
+    pub(crate) const fn note_offered(&mut self, size: usize) {
+        self.held += size;
+        self.unsent += size;
+    }
+
+    /// Whether bytes that came from the owner certainly wait for the acknowledgement of a small segment, when the rest is as
+    /// it was when smoltcp was asked last: they do not fill a segment.
+    pub(crate) fn must_wait(&self, settings: &Settings) -> bool {
+        self.has_small_outstanding(settings) && self.unsent < self.segment
+    }
+
+    /// Whether Nagle's algorithm holds small segments back.
+    const fn has_small_outstanding(&self, settings: &Settings) -> bool {
+        !settings.no_delay && self.small.is_some()
     }
 
     /// Whether the acknowledgement of a segment with so many bytes may wait for something to go with it: smoltcp sends
@@ -286,7 +313,7 @@ impl Connection {
     /// Sets the socket up for what is sent next. A small segment waits only for another small one (Minshall's
     /// variant of Nagle's algorithm, as in Linux): smoltcp would have it wait for full ones, too.
     pub(crate) fn prepare(&mut self, settings: &Settings) {
-        let waits = !settings.no_delay && self.small.is_some();
+        let waits = self.has_small_outstanding(settings);
         let hops = settings.hops(self.tuple.remote.address.is_ipv4());
         let socket = self.channel.socket_mut();
         socket.set_nagle_enabled(waits);
@@ -372,6 +399,30 @@ mod tests {
         assert!(connection.small.is_some());
         connection.note_acknowledged(TcpSeqNumber(500));
         assert!(connection.small.is_none());
+    }
+
+    #[test]
+    fn bytes_wait_for_a_small_segment_until_they_fill_one() {
+        let mut connection = connection();
+        let mut settings = Settings::default();
+        connection.note_sent(sent(1000, 0, None));
+        connection.note_offered(100);
+        assert!(!connection.must_wait(&settings), "nothing is outstanding");
+        connection.note_sent(sent(1100, 100, None));
+        connection.note_offered(535);
+        assert!(connection.must_wait(&settings));
+        settings.no_delay = true;
+        assert!(!connection.must_wait(&settings), "small segments do not wait");
+        settings.no_delay = false;
+        connection.note_offered(1);
+        assert!(!connection.must_wait(&settings), "a segment is full");
+        // A repetition sends nothing new; what follows it does so only behind what was sent before.
+        connection.note_sent(sent(1050, 50, None));
+        assert!(!connection.must_wait(&settings));
+        connection.note_sent(sent(1101, 51, None));
+        assert!(connection.must_wait(&settings));
+        connection.note_acknowledged(TcpSeqNumber(1101));
+        assert!(!connection.must_wait(&settings), "it has been acknowledged");
     }
 
     #[test]

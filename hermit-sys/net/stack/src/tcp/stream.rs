@@ -89,7 +89,7 @@ impl Core {
         if sent == 0 && !bytes.is_empty() {
             return Err(Errno::EAGAIN);
         }
-        connection.held += sent;
+        connection.note_offered(sent);
         self.offer(slot, link);
         Ok(sent)
     }
