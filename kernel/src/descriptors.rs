@@ -50,8 +50,8 @@ pub(crate) trait FileObject: Object + Positioned {
     /// Metadata of the file.
     fn metadata(&self) -> Result<Metadata, Errno>;
 
-    /// Reports errors of what was written, before a descriptor is closed.
-    fn flush(&self) -> Result<(), Errno>;
+    /// Reports errors of what was written, and drops the reference of a descriptor that is closed.
+    fn close(self: Arc<Self>) -> Result<(), Errno>;
 
     /// What `/proc/self/fd` says of the file.
     fn describe(&self) -> Result<DescriptorTarget, Errno>;
@@ -244,9 +244,8 @@ pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
         Some(Handle::File(handle)) => {
             // In parts: a handle that is dropped whole is copied first.
             let (file, window) = handle.into_parts();
-            let flushed = file.flush();
-            drop((file, window));
-            flushed
+            drop(window);
+            file.close()
         }
         Some(Handle::Object(object)) => {
             drop(object);

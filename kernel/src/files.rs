@@ -63,8 +63,8 @@ impl FileObject for File {
         complete(OpenFile::metadata(self))
     }
 
-    fn flush(&self) -> Result<(), Errno> {
-        if self.is_dirty() { flush_long(self) } else { Ok(()) }
+    fn close(self: Arc<Self>) -> Result<(), Errno> {
+        if self.is_dirty() { flush(&self) } else { Ok(()) }
     }
 
     fn describe(&self) -> Result<DescriptorTarget, Errno> {
@@ -75,7 +75,7 @@ impl FileObject for File {
 /// Reports errors of what was written.
 #[cold]
 #[inline(never)]
-fn flush_long(file: &File) -> Result<(), Errno> {
+fn flush(file: &File) -> Result<(), Errno> {
     complete(OpenFile::flush(file))
 }
 

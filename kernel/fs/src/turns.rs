@@ -1,6 +1,7 @@
 //! Turns of calls at something that one of them uses at a time, longer than a lock may be held.
 
 use alloc::vec::Vec;
+use core::mem;
 use core::task::{Context, Waker};
 
 use hermit_interface::Errno;
@@ -10,13 +11,12 @@ use hermit_interface::Errno;
 #[derive(Debug)]
 pub(crate) struct Turns {
     is_taken: bool,
-    /// `None` until a call waits: most files have no such call, and dropping a list takes longer than this.
-    waiting: Option<Vec<Waker>>,
+    waiting: Vec<Waker>,
 }
 
 impl Turns {
     pub(crate) const fn new() -> Self {
-        Self { is_taken: false, waiting: None }
+        Self { is_taken: false, waiting: Vec::new() }
     }
 
     /// Whether a call has its turn; then the waker is registered for its end.
@@ -27,9 +27,8 @@ impl Turns {
     #[inline]
     pub(crate) fn is_pending(&mut self, context: &Context<'_>) -> Result<bool, Errno> {
         if self.is_taken {
-            let waiting = self.waiting.get_or_insert_default();
-            waiting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            waiting.push(context.waker().clone());
+            self.waiting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            self.waiting.push(context.waker().clone());
         }
         Ok(self.is_taken)
     }
@@ -47,7 +46,7 @@ impl Turns {
     /// Ends the turn; returns the calls that wait, to be [woken](wake) when the lock is not held any more.
     pub(crate) fn end(&mut self) -> Vec<Waker> {
         self.is_taken = false;
-        self.waiting.take().unwrap_or_default()
+        mem::take(&mut self.waiting)
     }
 }
 

@@ -61,7 +61,7 @@ impl DirectoryEntry {
 }
 
 /// Whether two names are the same: they are short, so a call of `memcmp` takes longer.
-#[inline]
+#[inline(always)]
 pub(super) fn is_same(name: &[u8], other: &[u8]) -> bool {
     if name.len() != other.len() {
         return false;
@@ -72,13 +72,17 @@ pub(super) fn is_same(name: &[u8], other: &[u8]) -> bool {
             let (words, other_words) = (name.as_chunks::<8>().0, other.as_chunks::<8>().0);
             end == other_end && words.iter().zip(other_words).all(|(a, b)| a == b)
         }
-        _ => match (name.last_chunk::<4>(), other.last_chunk::<4>()) {
-            // Likewise: they are shorter than two of these.
-            (Some(end), Some(other_end)) => {
-                end == other_end && name.first_chunk::<4>() == other.first_chunk::<4>()
-            }
-            _ => name.iter().zip(other).all(|(a, b)| a == b),
-        },
+        _ => is_same_short(name, other),
+    }
+}
+
+/// [`is_same`] for names of the same length below 8.
+fn is_same_short(name: &[u8], other: &[u8]) -> bool {
+    match (name.last_chunk::<4>(), other.last_chunk::<4>()) {
+        (Some(end), Some(other_end)) => {
+            end == other_end && name.first_chunk::<4>() == other.first_chunk::<4>()
+        }
+        _ => name.iter().zip(other).all(|(a, b)| a == b),
     }
 }
 
@@ -218,8 +222,14 @@ impl Directory {
         self.remove_if(name, |_| true)
     }
 
+    #[inline(always)]
     fn remove_if(&mut self, name: &[u8], is_removable: fn(FileType) -> bool) -> Result<Removed, Errno> {
-        let removed = self.root.remove((self.hash(name), name), is_removable, Node::TOP)?;
+        let key = (self.hash(name), name);
+        let removed = match &mut self.root {
+            // Of most directories: without a call.
+            Node::List(entries) => remove_from(entries, key, is_removable)?,
+            root @ Node::Branch(_) => root.remove(key, is_removable, Node::TOP)?,
+        };
         self.len -= 1;
         Ok(removed)
     }
@@ -229,6 +239,7 @@ impl Directory {
     /// # Errors
     ///
     /// `ENOENT`, `EISDIR`.
+    #[inline(always)]
     pub(super) fn remove_file(&mut self, name: &[u8]) -> Result<Removed, Errno> {
         self.remove_if(name, |file_type| file_type != FileType::Directory)
     }
@@ -308,7 +319,17 @@ impl Node {
     }
 
     /// Makes room for an entry in the list of a key. A list that is long is split.
+    #[inline]
     fn reserve(&mut self, key: u64) -> Result<(), Errno> {
+        match self {
+            Self::List(entries) if entries.len() < entries.capacity().min(MAX_LIST) => Ok(()),
+            _ => self.reserve_long(key),
+        }
+    }
+
+    /// [`Self::reserve`] where there may be no room yet.
+    #[inline(never)]
+    fn reserve_long(&mut self, key: u64) -> Result<(), Errno> {
         let (mut node, mut shift) = (self, Self::TOP);
         loop {
             if node.reserve_here(shift)? {
@@ -344,22 +365,7 @@ impl Node {
         shift: u32,
     ) -> Result<Removed, Errno> {
         match self {
-            Self::List(entries) => {
-                let mut positions = entries.iter().enumerate();
-                let found = positions.find(|(_, entry)| entry.is(hash, name));
-                let (position, entry) = found.ok_or(Errno::ENOENT)?;
-                if !is_removable(entry.file_type) {
-                    return Err(Errno::EISDIR);
-                }
-                let removed = Removed { ino: entry.ino, file_type: entry.file_type };
-                // Not `swap_remove`, which calls `memmove` and returns a copy.
-                let last = entries.len() - 1;
-                if position != last {
-                    entries.swap(position, last);
-                }
-                entries.truncate(last);
-                Ok(removed)
-            }
+            Self::List(entries) => remove_from(entries, (hash, name), is_removable),
             Self::Branch(children) => {
                 let child = children.get_mut(child(hash, shift)).ok_or(Errno::ENOENT)?;
                 let removed = child.remove((hash, name), is_removable, shift - BITS);
@@ -390,6 +396,28 @@ impl Node {
     }
 }
 
+/// Removes an entry from a list, as [`Node::remove`].
+#[inline(always)]
+fn remove_from(
+    entries: &mut Vec<DirectoryEntry>,
+    (hash, name): (u64, &[u8]),
+    is_removable: fn(FileType) -> bool,
+) -> Result<Removed, Errno> {
+    let mut positions = entries.iter().enumerate();
+    let (position, entry) = positions.find(|(_, entry)| entry.is(hash, name)).ok_or(Errno::ENOENT)?;
+    if !is_removable(entry.file_type) {
+        return Err(Errno::EISDIR);
+    }
+    let removed = Removed { ino: entry.ino, file_type: entry.file_type };
+    // Not `swap_remove`, which calls `memmove` and returns a copy.
+    let last = entries.len() - 1;
+    if position != last {
+        entries.swap(position, last);
+    }
+    entries.truncate(last);
+    Ok(removed)
+}
+
 /// A branch with the entries of a list, which is empty afterwards.
 ///
 /// # Errors
@@ -416,4 +444,5 @@ fn split(entries: &mut Vec<DirectoryEntry>, shift: u32) -> Result<Box<[Node]>, E
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

@@ -65,12 +65,19 @@ impl<S: System> RamFs<S> {
     }
 
     /// The last name of a path, whose directory is looked for in the cache first.
+    #[inline(always)]
     fn lock_last<'p>(&self, from: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
         let Some((path, name)) = split_last(from.path) else { return self.walk_to_last(from) };
         let directory = PathFrom { path, ..from };
-        if let Some((directory, slot)) = self.lock_cached(directory) {
-            return Some(Last { directory, slot, name });
+        match self.lock_cached(directory) {
+            Some((directory, slot)) => Some(Last { directory, slot, name }),
+            None => self.lock_last_and_keep(from, directory),
         }
+    }
+
+    /// [`Self::lock_last`] for a directory that is not in the cache.
+    #[inline(never)]
+    fn lock_last_and_keep<'p>(&self, from: PathFrom<'p>, directory: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
         let changes = self.paths.changes();
         let last = self.walk_to_last(from)?;
         // The walk has not looked at what it has found last, which may be a symbolic link.
@@ -215,6 +222,7 @@ fn refer<S: System>((ino, mut slot): (Ino, Locked<'_, S>)) -> Option<FoundInode>
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use crate::testing::{TestSystem, run, vfs};
     use crate::{FileSystem as _, FoundInode, Ino, RamFs, RenameFlags, Vfs};
