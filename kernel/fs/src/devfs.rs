@@ -153,6 +153,7 @@ impl<D: Devices> FileSystem for DevFs<D> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::{DevFs, DeviceFile, Devices};
     use crate::testing::{TestSystem, run, vfs};

@@ -23,6 +23,7 @@ mod procfs;
 mod ramfs;
 mod system;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod testing;
 mod turns;
 mod types;

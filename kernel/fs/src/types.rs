@@ -257,6 +257,7 @@ pub struct StatFs {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::FileType;
 

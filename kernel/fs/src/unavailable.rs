@@ -52,6 +52,7 @@ impl FileSystem for Unavailable {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use alloc::sync::Arc;
 

@@ -162,4 +162,5 @@ where
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

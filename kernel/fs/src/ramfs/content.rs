@@ -380,6 +380,7 @@ fn resize<S: System>(
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 impl<S: System> RamFs<S> {
     /// The contents of a file.
     pub(crate) fn contents(&self, ino: Ino) -> alloc::vec::Vec<u8> {

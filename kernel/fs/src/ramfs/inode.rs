@@ -307,6 +307,7 @@ impl Times {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::{Body, File, Inode};
     use crate::testing::TestSystem;

@@ -13,6 +13,9 @@
 mod content;
 mod directory;
 mod inode;
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
 mod names;
 mod pages;
 mod path_cache;

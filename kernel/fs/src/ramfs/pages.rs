@@ -291,6 +291,7 @@ impl<P> RemovedPages<P> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
 
     use super::{Count, RemovedPages, SparsePages};

@@ -13,11 +13,14 @@
 //! with the inodes to stop at that they were made with.
 
 use alloc::boxed::Box;
+#[cfg(not(loom))]
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use hermit_interface::{Errno, to_usize};
 use lock_api::{Mutex, RawMutex};
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU64;
 
 use super::directory::is_same;
 use crate::system::{Lock, boxed};

@@ -109,6 +109,7 @@ fn first_slash(word: [u8; WORD]) -> Option<usize> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::{PathNames, is_proper, last_slash, split_last};
     use alloc::vec::Vec;

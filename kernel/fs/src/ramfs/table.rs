@@ -185,6 +185,7 @@ impl<S: System, T> Table<S, T> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::{CHUNK, Table};
     use crate::Ino;

@@ -126,4 +126,5 @@ impl<S: System> RamFs<S> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

@@ -43,6 +43,7 @@ impl Usage {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::NAME_SIZE;
     use crate::testing::{TestSystem, run, vfs};

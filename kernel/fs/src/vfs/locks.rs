@@ -183,6 +183,7 @@ fn take(
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::FileLock::{Exclusive, Shared};
     use crate::testing::{TestSystem, run, vfs};

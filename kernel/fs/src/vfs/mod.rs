@@ -396,4 +396,5 @@ impl<S: System> Vfs<S> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

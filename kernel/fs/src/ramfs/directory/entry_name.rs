@@ -50,6 +50,7 @@ impl Deref for EntryName {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::{EntryName, MAX_SHORT};
     use alloc::vec;
