@@ -12,7 +12,7 @@ use core::mem::MaybeUninit;
 use hermit_abi::file_properties;
 use hermit_fs::{
     DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PageWindow, ProcFs, RamFs, Symlinks,
-    System, Vfs, Whence,
+    System, UnpackError, Vfs, Whence,
 };
 use hermit_hal::{memory, tree};
 use hermit_interface::Errno;
@@ -107,6 +107,9 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
     if let Some(archive) = tree::archive()
         && let Err(error) = root.unpack(archive)
     {
+        if let UnpackError::Entry { error: Errno::ENOMEM, .. } = error {
+            return Err(Errno::ENOMEM);
+        }
         report::invalid_configuration(format_args!("the tree of files that the loader has passed: {error}"));
     }
     let vfs = Vfs::new(fallible::arc(root).ok_or(Errno::ENOMEM)?)?;
@@ -120,19 +123,26 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
         }
     }
     let devices = fallible::arc(DevFs::new(DeviceFiles, Kernel::now())).ok_or(Errno::ENOMEM)?;
-    mount_on(&vfs, devices, b"/dev").await;
+    mount_on(&vfs, devices, b"/dev").await?;
     let procfs: ProcFs<Kernel, _> = ProcFs::new(KernelFacts);
-    mount_on(&vfs, fallible::arc(procfs).ok_or(Errno::ENOMEM)?, b"/proc").await;
+    mount_on(&vfs, fallible::arc(procfs).ok_or(Errno::ENOMEM)?, b"/proc").await?;
     mounts::mount_all(&vfs).await?;
     Ok(vfs)
 }
 
-/// Mounts a file system that every machine has. If that fails, since the tree has something else at the path than a directory,
-/// files work without it.
-async fn mount_on(vfs: &Vfs<Kernel>, file_system: Arc<dyn FileSystem>, path: &[u8]) {
-    if let Err(error) = vfs.mount(file_system, path, false).await {
-        report::warn(format_args!("{} is not mounted: {error}", path.escape_ascii()));
+/// Mounts a file system that every machine has. If the tree has something else at the path than a directory, files work
+/// without it.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+async fn mount_on(vfs: &Vfs<Kernel>, file_system: Arc<dyn FileSystem>, path: &[u8]) -> Result<(), Errno> {
+    match vfs.mount(file_system, path, false).await {
+        Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
+        Err(error) => report::warn(format_args!("{} is not mounted: {error}", path.escape_ascii())),
+        Ok(()) => {}
     }
+    Ok(())
 }
 
 /// Opens a path and returns a descriptor.

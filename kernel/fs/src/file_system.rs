@@ -98,7 +98,7 @@ pub trait FileSystem: Debug + Send + Sync {
 
     /// Looks up the names of a path, separated by slashes, each in the directory that the one before it has led to. Returns
     /// what the last name leads to, with a reference to it. It does not wait, and a regular file or directory that it finds is
-    /// open with it: the file system's number of the opening is 0.
+    /// open with it: the file system's number of the opening is 0. No [`Self::release`] follows for a regular file.
     ///
     /// `None` if the names are to be looked up one by one: if one is absent, `.`, `..` or a symbolic link, or leads to an
     /// inode whose number modulo 64 is a bit of `stops`, on which something may be mounted.
@@ -264,7 +264,7 @@ pub trait FileSystem: Debug + Send + Sync {
         true
     }
 
-    /// Ends an opening. It does not wait.
+    /// Ends an opening, except that of a regular file by [`Self::lookup_path`]. It does not wait.
     fn release(&self, ino: Ino, handle: u64) {
         let _ = (ino, handle);
     }

@@ -209,7 +209,8 @@ fn enter(thread: &'static Thread, old: u32) -> Result<u32, OutOfMemory> {
     }
 }
 
-/// Adds a chunk of up to 1 MiB to the table: interrupts are not masked meanwhile, and other threads that need it sleep.
+/// Adds a chunk of up to 1 MiB to the table. Other threads that need it sleep; interrupts are masked while its memory is
+/// allocated, not while it is filled.
 fn add_chunk(size: usize) -> Result<(), OutOfMemory> {
     static GROWTH: Mutex = Mutex::new();
     let chunk = || memory::leak_slice(size, || Link::new(None));

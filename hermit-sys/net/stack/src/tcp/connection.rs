@@ -247,7 +247,8 @@ impl Connection {
     /// Takes note of a segment that was sent.
     pub(crate) fn note_sent(&mut self, sent: Sent) {
         let full = sent.segment.map_or(self.segment, usize::from).max(1);
-        if !sent.size.is_multiple_of(full) {
+        // A repetition may end before a small segment that is outstanding, too.
+        if !sent.size.is_multiple_of(full) && self.small.is_none_or(|small| small < sent.end) {
             self.small = Some(sent.end);
         }
         self.last_sent = Some(sent);
@@ -265,8 +266,9 @@ impl Connection {
         self.unsent += size;
     }
 
-    /// Whether bytes that came from the owner certainly wait for the acknowledgement of a small segment, when the rest is as
-    /// it was when smoltcp was asked last: they do not fill a segment.
+    /// Whether bytes that came from the owner wait for the acknowledgement of a small segment, when the rest is as it was
+    /// when smoltcp was asked last: they do not fill a segment. (With a probe of a closed window, whose byte is sent again,
+    /// they may fill it exactly: then they wait, too.)
     pub(crate) fn must_wait(&self, settings: &Settings) -> bool {
         self.has_small_outstanding(settings) && self.unsent < self.segment
     }
@@ -395,6 +397,7 @@ mod tests {
             connection.prepare(&settings);
             assert_eq!(connection.channel.socket().nagle_enabled(), waits, "{size}");
         }
+        connection.note_sent(sent(400, 100, None));
         connection.note_acknowledged(TcpSeqNumber(499));
         assert!(connection.small.is_some());
         connection.note_acknowledged(TcpSeqNumber(500));
