@@ -14,7 +14,7 @@ use crate::sys::{self, EPOLLET as ET, EPOLLEXCLUSIVE as EXCLUSIVE, EPOLLONESHOT 
 use crate::sys::{EPOLLIN as IN, EPOLLOUT as OUT, EPOLLPRI as PRI, EPOLLRDHUP as RDHUP};
 use crate::{Check, CheckResult, NamedCheck};
 
-pub(crate) const ROWS: [NamedCheck; 33] = [
+pub(crate) const ROWS: [NamedCheck; 34] = [
     ("create", Check::Once(create)),
     ("not_open", Check::Once(keys::not_open)),
     ("not_watchable", Check::Once(keys::not_watchable)),
@@ -42,6 +42,7 @@ pub(crate) const ROWS: [NamedCheck; 33] = [
     ("turns", Check::Once(turns)),
     ("nested", Check::Once(nesting::nested)),
     ("nested_edge", Check::Once(nesting::nested_edge)),
+    ("nested_edge_level", Check::Once(nesting::nested_edge_level)),
     ("nested_too_deep", Check::Once(nesting::nested_too_deep)),
     ("time_passes", Check::Once(waiting::time_passes)),
     ("woken", Check::PerVersion(waiting::woken)),

@@ -32,7 +32,7 @@ use hermit_abi::{
 use hermit_interface::Errno;
 use lock_api::RawMutex;
 
-use self::set::{Entry, EntrySet, Examined, Outcome, Purpose, Taken};
+use self::set::{Change, Entry, EntrySet, Examined, Outcome, Purpose, Taken};
 use self::sync::Lock;
 use crate::{Object, ReadBuffer, Readiness, Stat, WakerQueue};
 
@@ -92,7 +92,11 @@ struct Woken {
 
 impl Woken {
     fn of(set: &mut EntrySet) -> Self {
-        Self { sleeper: set.sleepers.pop(), watchers: core::mem::take(&mut set.watchers) }
+        Self { sleeper: set.sleepers.pop(), ..Self::watchers_of(set) }
+    }
+
+    fn watchers_of(set: &mut EntrySet) -> Self {
+        Self { sleeper: None, watchers: core::mem::take(&mut set.watchers) }
     }
 
     fn wake(self) {
@@ -110,11 +114,13 @@ impl<R: RawMutex + Send + Sync + 'static> Wake for Registration<R> {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let mut set = self.shared.set.lock();
-        if set.note_change(self.number.load(Relaxed), Arc::as_ptr(self).addr()) {
-            let woken = Woken::of(&mut set);
-            drop(set);
-            woken.wake();
-        }
+        let woken = match set.note_change(self.number.load(Relaxed), Arc::as_ptr(self).addr()) {
+            Change::Unseen => return,
+            Change::Queued => Woken::of(&mut set),
+            Change::Repeated => Woken::watchers_of(&mut set),
+        };
+        drop(set);
+        woken.wake();
     }
 }
 
@@ -367,7 +373,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         count
     }
 
-    /// Takes an entry from the ready list, unless this scan has put it there.
+    /// Takes an entry from the ready list, unless this or a later scan has taken it before.
     fn take_ready(&self, purpose: Purpose) -> Option<Examined> {
         loop {
             let taken = self.shared.set.lock().take_ready(purpose);

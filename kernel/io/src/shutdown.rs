@@ -30,6 +30,12 @@ impl<W: WaitQueue> ShutdownRequests<W> {
         self.waiters.wake();
     }
 
+    #[cfg(test)]
+    #[cfg(not(loom))]
+    pub(crate) const fn waiters(&self) -> &W {
+        &self.waiters
+    }
+
     /// Number of requests so far; if there is none, the waker is registered for the first one.
     fn poll(&self, context: &Context<'_>) -> Option<u64> {
         let count = || Some(self.count.load(Acquire)).filter(|&count| count > 0);
@@ -45,15 +51,22 @@ impl<W: WaitQueue> ShutdownRequests<W> {
 ///
 /// It becomes readable with the first request and stays so: all threads that wait see it, in whatever order they read.
 #[derive(Debug)]
-pub struct ShutdownFd<W: 'static> {
+pub struct ShutdownFd<W: WaitQueue + 'static> {
     requests: &'static ShutdownRequests<W>,
     nonblocking: AtomicBool,
 }
 
-impl<W: WaitQueue> ShutdownFd<W> {
+impl<W: WaitQueue + 'static> ShutdownFd<W> {
     /// Creates an object for these requests.
     pub const fn new(requests: &'static ShutdownRequests<W>, nonblocking: bool) -> Self {
         Self { requests, nonblocking: AtomicBool::new(nonblocking) }
+    }
+}
+
+impl<W: WaitQueue + 'static> Drop for ShutdownFd<W> {
+    fn drop(&mut self) {
+        // The queue outlives the descriptor, and epoll cannot remove its wakers from what is closed.
+        self.requests.waiters.wake();
     }
 }
 

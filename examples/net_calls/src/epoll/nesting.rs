@@ -37,6 +37,21 @@ pub(super) fn nested_edge(record: &mut Transcript) -> CheckResult {
     Ok(())
 }
 
+/// The inner entry stays in the inner instance's ready list when the counter is read and counts again.
+pub(super) fn nested_edge_level(record: &mut Transcript) -> CheckResult {
+    let (outer, inner, counter) = (instance()?, instance()?, sys::eventfd()?);
+    add(&inner, &counter, IN, 1)?;
+    add(&outer, &inner, IN | ET, 2)?;
+    for _ in 0..2 {
+        count(&counter)?;
+        record.add("outer", now(&outer, 8));
+        record.add("inner", now(&inner, 8));
+        sys::read(&counter, &mut [0; 8])?;
+        record.add("read", now(&outer, 8));
+    }
+    Ok(())
+}
+
 pub(super) fn nested_too_deep(record: &mut Transcript) -> CheckResult {
     let mut below = instance()?;
     let mut instances = Vec::new();

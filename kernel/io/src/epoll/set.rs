@@ -23,8 +23,14 @@ enum Phase {
     Idle,
     /// In the ready list: its object is to be looked at.
     Ready,
-    /// A thread looks at the object. `woken`: the object has changed since that began.
-    Examined { woken: bool },
+    /// A thread looks at the object. `woken`: the object has changed since that began; `modified`: the entry has, so what the
+    /// thread finds may be older than the change.
+    Examined { woken: bool, modified: bool },
+}
+
+impl Phase {
+    /// A thread begins to look.
+    const EXAMINED: Self = Self::Examined { woken: false, modified: false };
 }
 
 /// A descriptor that is watched.
@@ -41,8 +47,10 @@ pub(super) struct Entry {
     events: u32,
     data: u64,
     phase: Phase,
-    /// The scan that put the entry into the ready list, and is not to take it again; else 0.
-    scan: u64,
+    /// The last scans that took the entry from the ready list: to deliver its event, and to look only. None takes it again,
+    /// so that each ends.
+    last_delivery: u64,
+    last_look: u64,
     /// Neighbours in the ready list.
     previous: Option<Number>,
     next: Option<Number>,
@@ -80,8 +88,9 @@ impl Entry {
             address,
             events: event.events,
             data: event.data,
-            phase: Phase::Examined { woken: false },
-            scan: 0,
+            phase: Phase::EXAMINED,
+            last_delivery: 0,
+            last_look: 0,
             previous: None,
             next: None,
             next_of_descriptor: None,
@@ -106,6 +115,25 @@ impl Entry {
         self.object.as_ptr().addr() == Arc::as_ptr(object).addr()
     }
 
+    /// Whether a scan has not taken the entry yet, and neither has a later one of its kind.
+    const fn is_new_to(&self, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Look(scan) => self.last_look < scan,
+            Purpose::Deliver(scan) => self.last_delivery < scan,
+            Purpose::Enter => true,
+        }
+    }
+
+    /// Begins an examination by a scan, which has taken the entry from the ready list.
+    const fn begin_examination(&mut self, purpose: Purpose) {
+        self.phase = Phase::EXAMINED;
+        match purpose {
+            Purpose::Look(scan) => self.last_look = scan,
+            Purpose::Deliver(scan) => self.last_delivery = scan,
+            Purpose::Enter => {}
+        }
+    }
+
     /// Whether any event is reported.
     const fn is_enabled(&self) -> bool {
         self.events & !MODES != 0
@@ -124,6 +152,18 @@ pub(super) struct Examined {
     address: usize,
     pub(super) waker: Waker,
     pub(super) object: Arc<dyn Object>,
+}
+
+/// What a change of an object means for an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Nothing, or it is noted until the examination of the entry ends.
+    Unseen,
+    /// The entry was put into the ready list.
+    Queued,
+    /// The entry was in the ready list already. The change is news for edge-triggered watchers of the instance, and the
+    /// object has used up the waker: they have it registered again.
+    Repeated,
 }
 
 /// What [`EntrySet::take_ready`] finds.
@@ -360,7 +400,7 @@ impl EntrySet {
         match entry.phase {
             Phase::Idle => {
                 let (address, waker, object) = (entry.address, entry.waker.clone(), entry.object()?);
-                entry.phase = Phase::Examined { woken: false };
+                entry.phase = Phase::EXAMINED;
                 self.examined += 1;
                 Some(Examined { number, address, waker, object })
             }
@@ -368,26 +408,27 @@ impl EntrySet {
             Phase::Ready => None,
             // With the new events once more.
             Phase::Examined { .. } => {
-                entry.phase = Phase::Examined { woken: true };
+                entry.phase = Phase::Examined { woken: true, modified: true };
                 None
             }
         }
     }
 
-    /// Notes that an entry's object has changed. Returns whether the entry was put into the ready list.
-    pub(super) fn note_change(&mut self, number: Number, address: usize) -> bool {
+    /// Notes that an entry's object has changed.
+    pub(super) fn note_change(&mut self, number: Number, address: usize) -> Change {
         let entry = self.entries.get_mut(number).filter(|entry| entry.address == address);
-        let Some(entry) = entry else { return false };
+        let Some(entry) = entry else { return Change::Unseen };
         match entry.phase {
             Phase::Idle if entry.is_enabled() => {
-                self.append(number, 0);
-                true
+                self.append(number);
+                Change::Queued
             }
-            Phase::Examined { .. } => {
-                entry.phase = Phase::Examined { woken: true };
-                false
+            Phase::Idle => Change::Unseen,
+            Phase::Ready => Change::Repeated,
+            Phase::Examined { modified, .. } => {
+                entry.phase = Phase::Examined { woken: true, modified };
+                Change::Unseen
             }
-            Phase::Idle | Phase::Ready => false,
         }
     }
 
@@ -402,24 +443,20 @@ impl EntrySet {
         self.first.is_some()
     }
 
-    /// Takes the first entry from the ready list to be examined, unless this scan has put it there. A scan that looks and
-    /// finds none is remembered: the next entry that gets into the list after an examination wakes the watchers.
+    /// Takes the first entry from the ready list to be examined, unless this or a later scan has taken it before. A scan that
+    /// looks and finds none is remembered: the next entry that gets into the list after an examination wakes the watchers.
     pub(super) fn take_ready(&mut self, purpose: Purpose) -> Option<Taken> {
-        let (scan, is_look) = match purpose {
-            Purpose::Look(scan) => (scan, true),
-            Purpose::Deliver(scan) => (scan, false),
-            Purpose::Enter => return None,
-        };
-        let entry = self.first.and_then(|number| self.entries.get(number)).filter(|entry| entry.scan != scan);
+        let entry = self.first.and_then(|number| self.entries.get(number));
+        let entry = entry.filter(|entry| entry.is_new_to(purpose));
         let (Some(number), Some(entry)) = (self.first, entry) else {
-            self.has_overlooked |= is_look && self.examined > 0;
+            self.has_overlooked |= matches!(purpose, Purpose::Look(_)) && self.examined > 0;
             return None;
         };
         let Some(object) = entry.object() else { return self.remove(number).map(Taken::Stale) };
         let (address, waker) = (entry.address, entry.waker.clone());
         self.unlink(number);
         if let Some(entry) = self.entries.get_mut(number) {
-            entry.phase = Phase::Examined { woken: false };
+            entry.begin_examination(purpose);
         }
         self.examined += 1;
         Some(Taken::Entry(Examined { number, address, waker, object }))
@@ -431,8 +468,9 @@ impl EntrySet {
         // The waker keeps what has the address.
         let entry = self.entries.get_mut(number).filter(|entry| entry.address == examined.address)?;
         // Only one thread examines an entry at a time.
-        let Phase::Examined { woken } = entry.phase else { return None };
+        let Phase::Examined { woken, modified } = entry.phase else { return None };
         entry.phase = Phase::Idle;
+        let found = if modified { 0 } else { found };
         let events = if entry.is_enabled() { found & entry.events } else { 0 };
         let event = (events != 0).then_some(Event { events, data: entry.data });
         let modes = entry.events;
@@ -447,10 +485,10 @@ impl EntrySet {
         };
         let is_queued = is_enabled && (stays || woken);
         if is_queued {
-            match purpose {
-                Purpose::Look(_) if stays => self.prepend(number),
-                Purpose::Enter => self.append(number, 0),
-                Purpose::Look(scan) | Purpose::Deliver(scan) => self.append(number, scan),
+            if stays && matches!(purpose, Purpose::Look(_)) {
+                self.prepend(number);
+            } else {
+                self.append(number);
             }
         }
         // The end of a scan or look has one who waits in `epoll_wait` look for what is left, but no other.
@@ -462,20 +500,23 @@ impl EntrySet {
     }
 
     /// Appends an entry to the ready list.
-    fn append(&mut self, number: Number, scan: u64) {
+    fn append(&mut self, number: Number) {
         let last = self.last;
-        self.link(number, scan, last, None);
+        self.link(number, last, None);
     }
 
-    /// Puts an entry in front of the ready list.
+    /// Puts an entry that a look has found ready in front of the ready list, where an earlier look that still runs finds it, too.
     fn prepend(&mut self, number: Number) {
+        if let Some(entry) = self.entries.get_mut(number) {
+            entry.last_look = 0;
+        }
         let first = self.first;
-        self.link(number, 0, None, first);
+        self.link(number, None, first);
     }
 
-    fn link(&mut self, number: Number, scan: u64, previous: Option<Number>, next: Option<Number>) {
+    fn link(&mut self, number: Number, previous: Option<Number>, next: Option<Number>) {
         let Some(entry) = self.entries.get_mut(number) else { return };
-        (entry.phase, entry.scan) = (Phase::Ready, scan);
+        entry.phase = Phase::Ready;
         (entry.previous, entry.next) = (previous, next);
         self.set_next(previous, Some(number));
         self.set_previous(next, Some(number));
