@@ -357,10 +357,15 @@ impl Object for Socket {
     fn watch(&self, context: &mut Context<'_>) -> Readiness {
         // What arrives meanwhile wakes the waker when the stack is polled.
         let waiters = self.cookie.waiters();
-        let ready = self.network.with(|stack| {
+        let (ready, is_late) = self.network.with(|stack| {
             waiters.add(context);
-            stack.readiness(self.number)
+            (stack.readiness(self.number), stack.is_late())
         });
+        if is_late {
+            // The waker is an entry's, but the thread may be in `poll` and have looked at other descriptors before: the sleep
+            // may have used up a wake-up that was theirs.
+            schedule::current().waker().wake_by_ref();
+        }
         Readiness::from_bits(ready)
     }
 
