@@ -32,7 +32,7 @@ use hermit_abi::{
 use hermit_interface::Errno;
 use lock_api::RawMutex;
 
-use self::set::{Change, Entry, EntrySet, Examined, Outcome, Purpose, Taken};
+use self::set::{Entry, EntrySet, Examined, Outcome, Purpose, Taken};
 use self::sync::Lock;
 use crate::{Object, ReadBuffer, Readiness, Stat, WakerQueue};
 
@@ -81,6 +81,18 @@ struct Registration<R: RawMutex> {
     shared: Arc<Shared<R>>,
     /// The entry's number. Set before the waker is registered.
     number: AtomicUsize,
+}
+
+/// What a change of an object means for an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// Nothing, or it is noted until the examination of the entry ends.
+    Unseen,
+    /// The entry was put into the ready list.
+    Queued,
+    /// The entry was in the ready list already. The change is news for edge-triggered watchers of the instance, and the
+    /// object has used up the waker: they have it registered again.
+    Repeated,
 }
 
 /// Those who are woken because an entry is in the ready list.

@@ -9,7 +9,7 @@ use core::task::Waker;
 
 use hermit_abi::{EPOLLET, EPOLLONESHOT};
 
-use super::{Event, MODES};
+use super::{Change, Event, MODES};
 use crate::slot_map::{Chunk, ChunkPlan};
 use crate::{Object, SlotMap, WakerQueue};
 
@@ -152,18 +152,6 @@ pub(super) struct Examined {
     address: usize,
     pub(super) waker: Waker,
     pub(super) object: Arc<dyn Object>,
-}
-
-/// What a change of an object means for an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// Nothing, or it is noted until the examination of the entry ends.
-    Unseen,
-    /// The entry was put into the ready list.
-    Queued,
-    /// The entry was in the ready list already. The change is news for edge-triggered watchers of the instance, and the
-    /// object has used up the waker: they have it registered again.
-    Repeated,
 }
 
 /// What [`EntrySet::take_ready`] finds.
