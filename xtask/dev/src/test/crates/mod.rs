@@ -145,13 +145,16 @@ fn check_list(group: &Group, program: &Path, patched: &BTreeMap<String, BTreeSet
 
 fn check_patched(group: &Group, patched: &BTreeMap<String, BTreeSet<String>>) -> Result<()> {
     let none = BTreeSet::new();
-    for (name, listed) in &group.crates {
-        let actual = patched.get(name).unwrap_or(&none);
-        ensure!(
-            listed == actual,
-            "{name} is built with the patched crates {actual:?}, the list has {listed:?}"
-        );
-    }
+    let differing: Vec<_> = group
+        .crates
+        .iter()
+        .map(|(name, listed)| (name, listed, patched.get(name).unwrap_or(&none)))
+        .filter(|(_, listed, actual)| listed != actual)
+        .map(|(name, listed, actual)| {
+            format!("{name} is built with the patched crates {actual:?}, the list has {listed:?}")
+        })
+        .collect();
+    ensure!(differing.is_empty(), "{}", differing.join("\n"));
     Ok(())
 }
 
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_that_are_not_listed_are_errors() {
+    fn errors_name_all_patches_that_are_not_listed() {
         let list = Crates::read().unwrap();
         let group = &list.groups[0];
         let mut patched: BTreeMap<_, _> = group
@@ -247,8 +250,11 @@ mod tests {
             .map(|(name, by)| (name.clone(), by.clone()))
             .collect();
         assert!(check_patched(group, &patched).is_ok());
-        let name = group.crates.keys().next().unwrap();
-        patched.entry(name.clone()).or_default().insert("other".to_owned());
-        assert!(check_patched(group, &patched).unwrap_err().to_string().contains("other"));
+        let names: Vec<_> = group.crates.keys().take(2).collect();
+        for name in &names {
+            patched.entry((*name).clone()).or_default().insert(format!("other than {name}"));
+        }
+        let message = check_patched(group, &patched).unwrap_err().to_string();
+        assert!(names.iter().all(|name| message.contains(&format!("other than {name}"))), "{message}");
     }
 }
