@@ -3,6 +3,8 @@
 //! `cargo xtask test fuzz` searches for such bytes by libFuzzer. Without `cfg(fuzzing)`, the programs run their
 //! targets on the files that the command line names.
 
+mod fields;
+
 use std::{env, fs, io};
 
 use clap::Parser;
@@ -22,8 +24,9 @@ pub use uhyve::gdb::fuzzing::packets as gdb;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their programs and of their folders in `seeds`.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("image", image),
+    ("image_fields", image_fields),
     ("registers", registers),
     ("console", console),
     ("entropy", entropy),
@@ -73,6 +76,15 @@ pub fn image(data: &[u8]) {
     assert_eq!(loaded.entry, region.start + image.entry);
     let handed_over = loaded.hand_over(&mut memory, &mut free, later.as_slice(), &[], b"--");
     assert!(handed_over.is_ok_and(|address| address != 0) || free.total() < before / 2);
+}
+
+/// As [`image`], for an image that is valid but for the fields of its ELF structures that `data` changes.
+///
+/// # Panics
+///
+/// As [`image`].
+pub fn image_fields(data: &[u8]) {
+    image(&fields::image(data));
 }
 
 fn randomness(data: &[u8]) -> Randomness {
