@@ -14,6 +14,7 @@ fn deferred(world: &World) -> usize {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes more than three minutes")]
 fn burst_above_the_backlog_is_served_without_a_repeated_syn() {
     const CLIENTS: usize = if cfg!(miri) { 300 } else { 1000 };
     let mut world = World::new(2);
@@ -73,6 +74,7 @@ fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes more than three minutes")]
 fn pause_of_the_guest_does_not_make_peers_late() {
     let mut world = distant_hosts(2 * MILLISECOND);
     let listener = world.listen(1, 80, 1024);
@@ -125,6 +127,7 @@ fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes more than three minutes")]
 fn deferred_syns_of_a_closed_listener_are_reset() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 0);
@@ -217,6 +220,7 @@ fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes more than three minutes")]
 fn a_listener_that_many_ask_for_nothing_keeps_nobody_from_the_others() {
     let small = |node| (Configuration { buffers: 16 << 20, ..configuration(node) }, Port::plain(node));
     let mut world = World::with([small(0), small(1)], Faults::default());
