@@ -8,7 +8,7 @@ use core::mem;
 const FIRST_CHUNK: usize = 16;
 
 /// Maximum number of chunks: 2^20 entries.
-const CHUNKS: usize = 16;
+pub(crate) const CHUNKS: usize = 16;
 
 /// Values by number. A number is free again once its value is removed.
 ///
@@ -147,12 +147,12 @@ impl<T> SlotMap<T> {
 }
 
 /// Number of entries in a chunk.
-const fn chunk_size(chunk: usize) -> usize {
+pub(crate) const fn chunk_size(chunk: usize) -> usize {
     FIRST_CHUNK << chunk
 }
 
 /// Chunk and index in it of an entry.
-const fn position(number: usize) -> (usize, usize) {
+pub(crate) const fn position(number: usize) -> (usize, usize) {
     let position = number.saturating_add(FIRST_CHUNK);
     let chunk = (position.ilog2() - FIRST_CHUNK.ilog2()) as usize;
     (chunk, position - chunk_size(chunk))

@@ -10,7 +10,7 @@ use core::task::Waker;
 use hermit_abi::{EPOLLET, EPOLLONESHOT};
 
 use super::{Change, Event, MODES};
-use crate::slot_map::{Chunk, ChunkPlan};
+use crate::slot_map::{CHUNKS, Chunk, ChunkPlan, chunk_size, position};
 use crate::{Object, SlotMap, WakerQueue};
 
 /// Number of an entry.
@@ -214,28 +214,11 @@ impl Growth {
     }
 }
 
-/// Number of descriptors in the first chunk of [`EntrySet::heads`]; each further one is twice as large.
-const FIRST_CHUNK: usize = 64;
-
-/// Number of chunks: 2^20 descriptors.
-const CHUNKS: usize = 14;
-
-const fn chunk_size(chunk: usize) -> usize {
-    FIRST_CHUNK << chunk
-}
-
-/// Chunk and index in it of a descriptor.
-const fn position(descriptor: usize) -> (usize, usize) {
-    let position = descriptor.saturating_add(FIRST_CHUNK);
-    let chunk = (position.ilog2() - FIRST_CHUNK.ilog2()) as usize;
-    (chunk, position - chunk_size(chunk))
-}
-
 /// The entries, the ready list, and those who wait for it to be filled.
 #[derive(Debug)]
 pub(super) struct EntrySet {
     entries: SlotMap<Entry>,
-    /// First entry of each descriptor number.
+    /// First entry of each descriptor number, in chunks as those of the entries.
     heads: [Vec<Option<Number>>; CHUNKS],
     /// Ends of the ready list.
     first: Option<Number>,
