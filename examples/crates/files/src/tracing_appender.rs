@@ -1,13 +1,29 @@
 //! Writes logs to a file by a thread of its own, with a link to the latest file.
 
-use std::fs;
-use std::io::Write;
-use std::thread;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use tracing_appender::non_blocking::NonBlockingBuilder;
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 
 use crate::folder::Folder;
+
+/// Stops a hang.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Returns the file's text when it has this many lines: the drop of a guard waits for the writing thread only for a second.
+fn text_of_lines(path: &Path, count: usize) -> io::Result<String> {
+    let start = Instant::now();
+    loop {
+        let text = fs::read_to_string(path)?;
+        if text.matches('\n').count() >= count || start.elapsed() > TIMEOUT {
+            return Ok(text);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
 
 pub fn run() -> crate_uses::Result {
     let folder = Folder::new("tracing-appender")?;
@@ -26,8 +42,8 @@ pub fn run() -> crate_uses::Result {
     for thread in threads {
         thread.join().map_err(|_| "panic")??;
     }
+    let text = text_of_lines(&folder.path().join("latest"), 200)?;
     drop(guard);
-    let text = fs::read_to_string(folder.path().join("latest"))?;
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     println!(

@@ -160,7 +160,10 @@ fn check_patched(group: &Group, patched: &BTreeMap<String, BTreeSet<String>>) ->
 
 /// Fails unless the use of a crate prints the same in a machine as on Linux.
 fn compare(platform: &TestPlatform<'_>, name: &str, host: &Path, guest: &Path) -> Result<()> {
-    let on_linux = Command::new(host).arg(name).stdin(Stdio::null()).output()?;
+    let mut on_linux = Command::new(host);
+    // Machines do not get these variables.
+    on_linux.env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
+    let on_linux = on_linux.arg(name).stdin(Stdio::null()).output()?;
     let errors = String::from_utf8_lossy(&on_linux.stderr);
     ensure!(on_linux.status.success(), "failed on Linux ({}): {errors}", on_linux.status);
     ensure!(!on_linux.stdout.is_empty(), "printed nothing on Linux");
