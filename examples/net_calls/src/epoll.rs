@@ -14,7 +14,7 @@ use crate::sys::{self, EPOLLET as ET, EPOLLEXCLUSIVE as EXCLUSIVE, EPOLLONESHOT 
 use crate::sys::{EPOLLIN as IN, EPOLLOUT as OUT, EPOLLPRI as PRI, EPOLLRDHUP as RDHUP};
 use crate::{Check, CheckResult, NamedCheck};
 
-pub(crate) const ROWS: [NamedCheck; 34] = [
+pub(crate) const ROWS: [NamedCheck; 35] = [
     ("create", Check::Once(create)),
     ("not_open", Check::Once(keys::not_open)),
     ("not_watchable", Check::Once(keys::not_watchable)),
@@ -47,6 +47,7 @@ pub(crate) const ROWS: [NamedCheck; 34] = [
     ("time_passes", Check::Once(waiting::time_passes)),
     ("woken", Check::PerVersion(waiting::woken)),
     ("woken_by_change_of_set", Check::Once(waiting::woken_by_change_of_set)),
+    ("woken_amid_traffic", Check::PerVersion(waiting::woken_amid_traffic)),
     ("one_of_two_threads", Check::Once(waiting::one_of_two_threads)),
     ("instance_as_descriptor", Check::Once(nesting::instance_as_descriptor)),
 ];

@@ -1,6 +1,7 @@
 //! The scheduler's part of a thread: the [`Entity`], with its park token.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::task::Poll;
 
 use crossbeam_utils::atomic::AtomicCell;
 
@@ -54,6 +55,8 @@ pub struct Entity<T: 'static> {
     pub(crate) wait_epoch: AtomicU64,
     /// The park token: [`EMPTY`], [`PARKED`] or [`NOTIFIED`].
     token: AtomicU32,
+    /// Number of the thread's sleeps, which wraps. Only the thread itself accesses it.
+    sleeps: AtomicU32,
     cpu: AtomicU32,
     pinned: AtomicBool,
     /// Number of priorities that are higher than the thread's.
@@ -100,6 +103,7 @@ impl<T> Entity<T> {
             address: AtomicU64::new(0),
             wait_epoch: AtomicU64::new(0),
             token: AtomicU32::new(EMPTY),
+            sleeps: AtomicU32::new(0),
             cpu: AtomicU32::new(0),
             pinned: AtomicBool::new(false),
             rank: AtomicU8::new(MAX_PRIORITY),
@@ -184,6 +188,33 @@ impl<T> Entity<T> {
         }
     }
 
+    /// Counts a sleep of the thread, which is the caller: it is about to park for the kernel's own purposes.
+    #[inline]
+    pub fn count_sleep(&self) {
+        self.sleeps.store(self.sleeps.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Polls several objects for the thread, which is the caller and waits if none is ready.
+    ///
+    /// A poll may sleep, for a lock or for a device. That consumes the park token, which an object that was polled before may
+    /// have set. So after a sleep the token is set again: the thread then polls once more instead of waiting.
+    #[inline]
+    pub fn poll_several<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+        let before = self.sleeps.load(Relaxed);
+        let polled = poll();
+        if polled.is_pending() && self.sleeps.load(Relaxed) != before {
+            self.set_token();
+        }
+        polled
+    }
+
+    /// Has the next park of the thread, which is the caller, return at once.
+    #[cold]
+    fn set_token(&self) {
+        // It is not parked, so it need not be made ready.
+        let _: bool = self.unpark();
+    }
+
     /// Whether the thread waits for a futex address.
     #[inline]
     pub fn is_waiting(&self) -> bool {
@@ -194,6 +225,8 @@ impl<T> Entity<T> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use core::task::Poll;
+
     use super::{Entity, MAX_PRIORITY};
     use crate::testing::TestThread;
 
@@ -207,6 +240,35 @@ mod tests {
         assert!(entity.unpark());
         assert!(!entity.unpark());
         assert!(!entity.park());
+    }
+
+    /// The first object sets the token, and the poll of the second sleeps, which consumes it.
+    #[test]
+    fn token_that_a_sleep_in_a_poll_of_several_objects_consumes_is_set_again() {
+        let entity = Entity::<TestThread>::new();
+        let polled = entity.poll_several(|| {
+            assert!(!entity.unpark());
+            entity.count_sleep();
+            assert!(!entity.park());
+            Poll::<()>::Pending
+        });
+        assert!(polled.is_pending());
+        assert!(!entity.park(), "the thread waits");
+        assert!(entity.park());
+    }
+
+    #[test]
+    fn poll_of_several_objects_without_a_sleep_or_with_a_ready_object_sets_no_token() {
+        let entity = Entity::<TestThread>::new();
+        // What was counted before does not matter.
+        entity.count_sleep();
+        assert!(entity.poll_several(|| Poll::<()>::Pending).is_pending());
+        let ready = entity.poll_several(|| {
+            entity.count_sleep();
+            Poll::Ready(7)
+        });
+        assert_eq!(ready, Poll::Ready(7));
+        assert!(entity.park());
     }
 
     #[test]

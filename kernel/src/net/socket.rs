@@ -17,7 +17,6 @@ use super::waiting::{look, wait_until};
 use super::{act, configured, drive, network};
 use crate::fallible;
 use crate::sync::WaitQueue;
-use crate::threads::schedule;
 
 /// A socket (`st_mode`).
 const SOCKET: u32 = 0o14_0777;
@@ -292,31 +291,23 @@ impl Kind {
 }
 
 impl Socket {
-    /// Waits until what was sent has been delivered, if somebody wants that; whether somebody does.
-    fn deliver(&self) -> bool {
+    /// Waits until what was sent has been delivered, if that is wanted.
+    fn deliver(&self) {
         let seconds = self.linger().and_then(|seconds| u64::try_from(seconds).ok());
-        let Some(seconds) = seconds.filter(|&seconds| seconds > 0) else { return false };
+        let Some(seconds) = seconds.filter(|&seconds| seconds > 0) else { return };
         let deadline = clock::monotonic().saturating_add(seconds.saturating_mul(NANOSECONDS_PER_SECOND));
         // What takes longer is delivered without anybody who waits.
         let (waiters, deadline) = (self.cookie.waiters(), Some(deadline));
         let _: Result<(), Errno> =
             wait_until(self.network, waiters, deadline, |stack| stack.finish(self.number));
-        true
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let has_waited = self.deliver();
+        self.deliver();
         let at_once = self.linger() == Some(0);
-        let is_late = act(self.network, |stack| {
-            stack.close(self.number, at_once);
-            stack.is_late()
-        });
-        if has_waited || is_late {
-            // Others may have closed it while this thread looked at it and at others, and what woke it meanwhile was theirs.
-            schedule::current().waker().wake_by_ref();
-        }
+        act(self.network, |stack| stack.close(self.number, at_once));
     }
 }
 
@@ -339,14 +330,10 @@ impl Object for Socket {
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
         let waiters = self.cookie.waiters();
-        let (ready, is_late) = look(self.network, waiters, context, |stack| {
+        let ready = look(self.network, waiters, context, |stack| {
             waiters.add(context);
-            (stack.readiness(self.number), stack.is_late())
+            stack.readiness(self.number)
         });
-        if is_late {
-            // It may have been another descriptor, which has been looked at before, and is to be looked at again.
-            context.waker().wake_by_ref();
-        }
         Readiness::from_bits(ready)
     }
 
@@ -357,15 +344,10 @@ impl Object for Socket {
     fn watch(&self, context: &mut Context<'_>) -> Readiness {
         // What arrives meanwhile wakes the waker when the stack is polled.
         let waiters = self.cookie.waiters();
-        let (ready, is_late) = self.network.with(|stack| {
+        let ready = self.network.with(|stack| {
             waiters.add(context);
-            (stack.readiness(self.number), stack.is_late())
+            stack.readiness(self.number)
         });
-        if is_late {
-            // The waker is an entry's, but the thread may be in `poll` and have looked at other descriptors before: the sleep
-            // may have used up a wake-up that was theirs.
-            schedule::current().waker().wake_by_ref();
-        }
         Readiness::from_bits(ready)
     }
 

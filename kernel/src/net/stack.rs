@@ -43,8 +43,8 @@ impl Network {
     /// Uses the stack when nobody else does.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut Stack) -> R) -> R {
-        self.turn.with_contention(|is_late| {
-            let mut stack = Stack { begun: self.begun, now: clock::monotonic(), is_late };
+        self.turn.with(|| {
+            let mut stack = Stack { begun: self.begun, now: clock::monotonic() };
             stack.advance();
             action(&mut stack)
         })
@@ -55,7 +55,7 @@ impl Network {
     /// The stack, for somebody who never gives it back.
     pub(super) fn seize(&self) -> Stack {
         self.turn.lock_forever();
-        Stack { begun: self.begun, now: clock::monotonic(), is_late: false }
+        Stack { begun: self.begun, now: clock::monotonic() }
     }
 }
 
@@ -65,8 +65,6 @@ pub(super) struct Stack {
     begun: &'static StackInstance,
     /// When the turn began.
     now: u64,
-    /// The thread has waited for its turn.
-    is_late: bool,
 }
 
 /// Nothing but success or failure.
@@ -79,11 +77,6 @@ fn success(number: CallResult) -> Result<(), Errno> {
 impl Stack {
     fn own(&self) -> *mut c_void {
         self.begun.stack
-    }
-
-    /// Whether the thread has waited for its turn: something else may have woken it meanwhile.
-    pub(super) const fn is_late(&self) -> bool {
-        self.is_late
     }
 
     /// Tells the time.

@@ -24,24 +24,15 @@ impl Mutex {
     }
 
     /// Runs `action` with the mutex held.
-    pub(crate) fn with<R>(&self, action: impl FnOnce() -> R) -> R {
-        self.with_contention(|_| action())
-    }
-
-    /// Runs `action` with the mutex held; its argument says whether the thread slept to get the mutex.
-    ///
-    /// A thread has one wake-up token. One that was meant for something else that the thread waits for, and arrived
-    /// during that sleep, is used up.
     #[inline]
-    pub(crate) fn with_contention<R>(&self, action: impl FnOnce(bool) -> R) -> R {
+    pub(crate) fn with<R>(&self, action: impl FnOnce() -> R) -> R {
         if !interrupts::are_unmasked() {
             assert_no_threads();
         }
-        let has_slept = !try_lock(&self.0);
-        if has_slept {
+        if !try_lock(&self.0) {
             self.lock_contended();
         }
-        let result = action(has_slept);
+        let result = action();
         if unlock(&self.0) {
             futex::wake_next(&self.0);
         }
@@ -56,6 +47,7 @@ impl Mutex {
     #[cold]
     fn lock_contended(&self) {
         lock_contended(&self.0, |value| {
+            schedule::count_sleep();
             // `EAGAIN`: the value has changed meanwhile.
             let _: Result<(), Errno> = futex::wait(&self.0, value, None);
         });

@@ -15,7 +15,7 @@ use hermit_io::{EventFd, Pipe, PipeReader, PipeWriter};
 use super::{export, export_plain};
 use crate::sync::WaitQueue;
 use crate::threads::errno;
-use crate::threads::wait::block_until;
+use crate::threads::wait::block_until_any;
 use crate::{descriptors, fallible, shutdown};
 
 pub(super) const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
@@ -54,7 +54,7 @@ export_plain! {
         };
         let timeout_ns = u64::try_from(timeout).ok().map(|timeout| timeout * NANOSECONDS_PER_MILLISECOND);
         let deadline = timeout_ns.map(|timeout_ns| clock::monotonic().saturating_add(timeout_ns));
-        block_until(deadline, |context| poll_all(context, entries)).unwrap_or(0)
+        block_until_any(deadline, |context| poll_all(context, entries)).unwrap_or(0)
     }
 }
 

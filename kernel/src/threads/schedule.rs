@@ -31,11 +31,19 @@ pub(super) fn yield_masked(masked: &mut Masked, cpu: &'static Cpu, thread: &'sta
     }
 }
 
+/// Counts a sleep of the current thread by other means than [`wait`]
+/// ([`Entity::poll_several`](hermit_sched::thread::Entity::poll_several)). Waits of programs for futexes need not be counted: they
+/// are not within a poll.
+pub(crate) fn count_sleep() {
+    current().entity().count_sleep();
+}
+
 /// Sleeps until a [`wake`] of the current thread or until `deadline`, a time of the monotonic clock. Returns at once if
 /// the thread was woken since it last slept; may return spuriously.
 pub(crate) fn wait(deadline: Option<u64>) {
     let mut masked = Masked::new();
     let thread = cpu::here(&masked).sched.current();
+    thread.entity().count_sleep();
     wait_masked(&mut masked, thread, deadline);
 }
 

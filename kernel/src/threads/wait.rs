@@ -4,16 +4,37 @@ use core::pin::pin;
 use core::task::{Context, Poll};
 
 use hermit_hal::clock;
+use hermit_sched::thread::Thread as _;
 
 use super::schedule;
+use super::thread::Thread;
 
 /// Polls, and sleeps in between, until the poll is ready; `None` if it is not at `deadline`, a time of the monotonic
 /// clock.
 pub(crate) fn block_until<T>(
     deadline: Option<u64>,
+    poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Option<T> {
+    block(schedule::current(), deadline, poll)
+}
+
+/// [`block_until`] for a poll of several objects, some of which may sleep while they are polled: the wake-up of one that was
+/// polled before is not lost.
+#[inline]
+pub(crate) fn block_until_any<T>(
+    deadline: Option<u64>,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
 ) -> Option<T> {
     let thread = schedule::current();
+    block(thread, deadline, |context| thread.entity().poll_several(|| poll(context)))
+}
+
+#[inline]
+fn block<T>(
+    thread: &'static Thread,
+    deadline: Option<u64>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Option<T> {
     let mut context = Context::from_waker(thread.waker());
     loop {
         if let Poll::Ready(result) = poll(&mut context) {

@@ -1,7 +1,11 @@
 //! Timeouts, and threads that wait.
 
 use std::io;
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +13,12 @@ use super::{ET, IN, LONG_TIMEOUT_MS, ONESHOT, add, count, instance, modify, read
 use crate::record::Transcript;
 use crate::support::{IpVersion, at_once, join, read, settle, takes, write};
 use crate::{CheckResult, sys};
+
+/// A wake-up that takes longer is lost.
+const LOST: Duration = Duration::from_secs(20);
+
+/// Number of wake-ups amid traffic.
+const ROUNDS: usize = 500;
 
 pub(super) fn time_passes(record: &mut Transcript) -> CheckResult {
     const TIME: Duration = Duration::from_millis(50);
@@ -58,6 +68,50 @@ pub(super) fn woken_by_change_of_set(record: &mut Transcript) -> CheckResult {
         modify(&epoll, &counter, 0, 0)?;
     }
     Ok(())
+}
+
+/// A thread in `poll` waits for a counter, and for an instance whose socket has traffic that others receive: no addition to the
+/// counter is lost while the instance looks at the socket.
+pub(super) fn woken_amid_traffic(record: &mut Transcript, ip: IpVersion) -> CheckResult {
+    let (epoll, counter) = (instance()?, sys::eventfd()?);
+    let (sender, receiver) = ip.connected_datagrams()?;
+    receiver.set_nonblocking(true)?;
+    add(&epoll, &receiver, IN, 1)?;
+    let (has_ended, (ack, acks)) = (AtomicBool::new(false), mpsc::channel());
+    let all = thread::scope(|scope| {
+        let (epoll, counter, has_ended) = (&epoll, &counter, &has_ended);
+        let waiter = scope.spawn(move || acknowledge(counter, epoll, &ack));
+        scope.spawn(move || exchange(&sender, &receiver, has_ended));
+        let all = (0..ROUNDS).all(|_| count(counter).is_ok() && acks.recv_timeout(LOST).is_ok());
+        has_ended.store(true, Relaxed);
+        drop(acks);
+        // A thread that has missed the counter is woken by it now.
+        count(counter)?;
+        join(waiter).map(|()| all)
+    });
+    record.add("all", all);
+    Ok(())
+}
+
+/// Waits for the counter and acknowledges it, until that is not wanted any more.
+fn acknowledge(counter: &OwnedFd, epoll: &OwnedFd, acknowledged: &mpsc::Sender<()>) -> io::Result<()> {
+    let requests = [(sys::raw(counter), sys::POLLIN), (sys::raw(epoll), sys::POLLIN)];
+    loop {
+        // The instance becomes readable, too.
+        while sys::poll(&requests, -1)?.1.first().is_none_or(|events| *events == 0) {}
+        sys::read(counter, &mut [0; 8])?;
+        if acknowledged.send(()).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Sends and receives datagrams until the test has ended.
+fn exchange(sender: &UdpSocket, receiver: &UdpSocket, has_ended: &AtomicBool) {
+    while !has_ended.load(Relaxed) {
+        let _: io::Result<usize> = sender.send(b"datagram");
+        let _: io::Result<usize> = receiver.recv(&mut [0; 8]);
+    }
 }
 
 pub(super) fn one_of_two_threads(record: &mut Transcript) -> CheckResult {

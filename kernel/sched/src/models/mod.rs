@@ -14,6 +14,7 @@ extern crate std;
 mod futex;
 mod mutex;
 mod placement;
+mod several;
 mod slice;
 mod steal;
 mod system;

@@ -12,17 +12,23 @@ use super::{ModelThread, explore, leak};
 use crate::mutex::{lock_contended, try_lock, unlock};
 use crate::sync::AtomicU32;
 
-struct Mutex {
+pub(super) struct Mutex {
     waiters: &'static Futex,
     /// What the mutex protects, incremented without an atomic read-modify-write.
     count: AtomicU32,
 }
 
 impl Mutex {
-    fn increment(&self, thread: &'static ModelThread) {
+    pub(super) fn new() -> Self {
+        Self { waiters: Futex::new(), count: AtomicU32::new(0) }
+    }
+
+    /// Locks the mutex, increments the count, and unlocks the mutex.
+    pub(super) fn increment(&self, thread: &'static ModelThread) {
         let futex = &self.waiters.value;
         if !try_lock(futex) {
             lock_contended(futex, |value| {
+                thread.entity.count_sleep();
                 self.waiters.wait_while(thread, || futex.load(SeqCst) == value);
             });
         }
@@ -36,7 +42,7 @@ impl Mutex {
 
 fn increments(threads: usize, each: u32) {
     explore(3, move || {
-        let mutex = leak(Mutex { waiters: Futex::new(), count: AtomicU32::new(0) });
+        let mutex = leak(Mutex::new());
         let increment = move |number| {
             let thread = ModelThread::new(number);
             (0..each).for_each(|_| mutex.increment(thread));
