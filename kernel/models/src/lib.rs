@@ -2,10 +2,32 @@
 #![cfg(loom)]
 
 use std::mem;
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 use lock_api::{GuardNoSend, RawMutex};
+use loom::model::Builder;
 use loom::sync::{Condvar, Mutex, MutexGuard};
+
+/// Explores all executions of a model with at most `preemptions`, loom's preemption bound, and prints their number. The variable
+/// `LOOM_MAX_PREEMPTIONS` can raise the bound.
+///
+/// # Panics
+///
+/// If an execution does, or ends in a deadlock.
+pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    let preemptions = builder.preemption_bound.map_or(preemptions, |more| more.max(preemptions));
+    builder.preemption_bound = Some(preemptions);
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&executions);
+    builder.check(move || {
+        counter.fetch_add(1, Relaxed);
+        model();
+    });
+    println!("{} executions with at most {preemptions} preemptions", executions.load(Relaxed));
+}
 
 /// A lock for types that take a raw lock: loom explores which thread takes it first.
 #[derive(Debug)]

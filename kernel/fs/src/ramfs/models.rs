@@ -8,12 +8,8 @@ extern crate std;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering::Relaxed;
-use std::println;
 
 use hermit_models::LoomRawMutex;
-use loom::model::Builder;
 use loom::thread;
 
 use super::RamFs;
@@ -24,18 +20,8 @@ use crate::{FileType, FoundInode, Ino, PAGE_SIZE, System, Time};
 /// loom's preemption bound, which the variable `LOOM_MAX_PREEMPTIONS` can raise.
 const PREEMPTIONS: usize = 3;
 
-/// Explores all executions with at most [`PREEMPTIONS`], and prints their number.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    let bound = builder.preemption_bound.map_or(PREEMPTIONS, |more| more.max(PREEMPTIONS));
-    builder.preemption_bound = Some(bound);
-    let executions = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&executions);
-    builder.check(move || {
-        counter.fetch_add(1, Relaxed);
-        model();
-    });
-    println!("{} executions with at most {bound} preemptions", executions.load(Relaxed));
+    hermit_models::explore(PREEMPTIONS, model);
 }
 
 #[derive(Debug)]

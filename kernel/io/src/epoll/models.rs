@@ -9,7 +9,6 @@ use super::{Epoll, Event, TryArc};
 use crate::{Object, Readiness};
 use core::task::{Context, Poll, Waker};
 use hermit_abi::{EPOLLET, EPOLLIN};
-use loom::model::Builder;
 use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::SeqCst;
 use loom::sync::{Condvar, Mutex};
@@ -21,17 +20,8 @@ use std::vec::Vec;
 /// loom's preemption bound. The variable `LOOM_MAX_PREEMPTIONS` can raise it.
 const SWITCHES: usize = 3;
 
-/// Explores all executions with at most that many preemptions, and prints their number.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(builder.preemption_bound.map_or(SWITCHES, |more| more.max(SWITCHES)));
-    let executions = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counter = Arc::clone(&executions);
-    builder.check(move || {
-        counter.fetch_add(1, SeqCst);
-        model();
-    });
-    std::println!("{} executions", executions.load(SeqCst));
+    hermit_models::explore(SWITCHES, model);
 }
 
 #[derive(Debug)]

@@ -7,9 +7,7 @@ extern crate std;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::boxed::Box;
 use std::println;
-use std::sync::atomic::AtomicUsize;
 
-use loom::model::Builder;
 use loom::sync::atomic::{AtomicBool, AtomicU32, fence};
 use loom::thread::{spawn, yield_now};
 
@@ -136,18 +134,13 @@ fn number(cpu: usize) -> u32 {
 /// Explores all executions with at most `switches` preemptions in which the CPUs take these steps. The variable
 /// `LOOM_MAX_PREEMPTIONS` can raise the bound.
 fn explore(name: &str, switches: usize, steps: [&'static [Step]; CPUS]) {
-    let executions = &*Box::leak(Box::new(AtomicUsize::new(0)));
-    let mut builder = Builder::new();
-    let switches = builder.preemption_bound.map_or(switches, |more| more.max(switches));
-    builder.preemption_bound = Some(switches);
-    builder.check(move || {
-        executions.fetch_add(1, Relaxed);
+    println!("{name}:");
+    hermit_models::explore(switches, move || {
         let machine = Machine::new();
         let other = spawn(move || machine.run(1, steps[1]));
         machine.run(0, steps[0]);
         other.join().unwrap();
     });
-    println!("{name}: {} executions with at most {switches} preemptions", executions.load(Relaxed));
 }
 
 #[test]

@@ -24,30 +24,12 @@ mod yielding;
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::boxed::Box;
-use std::println;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
-use loom::model::Builder;
+use hermit_models::explore;
 use loom::sync::{Condvar, Mutex};
 
 use crate::sync::{AtomicBool, AtomicU32};
 use crate::thread::{Entity, Thread};
-
-/// Explores all executions with at most `switches` preemptions, loom's preemption bound, and prints their number. The
-/// variable `LOOM_MAX_PREEMPTIONS` can raise the bound.
-fn explore(switches: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    let switches = builder.preemption_bound.map_or(switches, |more| more.max(switches));
-    builder.preemption_bound = Some(switches);
-    let executions = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&executions);
-    builder.check(move || {
-        counter.fetch_add(1, Relaxed);
-        model();
-    });
-    println!("{} executions with at most {switches} preemptions", executions.load(Relaxed));
-}
 
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
