@@ -31,6 +31,17 @@ pub enum MappingKind {
     Stack,
 }
 
+/// Sizes of the machine's memory in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemorySizes {
+    /// All of it.
+    pub total: u64,
+    /// Pages that nothing uses.
+    pub free: u64,
+    /// The same, and the free blocks of the heap between those that are in use.
+    pub available: u64,
+}
+
 /// What a descriptor refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescriptorTarget {
@@ -51,8 +62,8 @@ pub trait Facts: Debug + Send + Sync {
     /// Number of threads.
     fn threads(&self) -> usize;
 
-    /// Memory of the machine, and how much of it is free, in bytes.
-    fn memory(&self) -> (u64, u64);
+    /// The machine's memory.
+    fn memory(&self) -> MemorySizes;
 
     /// Time since the start of the machine in nanoseconds.
     fn uptime_ns(&self) -> u64;

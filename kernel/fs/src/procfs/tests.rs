@@ -1,6 +1,6 @@
 //! Tests of procfs: its tree, and the texts that programs parse.
 
-use super::{Content, DescriptorTarget, Facts, Mapping, MappingKind, NODES, ProcFs};
+use super::{Content, DescriptorTarget, Facts, Mapping, MappingKind, MemorySizes, NODES, ProcFs};
 use crate::testing::{TestSystem, run, vfs};
 use crate::{MountInfo, OpenedPath, Symlinks, Vfs};
 use alloc::sync::Arc;
@@ -25,8 +25,8 @@ impl Facts for TestFacts {
         2
     }
 
-    fn memory(&self) -> (u64, u64) {
-        (64 << 20, 40 << 20)
+    fn memory(&self) -> MemorySizes {
+        MemorySizes { total: 64 << 20, free: 40 << 20, available: 41 << 20 }
     }
 
     fn uptime_ns(&self) -> u64 {
@@ -137,7 +137,8 @@ fn read(object: &Arc<dyn Object>, size: usize) -> usize {
 #[test]
 fn texts_have_the_formats_of_linux() {
     assert_eq!(text(0, "uptime"), "12.34 11.34\n");
-    assert!(text(0, "meminfo").starts_with("MemTotal:          65536 kB\nMemFree:           40960 kB\n"));
+    let meminfo = "MemTotal:          65536 kB\nMemFree:           40960 kB\nMemAvailable:      41984 kB\n";
+    assert!(text(0, "meminfo").starts_with(meminfo));
     assert_eq!(text(0, "cpuinfo").matches("processor\t: ").count(), 2);
     let stat =
         "cpu  1334 0 0 1134 0 0 0 0 0 0\ncpu0 1234 0 0 0 0 0 0 0 0 0\ncpu1 100 0 0 1134 0 0 0 0 0 0\nbtime ";

@@ -26,8 +26,8 @@ use spin::Once;
 
 pub(crate) use heap::join as join_heap;
 pub use heap::{
-    allocate, allocate_zeroed, deallocate, drain_if_requested, has_free_block, heap_lock_count, reallocate,
-    set_reclaim,
+    allocate, allocate_zeroed, deallocate, drain_if_requested, has_free_block, heap_available,
+    heap_lock_count, reallocate, set_reclaim,
 };
 pub use stack::Stack;
 pub use thread_locals::ThreadLocals;

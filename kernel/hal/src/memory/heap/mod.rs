@@ -17,7 +17,7 @@ use crate::interrupts::{self, Masked};
 pub(super) use cache::drain_caches;
 pub(crate) use cache::join;
 pub use cache::{drain_if_requested, has_free_block};
-pub use shared::heap_lock_count;
+pub use shared::{heap_available, heap_lock_count};
 
 /// Function that frees memory which is kept for reuse.
 static RECLAIM: Once<fn()> = Once::new();

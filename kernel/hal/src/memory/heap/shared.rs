@@ -49,6 +49,12 @@ pub fn heap_lock_count() -> u64 {
     LOCK_COUNT.load(Relaxed)
 }
 
+/// Size of the free blocks of the shared heap in bytes. What CPUs keep is not among them.
+#[must_use]
+pub fn heap_available() -> u64 {
+    with(&Masked::new(), |heap| heap.counters().available_bytes) as u64
+}
+
 /// Source of talc's memory: whole pages of the frame allocator.
 #[derive(Debug)]
 pub(super) struct Frames;
