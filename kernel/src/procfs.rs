@@ -12,12 +12,12 @@ use hermit_interface::address::AddressRange;
 use hermit_interface::command_line::hostname;
 use hermit_io::Object;
 
-use crate::command_line;
 use crate::descriptors::{self, Handle};
 use crate::files::system::mounted;
 use crate::program::DEFAULT_NAME;
 use crate::threads::wait::complete;
 use crate::threads::{cpu, thread};
+use crate::{command_line, net};
 
 /// Host name of a machine whose command line has none.
 const DEFAULT_HOSTNAME: &str = "localhost";
@@ -41,7 +41,8 @@ impl Facts for KernelFacts {
 
     fn memory(&self) -> MemorySizes {
         let free = memory::available();
-        MemorySizes { total: memory::size(), free, available: free + memory::heap_available() }
+        let kept = net::kept_memory() as u64;
+        MemorySizes { total: memory::size(), free, available: free + memory::heap_available() + kept }
     }
 
     fn uptime_ns(&self) -> u64 {

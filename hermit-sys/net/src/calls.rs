@@ -22,6 +22,8 @@ pub(crate) const CALLS: Calls = Calls {
     finish,
     close_all,
     is_delivered,
+    kept_memory,
+    reclaim,
     close,
     bind,
     listen,
@@ -116,6 +118,14 @@ calls! {
 
     fn is_delivered(stack) -> bool {
         stack.is_delivered()
+    }
+
+    fn kept_memory(stack) -> usize {
+        stack.kept_memory()
+    }
+
+    fn reclaim(stack) {
+        stack.reclaim();
     }
 
     fn finish(stack, socket: u64) -> CallResult {

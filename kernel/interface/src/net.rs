@@ -204,6 +204,10 @@ pub struct Calls {
     pub close_all: unsafe extern "C" fn(*mut c_void),
     /// Whether all sent data has been delivered, after `close_all`.
     pub is_delivered: unsafe extern "C" fn(*mut c_void) -> bool,
+    /// Size in bytes of the buffers that are kept for later connections.
+    pub kept_memory: unsafe extern "C" fn(*mut c_void) -> usize,
+    /// Frees the buffers that are kept for later connections.
+    pub reclaim: unsafe extern "C" fn(*mut c_void),
     /// Binds a socket to a local address.
     pub bind: unsafe extern "C" fn(*mut c_void, socket: u64, *const Endpoint) -> CallResult,
     /// Makes a socket listen for connections.

@@ -39,6 +39,7 @@ use spin::Once;
 use self::services::SERVICES;
 use self::stack::{Network, Stack};
 use crate::sync::Mutex;
+use crate::threads::lifecycle::set_reclaim_network;
 use crate::{command_line, devices, entropy};
 
 pub(crate) use wind_up::wind_up;
@@ -67,10 +68,23 @@ fn network() -> Result<&'static Network, Errno> {
         if !IS_COMPLETE.load(Relaxed) {
             poller::start()?;
             wind_up::prepare();
+            set_reclaim_network(reclaim);
             IS_COMPLETE.store(true, Release);
         }
         Ok(network)
     })
+}
+
+/// Size in bytes of the memory that the network keeps for later use.
+pub(crate) fn kept_memory() -> usize {
+    NETWORK.get().map_or(0, Network::kept_memory)
+}
+
+/// Frees the memory that the network keeps for later use, unless a thread uses the network.
+fn reclaim() {
+    if let Some(network) = NETWORK.get() {
+        network.reclaim();
+    }
 }
 
 fn start() -> Result<Network, Errno> {

@@ -52,6 +52,22 @@ impl Network {
 }
 
 impl Network {
+    /// Size in bytes of the buffers that are kept for later connections.
+    pub(super) fn kept_memory(&self) -> usize {
+        self.turn.with(|| {
+            // SAFETY: this thread has the turn, so nobody else is in the stack, whose own pointer this is.
+            unsafe { (self.begun.calls.kept_memory)(self.begun.stack) }
+        })
+    }
+
+    /// Frees the buffers that are kept for later connections, unless a thread uses the stack, which may be this one.
+    pub(super) fn reclaim(&self) {
+        let _: Option<()> = self.turn.try_with(|| {
+            // SAFETY: this thread has the turn, so nobody else is in the stack, whose own pointer this is.
+            unsafe { (self.begun.calls.reclaim)(self.begun.stack) }
+        });
+    }
+
     /// The stack, for somebody who never gives it back.
     pub(super) fn seize(&self) -> Stack {
         self.turn.lock_forever();

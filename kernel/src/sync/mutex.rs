@@ -39,6 +39,18 @@ impl Mutex {
         result
     }
 
+    /// Runs `action` with the mutex held, if it is free.
+    pub(crate) fn try_with<R>(&self, action: impl FnOnce() -> R) -> Option<R> {
+        if !try_lock(&self.0) {
+            return None;
+        }
+        let result = action();
+        if unlock(&self.0) {
+            futex::wake_next(&self.0);
+        }
+        Some(result)
+    }
+
     /// Locks the mutex and never unlocks it.
     pub(crate) fn lock_forever(&self) {
         self.lock_contended();

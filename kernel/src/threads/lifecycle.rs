@@ -247,6 +247,14 @@ pub(crate) fn set_reclaim_files(reclaim: fn()) {
     RECLAIM_FILES.get_or_init(|| reclaim);
 }
 
+/// Function that frees memory which the network keeps for later use, if there is one.
+static RECLAIM_NETWORK: OnceLock<fn()> = OnceLock::new();
+
+/// Sets the function that frees memory which the network keeps; the first call counts. It is called without a spinlock.
+pub(crate) fn set_reclaim_network(reclaim: fn()) {
+    RECLAIM_NETWORK.get_or_init(|| reclaim);
+}
+
 /// Function that writes what is collected of writes to files, if any are.
 static FINISH_FILES: OnceLock<fn()> = OnceLock::new();
 
@@ -262,11 +270,14 @@ pub(crate) fn finish_files() {
     }
 }
 
-/// Frees memory that is kept for later use: stacks of ended threads, names of files, and what the hal keeps.
+/// Frees memory that is kept for later use: stacks of ended threads, names of files, buffers of
+/// connections, and what the hal keeps.
 pub(crate) fn reclaim() {
     release_stacks(0);
-    if let Some(reclaim) = RECLAIM_FILES.get() {
-        reclaim();
+    for hook in [&RECLAIM_FILES, &RECLAIM_NETWORK] {
+        if let Some(reclaim) = hook.get() {
+            reclaim();
+        }
     }
     memory::reclaim();
 }

@@ -45,6 +45,16 @@ impl Budget {
         self.used
     }
 
+    /// Bytes that wait to be used again.
+    pub(crate) const fn pooled_bytes(&self) -> usize {
+        self.pooled
+    }
+
+    /// Frees what waits to be used again.
+    pub(crate) fn reclaim(&mut self) {
+        self.shrink_pool(0);
+    }
+
     /// Bytes that may be used.
     pub(crate) const fn limit(&self) -> usize {
         self.limit
@@ -102,7 +112,7 @@ impl Budget {
         if !self.charge(bytes) {
             return Err(Errno::ENOMEM);
         }
-        let channel = self.pooled(receive, send).map_or_else(|| Channel::new(receive, send), Ok);
+        let channel = self.pooled(receive, send).map_or_else(|| self.new_channel(receive, send), Ok);
         match channel {
             Ok(_) => self.holders += 1,
             Err(_) => self.refund(bytes),
@@ -115,6 +125,17 @@ impl Budget {
         let channel = self.pool.swap_remove(place);
         self.pooled -= channel.bytes();
         Some(channel)
+    }
+
+    /// New buffers; without memory for them those of other sizes are freed first.
+    fn new_channel(&mut self, receive: usize, send: usize) -> Result<Channel, Errno> {
+        Channel::new(receive, send).or_else(|error| {
+            if self.pool.is_empty() {
+                return Err(error);
+            }
+            self.reclaim();
+            Channel::new(receive, send)
+        })
     }
 
     /// Takes the buffers of a connection back.
@@ -170,8 +191,13 @@ mod tests {
         let again = budget.channel(None, None).unwrap();
         assert_eq!((again.bytes(), budget.pooled), (bytes, 0));
         budget.give_back(again);
+        assert_eq!(budget.pooled_bytes(), bytes);
+        budget.reclaim();
+        assert_eq!((budget.pooled_bytes(), budget.used()), (0, 0));
+        let another = budget.channel(None, None).unwrap();
+        budget.give_back(another);
         assert!(budget.charge(8 << 20));
-        assert_eq!(budget.pooled, 0);
+        assert_eq!(budget.pooled_bytes(), 0);
         assert!(!budget.charge(1));
         assert!(budget.channel(None, None).is_err());
         budget.refund(8 << 20);

@@ -132,6 +132,17 @@ impl<H: Hardware, S: Host> Stack<H, S> {
         self.core.is_delivered()
     }
 
+    /// Size in bytes of the buffers that are kept for later connections.
+    #[must_use]
+    pub const fn kept_memory(&self) -> usize {
+        self.core.budget.pooled_bytes()
+    }
+
+    /// Frees the buffers that are kept for later connections.
+    pub fn reclaim(&mut self) {
+        self.core.budget.reclaim();
+    }
+
     /// Gives a socket its own address; port 0 chooses one.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ pub struct MemorySizes {
     pub total: u64,
     /// Pages that nothing uses.
     pub free: u64,
-    /// The same, and the free blocks of the heap between those that are in use.
+    /// The same, the free blocks of the heap between those that are in use, and what is kept but given up for others.
     pub available: u64,
 }
 
