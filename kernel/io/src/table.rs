@@ -6,7 +6,7 @@ mod slots;
 use hermit_interface::Errno;
 use lock_api::{Mutex, MutexGuard, RawMutex};
 
-use self::bitmap::Bitmap;
+use self::bitmap::{Bitmap, FirstWord, WORD};
 use self::slots::Slots;
 
 /// A file descriptor.
@@ -22,8 +22,10 @@ const MAX_DESCRIPTORS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 16 };
 #[derive(Debug)]
 pub struct DescriptorTable<R: RawMutex, T> {
     slots: Slots<R, T>,
-    /// Which descriptors are open or reserved.
-    allocated: Mutex<R, Bitmap>,
+    /// Which of the first descriptors are open or reserved.
+    first: FirstWord,
+    /// Which descriptors behind them are, counted from the first of these.
+    others: Mutex<R, Bitmap>,
 }
 
 impl<R: RawMutex, T> Default for DescriptorTable<R, T> {
@@ -36,7 +38,8 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     /// Creates a table without open descriptors.
     #[must_use]
     pub const fn new() -> Self {
-        Self { slots: Slots::new(), allocated: Mutex::const_new(R::INIT, Bitmap::new()) }
+        let others = Mutex::const_new(R::INIT, Bitmap::new());
+        Self { slots: Slots::new(), first: FirstWord::new(), others }
     }
 
     /// Reserves the lowest free descriptor. It is allocated but not open until [`Self::fill`] opens it or
@@ -47,18 +50,25 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     /// `EMFILE` if all descriptors are allocated; `ENOMEM`.
     #[inline]
     pub fn reserve(&self) -> Result<FileDescriptor, Errno> {
-        let first = self.allocated.lock().allocate_first();
-        // The first slots are always there.
-        first.map_or_else(|| self.reserve_from(0), Ok)
+        self.first.allocate(0).map_or_else(|| self.reserve_other(0), Ok)
     }
 
     /// Reserves the lowest free descriptor of at least `min`.
     fn reserve_from(&self, min: FileDescriptor) -> Result<FileDescriptor, Errno> {
+        // The slots of the first descriptors are always there.
+        self.first.allocate(min).map_or_else(|| self.reserve_other(min), Ok)
+    }
+
+    /// [`Self::reserve_from`] behind the first descriptors.
+    #[cold]
+    #[inline(never)]
+    fn reserve_other(&self, min: FileDescriptor) -> Result<FileDescriptor, Errno> {
         let free = {
-            let mut allocated = self.allocated.lock();
-            let free = allocated.lowest_free(min).ok_or(Errno::EMFILE)?;
-            allocated.allocate(free);
-            free
+            let mut others = self.others.lock();
+            let free = others.lowest_free(min.saturating_sub(WORD));
+            let free = free.filter(|free| *free < MAX_DESCRIPTORS - WORD).ok_or(Errno::EMFILE)?;
+            others.allocate(free);
+            free + WORD
         };
         // Without the lock: this may allocate memory.
         self.slots.prepare(free).inspect_err(|_| self.release(free))?;
@@ -81,8 +91,18 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     }
 
     /// Frees a reserved descriptor.
+    #[inline]
     pub fn release(&self, descriptor: FileDescriptor) {
-        self.allocated.lock().free(descriptor);
+        match descriptor.checked_sub(WORD) {
+            None => self.first.free(descriptor),
+            Some(other) => self.release_other(other),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_other(&self, other: usize) {
+        self.others.lock().free(other);
     }
 
     /// Locks the slot of a descriptor, which may be empty.
@@ -156,7 +176,7 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     pub fn take(&self, descriptor: FileDescriptor) -> Option<T> {
         let value = self.slots.get(descriptor)?.lock().take();
         if value.is_some() {
-            self.allocated.lock().free(descriptor);
+            self.release(descriptor);
         }
         value
     }

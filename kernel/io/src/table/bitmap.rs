@@ -1,5 +1,8 @@
 //! Which descriptors are allocated.
 
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
 use super::MAX_DESCRIPTORS;
 
 /// Bits of a word.
@@ -8,7 +11,39 @@ pub(super) const WORD: usize = 64;
 /// Number of words for all descriptors.
 const MAX_WORDS: usize = MAX_DESCRIPTORS / WORD;
 
-/// A bit per descriptor, set if it is allocated. Finds the lowest free descriptor in constant time.
+/// A bit for each of the first descriptors, set if it is allocated. It has no lock.
+#[derive(Debug)]
+pub(super) struct FirstWord(AtomicU64);
+
+impl FirstWord {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Sets the lowest clear bit of at least `min` and returns its number; `None` if all are set.
+    #[inline]
+    pub(super) fn allocate(&self, min: usize) -> Option<usize> {
+        let below = u64::MAX.checked_shl(u32::try_from(min).ok()?)?;
+        let mut word = self.0.load(Relaxed);
+        loop {
+            let number = (word | !below).trailing_ones();
+            let bit = 1_u64.checked_shl(number)?;
+            // What was done with the descriptor before it was freed comes before what is done with it now.
+            match self.0.compare_exchange_weak(word, word | bit, Acquire, Relaxed) {
+                Ok(_) => return Some(number as usize),
+                Err(changed) => word = changed,
+            }
+        }
+    }
+
+    /// Clears the bit of a number, which is set.
+    #[inline]
+    pub(super) fn free(&self, number: usize) {
+        self.0.fetch_and(!(1 << (number % WORD)), Release);
+    }
+}
+
+/// A bit per number, set if it is allocated. Finds the lowest free number in constant time.
 #[derive(Debug)]
 pub(super) struct Bitmap {
     words: [u64; MAX_WORDS],
@@ -24,22 +59,6 @@ impl Bitmap {
     /// Sets the bit of a number.
     pub(super) fn allocate(&mut self, number: usize) {
         self.update(number, |word, bit| word | bit);
-    }
-
-    /// Sets the lowest clear bit of the first word and returns its number; `None` if all are set.
-    #[inline]
-    pub(super) fn allocate_first(&mut self) -> Option<usize> {
-        let [first, ..] = &mut self.words;
-        let number = first.trailing_ones() as usize;
-        if number == WORD {
-            return None;
-        }
-        *first |= 1 << number;
-        if *first == u64::MAX {
-            let [full, ..] = &mut self.full;
-            *full |= 1;
-        }
-        Some(number)
     }
 
     /// Clears the bit of a number.

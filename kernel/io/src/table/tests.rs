@@ -154,3 +154,28 @@ fn next_open_descriptor_is_found_in_any_chunk() {
     let last = table.duplicate(first, if cfg!(miri) { 100 } else { 40_000 }).unwrap();
     assert_eq!([0, 1, last + 1].map(|from| table.next_open(from)), [Some(first), Some(last), None]);
 }
+
+#[test]
+fn descriptors_are_of_one_thread_at_a_time_around_the_end_of_the_first_ones() {
+    const ROUNDS: usize = if cfg!(miri) { 3 } else { 500 };
+    // Together more than the first ones.
+    const OPEN: usize = 30;
+    let table: DescriptorTable<parking_lot::RawMutex, usize> = DescriptorTable::default();
+    let open_and_close = |thread: usize| {
+        for round in 0..ROUNDS {
+            let values = (0..OPEN).map(|index| (thread * ROUNDS + round) * OPEN + index);
+            let open: Vec<_> = values.map(|value| (table.reserve().unwrap(), value)).collect();
+            for (descriptor, value) in &open {
+                assert_eq!(table.get(*descriptor), Err(Errno::EBADF), "another thread has it");
+                table.fill(*descriptor, *value);
+            }
+            for (descriptor, value) in open {
+                assert_eq!(table.remove(descriptor), Ok(value));
+            }
+        }
+    };
+    thread::scope(|scope| (0..3).for_each(|thread| drop(scope.spawn(move || open_and_close(thread)))));
+    assert_eq!(table.reserve(), Ok(0));
+    assert_eq!(table.reserve_from(63), Ok(63));
+    assert_eq!(table.reserve_from(63), Ok(64));
+}
