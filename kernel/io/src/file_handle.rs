@@ -1,11 +1,18 @@
 //! A descriptor's reference to an open file. While it is the only one, it keeps the file's position, and the window through
 //! which the file's bytes are reached without the file.
 
+#[cfg(not(loom))]
 use alloc::sync::Arc;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use core::sync::atomic::{AtomicBool, AtomicU64, fence};
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU64, fence};
 
 use hermit_abi::{SEEK_CUR, SEEK_SET};
+#[cfg(loom)]
+use loom::sync::Arc;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, fence};
 
 /// A position that is no offset of a file: those are at most `i64::MAX`.
 const ELSEWHERE: u64 = u64::MAX;
@@ -192,6 +199,11 @@ impl<F: Positioned + ?Sized, W> Clone for FileHandle<F, W> {
 }
 
 #[cfg(test)]
+#[cfg(loom)]
+mod models;
+
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     extern crate std;
 
