@@ -13,6 +13,7 @@
 //!
 //! Objects are called, wakers woken, and everything is dropped without the lock.
 
+mod nesting;
 mod set;
 mod sync;
 
@@ -22,7 +23,7 @@ use core::any::Any;
 use core::fmt::{self, Debug};
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 use core::task::{Context, Poll, Waker};
 
 use hermit_abi::{
@@ -32,6 +33,7 @@ use hermit_abi::{
 use hermit_interface::Errno;
 use lock_api::RawMutex;
 
+use self::nesting::Nesting;
 use self::set::{Entry, EntrySet, Examined, Outcome, Purpose, Taken};
 use self::sync::Lock;
 use crate::{Object, ReadBuffer, Readiness, Stat, WakerQueue};
@@ -41,9 +43,6 @@ const MODES: u32 = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
 
 /// What an exclusive entry may have.
 const WITH_EXCLUSIVE: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
-
-/// Maximum number of instances in each other below the outermost one, as on Linux: wake-ups and looks recurse that deep.
-const MAX_NESTING: u32 = 4;
 
 /// An event of a watched descriptor, or what is to be watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,8 +71,7 @@ pub struct Epoll<R: RawMutex, A> {
 /// What the wakers of an instance share with it.
 struct Shared<R: RawMutex> {
     set: Lock<R, EntrySet>,
-    /// Number of instances above this one, at most, ever since it was created.
-    above: AtomicU32,
+    nesting: Nesting,
 }
 
 /// What an object wakes: an entry of an instance.
@@ -143,7 +141,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
     ///
     /// `ENOMEM`.
     pub fn new() -> Result<Self, Errno> {
-        let shared = Shared { set: Lock::new(EntrySet::new()), above: AtomicU32::new(0) };
+        let shared = Shared { set: Lock::new(EntrySet::new()), nesting: Nesting::default() };
         let shared = A::arc(shared).ok_or(Errno::ENOMEM)?;
         Ok(Self { shared, nonblocking: AtomicBool::new(false), allocator: PhantomData })
     }
@@ -230,52 +228,6 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         }
         let is_same = Self::of(object).is_some_and(|other| Arc::ptr_eq(&other.shared, &self.shared));
         if is_same { Err(Errno::EINVAL) } else { Ok(()) }
-    }
-
-    /// Checks that an instance may be added. Returns how many would be above it.
-    fn check_nesting(&self, nested: &Self) -> Result<u32, Errno> {
-        let above = self.shared.above.load(Relaxed) + 1;
-        let below = nested.depth_without(self, above)?;
-        if above + below > MAX_NESTING { Err(Errno::ELOOP) } else { Ok(above) }
-    }
-
-    /// Number of instances in each other below this one; `ELOOP` if `other` is among them.
-    fn depth_without(&self, other: &Self, above: u32) -> Result<u32, Errno> {
-        if Arc::ptr_eq(&self.shared, &other.shared) || above > MAX_NESTING {
-            return Err(Errno::ELOOP);
-        }
-        let mut depth = 0;
-        self.for_each_nested(|nested| {
-            depth = depth.max(nested.depth_without(other, above + 1)? + 1);
-            Ok(())
-        })?;
-        Ok(depth)
-    }
-
-    /// Notes that `above` instances are above this one.
-    fn raise(&self, above: u32) {
-        self.shared.above.fetch_max(above, Relaxed);
-        let _: Result<(), Errno> = self.for_each_nested(|nested| {
-            nested.raise(above + 1);
-            Ok(())
-        });
-    }
-
-    fn for_each_nested(&self, mut action: impl FnMut(&Self) -> Result<(), Errno>) -> Result<(), Errno> {
-        let bound = {
-            let set = self.shared.set.lock();
-            if set.nested == 0 { 0 } else { set.bound() }
-        };
-        for number in 0..bound {
-            let object = {
-                let set = self.shared.set.lock();
-                set.get(number).filter(|entry| entry.is_nested()).and_then(Entry::object)
-            };
-            if let Some(nested) = object.as_deref().and_then(Self::of) {
-                action(nested)?;
-            }
-        }
-        Ok(())
     }
 
     /// Adds an entry, which the caller is to examine.

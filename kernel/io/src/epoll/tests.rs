@@ -19,7 +19,7 @@ use std::task::Wake;
 use std::vec::Vec;
 
 #[derive(Debug)]
-struct Heap;
+pub(super) struct Heap;
 
 impl TryArc for Heap {
     fn arc<T>(value: T) -> Option<Arc<T>> {
@@ -37,9 +37,9 @@ impl TryArc for NoHeap {
     }
 }
 
-type Instance = Epoll<parking_lot::RawMutex, Heap>;
+pub(super) type Instance = Epoll<parking_lot::RawMutex, Heap>;
 
-fn instance() -> Arc<Instance> {
+pub(super) fn instance() -> Arc<Instance> {
     Arc::new(Instance::new().unwrap())
 }
 
@@ -125,7 +125,7 @@ fn object(device: &Arc<Device>) -> Arc<dyn Object> {
     Arc::clone(device) as _
 }
 
-const fn event(events: u32, data: u64) -> Event {
+pub(super) const fn event(events: u32, data: u64) -> Event {
     Event { events, data }
 }
 

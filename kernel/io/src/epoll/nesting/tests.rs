@@ -1,0 +1,57 @@
+//! Depths and cycles of epoll instances in each other, and how many of them a check visits.
+
+extern crate std;
+
+use alloc::sync::Arc;
+use std::vec::Vec;
+
+use hermit_abi::EPOLLIN;
+use hermit_interface::Errno;
+
+use super::super::tests::{Instance, event, instance};
+use super::Check;
+
+/// Three layers, each of whose instances watches all of the next one.
+fn layers(width: usize) -> [Vec<Arc<Instance>>; 3] {
+    let layers = [0, 1, 2].map(|_| (0..width).map(|_| instance()).collect::<Vec<_>>());
+    for pair in layers.windows(2) {
+        for outer in &pair[0] {
+            for (number, inner) in (3..).zip(&pair[1]) {
+                outer.add(number, &(Arc::clone(inner) as _), event(EPOLLIN, 0)).unwrap();
+            }
+        }
+    }
+    layers
+}
+
+#[test]
+fn check_visits_each_instance_once() {
+    let (layers, outermost) = (layers(5), instance());
+    let mut check = Check::new();
+    assert_eq!(layers[0][0].depth_without(&outermost, 1, &mut check), Ok(2));
+    assert_eq!(check.visited, 1 + 5 + 5);
+    // Nothing has been visited by the next one, and by others the same way is too deep, or a cycle.
+    let mut check = Check::new();
+    assert_eq!(layers[0][0].depth_without(&outermost, 3, &mut check), Err(Errno::ELOOP));
+    assert_eq!(layers[0][0].depth_without(&layers[2][4], 1, &mut Check::new()), Err(Errno::ELOOP));
+}
+
+/// What is below is added later than what is above, by a second way that is longer.
+#[test]
+fn longer_way_to_a_visited_instance_counts() {
+    let [top, short, long, longer, bottom] = [0, 1, 2, 3, 4].map(|_| instance());
+    let add = |outer: &Arc<Instance>, number, inner: &Arc<Instance>| {
+        outer.add(number, &(Arc::clone(inner) as _), event(EPOLLIN, 0))
+    };
+    add(&short, 3, &bottom).unwrap();
+    add(&longer, 3, &bottom).unwrap();
+    add(&long, 3, &longer).unwrap();
+    // By the first way the last instance has two above it, by the second three: one more is possible.
+    add(&top, 3, &short).unwrap();
+    add(&top, 4, &long).unwrap();
+    let below = [0, 1].map(|_| instance());
+    add(&bottom, 3, &below[0]).unwrap();
+    assert_eq!(add(&below[0], 3, &below[1]), Err(Errno::ELOOP));
+    // Likewise seen from above.
+    assert_eq!(add(&instance(), 3, &top), Err(Errno::ELOOP));
+}
