@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::target::GUEST_TARGET;
 use crate::workspace;
 
-/// The flags of rustc for programs, in the syntax of cargo's configuration.
-pub(crate) const FLAGS: &str = "rustflags = [\"-Cpanic=unwind\"]";
+/// The flags of rustc for programs and for doc tests, in the syntax of cargo's configuration.
+pub(crate) const FLAGS: &str = "rustflags = [\"-Cpanic=unwind\"]\nrustdocflags = [\"-Cpanic=unwind\"]";
 
 /// Adds the flag of the profile to a build of the crate in `folder`.
 pub(crate) fn configure(cargo: &mut Command, folder: &Path) {

@@ -30,7 +30,8 @@ pub(crate) struct Package {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Programs,
-    /// Tests of the workspace's packages, too. Cargo knows no development dependencies of other packages.
+    /// Tests of the workspace's packages, too, with any of its features: later commands select them. Cargo knows no
+    /// development dependencies of other packages.
     ProgramsAndTests,
 }
 
@@ -49,6 +50,9 @@ impl Graph {
     pub(super) fn of(folder: &Path, features: &[String], purpose: Purpose) -> Result<Self> {
         let mut cargo = metadata();
         cargo.current_dir(folder).args(features.iter().flat_map(|features| ["--features", features]));
+        if purpose == Purpose::ProgramsAndTests {
+            cargo.arg("--all-features");
+        }
         let metadata = process::output(&mut cargo).context("cannot query the dependencies")?;
         Self::parse(&metadata, purpose).context("cannot understand cargo's metadata")
     }

@@ -67,6 +67,24 @@ fn patches_are_kept_when_they_are_already_configured() {
 }
 
 #[test]
+fn optional_dependency_is_patched() {
+    let dir = tempfile::tempdir().unwrap();
+    crate_with_socket2(dir.path());
+    let manifest = dir.path().join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let optional = text.replace(
+        "[dev-dependencies]\nsocket2 = \"0.6\"",
+        "[dependencies]\nsocket2 = { version = \"0.6\", optional = true }",
+    );
+    assert_ne!(optional, text);
+    fs::write(&manifest, optional).unwrap();
+    let (selection, configuration) = patched(dir.path(), &catalog().unwrap());
+    let names: Vec<_> = selection.copies.iter().map(|(package, _)| package.name.as_str()).collect();
+    assert_eq!(names, ["libc", "socket2"]);
+    fs::remove_dir_all(configuration.folder()).unwrap();
+}
+
+#[test]
 fn package_is_unpatched_if_the_patch_of_a_required_one_does_not_fit() {
     let dir = tempfile::tempdir().unwrap();
     crate_with_socket2(dir.path());

@@ -54,6 +54,17 @@ fn adds() {
 }
 "#;
 
+/// A library in which cargo's doc tests of edition 2024, which all run in one machine, continue after one that panics.
+const DOC_TESTS: &str = r#"
+//! ```should_panic
+//! panic!("as expected");
+//! ```
+//!
+//! ```
+//! assert_eq!(std::env::consts::OS, "hermit");
+//! ```
+"#;
+
 /// Adds tests of `run` with a platform.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     tests.add(format!("{platform}: run passes on input, output and the exit code"), move || {
@@ -151,7 +162,9 @@ fn independent_crate(platform: &str, folder: &Path) -> Result<()> {
     let runner = xtask_program()?;
     let cargo = |words: &[&str]| cargo_with_runner(runner, platform, folder, words);
     expect(&mut cargo(&["run", "--quiet"]), 0, "independent on hermit: true")?;
-    expect(&mut cargo(&["test", "--quiet"]), 0, "1 passed").map(drop)
+    expect(&mut cargo(&["test", "--quiet"]), 0, "1 passed")?;
+    fs::write(folder.join("src/lib.rs"), DOC_TESTS)?;
+    expect(&mut cargo(&["test", "--quiet", "--doc"]), 0, "2 passed").map(drop)
 }
 
 /// Cargo's command for the target in a crate outside the workspace, configured as set-up tells users.
@@ -160,6 +173,7 @@ fn cargo_with_runner(runner: &Path, platform: &str, folder: &Path, words: &[&str
     cargo.current_dir(folder).stdin(Stdio::null()).env(OPTIONS, machine(platform, 180));
     cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUNNER", format!("{} runner", runner.display()));
     cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUSTFLAGS", "-Cpanic=unwind");
+    cargo.env("CARGO_TARGET_X86_64_UNKNOWN_HERMIT_RUSTDOCFLAGS", "-Cpanic=unwind");
     cargo.args(words).args(["--target", GUEST_TARGET]);
     cargo
 }

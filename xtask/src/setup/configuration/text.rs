@@ -82,6 +82,7 @@ fn rest(mut configuration: Table) -> Table {
         if let Some(table) = targets.get_mut(GUEST_TARGET).and_then(Value::as_table_mut) {
             table.remove("runner");
             table.remove("rustflags");
+            table.remove("rustdocflags");
             if table.is_empty() {
                 targets.remove(GUEST_TARGET);
             }
@@ -116,10 +117,10 @@ fn find(lines: &[&str]) -> Option<Range<usize>> {
 
 /// Leaves out the lines that set-up wrote.
 fn others<'a>(lines: &[&'a str]) -> Vec<&'a str> {
-    let flags = parse(panics::FLAGS).ok();
+    let flags: Vec<_> = panics::FLAGS.lines().filter_map(|line| parse(line).ok()).collect();
     let is_ours = |line: &&str| {
         let table = parse(line).ok();
-        table.as_ref().and_then(runner).is_some() || (table.is_some() && table == flags)
+        table.as_ref().and_then(runner).is_some() || table.is_some_and(|table| flags.contains(&table))
     };
     lines.iter().copied().filter(|line| !is_ours(line)).collect()
 }
@@ -137,7 +138,7 @@ mod tests {
     use super::{has_section, with, without};
 
     const SECTION: &str = "[target.x86_64-unknown-hermit]\nrunner = [\"/new/hermit-runner\", \"runner\"]\n\
-        rustflags = [\"-Cpanic=unwind\"]\n";
+        rustflags = [\"-Cpanic=unwind\"]\nrustdocflags = [\"-Cpanic=unwind\"]\n";
     const OLD: &str = "[target.x86_64-unknown-hermit]\nrunner = [\"/old/hermit-runner\", \"runner\"]\n";
 
     fn removed(text: &str) -> Option<String> {
@@ -197,7 +198,12 @@ mod tests {
     #[test]
     fn lines_of_the_user_are_not_replaced() {
         let header = "[target.x86_64-unknown-hermit]\n";
-        let own = ["runner = \"mine\"\n", "rustflags = [\"-Copt-level=1\"]\n", "runner = [\n\"a\",\n]\n"];
+        let own = [
+            "runner = \"mine\"\n",
+            "rustdocflags = [\"--cfg=a\"]\n",
+            "rustflags = [\"-Copt-level=1\"]\n",
+            "runner = [\n\"a\",\n]\n",
+        ];
         for text in own.map(|line| format!("{header}{line}")) {
             assert!(with(&text, SECTION).unwrap_err().to_string().contains("other lines"), "{text}");
             assert!(removed(&text).is_none() && has_section(&text));
