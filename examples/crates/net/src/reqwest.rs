@@ -5,6 +5,8 @@ use std::time::Duration;
 use reqwest::blocking::Client;
 use serde::Deserialize;
 
+use crate::certificate::Certificate;
+
 #[derive(Debug, Deserialize)]
 struct Reply {
     request: String,
@@ -24,5 +26,22 @@ pub fn run() -> crate_uses::Result {
     println!("{:?} {:?}", missing.status(), missing.error_for_status().is_err());
     let refused = client.get("http://127.0.0.1:1/").send();
     println!("{:?}", refused.map(|_| ()).map_err(|error| (error.is_connect(), error.is_timeout())));
+    encrypted()
+}
+
+/// Requests by HTTPS, of a server whose certificate the client trusts, or not.
+fn encrypted() -> crate_uses::Result {
+    let certificate = Certificate::new()?;
+    let port = crate::server::start_tls(certificate.server(&["http/1.1"])?)?.port();
+    let root = ::reqwest::Certificate::from_der(&certificate.certificate)?;
+    let client = Client::builder().add_root_certificate(root).https_only(true).no_proxy();
+    let client = client.resolve("localhost", ([127, 0, 0, 1], port).into()).build()?;
+    for path in ["one", "two"] {
+        let response = client.post(format!("https://localhost:{port}/{path}")).body(vec![1; 100_000]).send()?;
+        println!("{:?} {:?}", response.version(), response.json::<Reply>()?);
+    }
+    println!("{}", client.get(format!("http://localhost:{port}/")).send().is_err());
+    let stranger = Client::builder().no_proxy().build()?;
+    println!("{:?}", stranger.get(format!("https://127.0.0.1:{port}/")).send().is_err_and(|error| error.is_connect()));
     Ok(())
 }
