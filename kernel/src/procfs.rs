@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::{fmt, iter, ptr};
 
 use hermit_abi::{S_IFBLK, S_IFCHR, S_IFIFO, S_IFMT, S_IFSOCK};
-use hermit_fs::{DescriptorTarget, Facts, Mapping, MappingKind, MemorySizes, MountInfo};
+use hermit_fs::{DescriptorTarget, Facts, Mapping, MappingKind, MountInfo};
 use hermit_hal::memory::{self, Access, ImagePart, stack};
 use hermit_hal::{clock, cpus};
 use hermit_interface::Errno;
@@ -39,10 +39,14 @@ impl Facts for KernelFacts {
         thread::count_alive()
     }
 
-    fn memory(&self) -> MemorySizes {
-        let free = memory::available();
+    fn memory(&self) -> (u64, u64) {
+        (memory::size(), memory::available())
+    }
+
+    fn available_memory(&self) -> u64 {
+        // Waits for the network, so this comes first: the others are to be of one moment.
         let kept = net::kept_memory() as u64;
-        MemorySizes { total: memory::size(), free, available: free + memory::heap_available() + kept }
+        (kept + memory::heap_available() + memory::available()).min(memory::size())
     }
 
     fn uptime_ns(&self) -> u64 {

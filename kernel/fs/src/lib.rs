@@ -33,7 +33,7 @@ mod vfs;
 pub use devfs::{DevFs, DeviceFile, Devices};
 pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 pub use page_window::PageWindow;
-pub use procfs::{DescriptorTarget, Facts, Mapping, MappingKind, MemorySizes, ProcFs};
+pub use procfs::{DescriptorTarget, Facts, Mapping, MappingKind, ProcFs};
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
 pub use types::{Attr, DirEntry, Entry, FileType, FoundInode, Ino, Lookup, SetAttr, SetTime, StatFs, Time};

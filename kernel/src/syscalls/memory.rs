@@ -8,6 +8,7 @@ use hermit_hal::memory::{self, OutOfMemory};
 use hermit_interface::{Errno, to_usize};
 
 use super::{export, export_plain};
+use crate::threads::lifecycle::reclaim;
 
 export_plain! {
     fn sys_malloc as malloc(size: usize, align: usize) -> *mut u8 {
@@ -76,7 +77,12 @@ export! {
         if size == 0 {
             return Err(Errno::EINVAL);
         }
-        let start = mapping::map(size as u64, access).map_err(|OutOfMemory| Errno::ENOMEM)?;
+        let map = || mapping::map(size as u64, access);
+        let start = map().or_else(|OutOfMemory| {
+            reclaim();
+            map()
+        });
+        let start = start.map_err(|OutOfMemory| Errno::ENOMEM)?;
         *ret = ptr::with_exposed_provenance_mut(to_usize(start));
         Ok(0)
     }

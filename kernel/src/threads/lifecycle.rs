@@ -242,7 +242,8 @@ pub(crate) fn find_alive(id: u32) -> Option<&'static Thread> {
 /// Function that frees memory which files keep for later use, if they do.
 static RECLAIM_FILES: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that frees memory which files keep; the first call counts. It is called without a lock.
+/// Sets the function that frees memory which files keep; the first call counts. It is called without a spinlock, and must not sleep: its
+/// caller may hold other locks.
 pub(crate) fn set_reclaim_files(reclaim: fn()) {
     RECLAIM_FILES.get_or_init(|| reclaim);
 }

@@ -31,17 +31,6 @@ pub enum MappingKind {
     Stack,
 }
 
-/// Sizes of the machine's memory in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemorySizes {
-    /// All of it.
-    pub total: u64,
-    /// Pages that nothing uses.
-    pub free: u64,
-    /// The same, the free blocks of the heap between those that are in use, and what is kept but given up for others.
-    pub available: u64,
-}
-
 /// What a descriptor refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescriptorTarget {
@@ -62,8 +51,12 @@ pub trait Facts: Debug + Send + Sync {
     /// Number of threads.
     fn threads(&self) -> usize;
 
-    /// The machine's memory.
-    fn memory(&self) -> MemorySizes;
+    /// Memory of the machine, and how much of it is free, in bytes.
+    fn memory(&self) -> (u64, u64);
+
+    /// The free memory, the free blocks of the heap between those that are in use, and what the network keeps but gives up for others,
+    /// in bytes.
+    fn available_memory(&self) -> u64;
 
     /// Time since the start of the machine in nanoseconds.
     fn uptime_ns(&self) -> u64;

@@ -16,7 +16,7 @@ use hermit_io::{ACCESS_MODE, ReadBuffer};
 use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
 use crate::system::BLOCK_SIZE;
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, StatFs, System, Time};
-pub use facts::{DescriptorTarget, Facts, Mapping, MappingKind, MemorySizes};
+pub use facts::{DescriptorTarget, Facts, Mapping, MappingKind};
 use nodes::{Content, FD, Inode, NODES, Node, Write};
 use text::Text;
 use text_file::TextFile;

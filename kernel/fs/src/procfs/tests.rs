@@ -1,6 +1,6 @@
 //! Tests of procfs: its tree, and the texts that programs parse.
 
-use super::{Content, DescriptorTarget, Facts, Mapping, MappingKind, MemorySizes, NODES, ProcFs};
+use super::{Content, DescriptorTarget, Facts, Mapping, MappingKind, NODES, ProcFs};
 use crate::testing::{TestSystem, run, vfs};
 use crate::{MountInfo, OpenedPath, Symlinks, Vfs};
 use alloc::sync::Arc;
@@ -25,8 +25,12 @@ impl Facts for TestFacts {
         2
     }
 
-    fn memory(&self) -> MemorySizes {
-        MemorySizes { total: 64 << 20, free: 40 << 20, available: 41 << 20 }
+    fn memory(&self) -> (u64, u64) {
+        (64 << 20, 40 << 20)
+    }
+
+    fn available_memory(&self) -> u64 {
+        41 << 20
     }
 
     fn uptime_ns(&self) -> u64 {

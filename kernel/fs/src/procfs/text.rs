@@ -94,8 +94,8 @@ fn add_name(facts: &dyn Facts, text: &mut Text) -> fmt::Result {
 
 /// Memory in use, in bytes.
 fn used(facts: &dyn Facts) -> u64 {
-    let memory = facts.memory();
-    memory.total.saturating_sub(memory.free)
+    let (total, free) = facts.memory();
+    total.saturating_sub(free)
 }
 
 /// Time for which CPUs were idle, the sum of all, in nanoseconds.
@@ -132,11 +132,11 @@ pub(super) fn loadavg(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Resul
 }
 
 pub(super) fn meminfo(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
-    let memory = facts.memory();
+    let (total, free) = facts.memory();
     let sizes = [
-        ("MemTotal:", memory.total),
-        ("MemFree:", memory.free),
-        ("MemAvailable:", memory.available),
+        ("MemTotal:", total),
+        ("MemFree:", free),
+        ("MemAvailable:", facts.available_memory()),
         ("Buffers:", 0),
         ("Cached:", 0),
         ("SwapTotal:", 0),

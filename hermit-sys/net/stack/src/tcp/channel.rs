@@ -1,6 +1,5 @@
 //! One of smoltcp's sockets for TCP with its buffers, alone in a set.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use hermit_interface::Errno;
@@ -32,7 +31,10 @@ impl Channel {
     /// `ENOMEM`.
     pub(crate) fn new(receive: usize, send: usize) -> Result<Self, Errno> {
         let socket = Socket::new(SocketBuffer::new(buffer(receive)?), SocketBuffer::new(buffer(send)?));
-        let mut set = SocketSet::new(vec![SocketStorage::EMPTY]);
+        let mut storage = Vec::new();
+        storage.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;
+        storage.push(SocketStorage::EMPTY);
+        let mut set = SocketSet::new(storage);
         let handle = set.add(socket);
         Ok(Self { set, handle })
     }

@@ -116,7 +116,8 @@ fn allocate_slow(size: usize, align: usize) -> *mut u8 {
 }
 
 /// Sets the function that frees memory which is kept for reuse, [`super::reclaim`] included; the first call counts.
-/// It is called when an allocation would fail, with no lock held.
+/// It is called when an allocation would fail, with no
+/// spinlock held; sleeping locks may be.
 pub fn set_reclaim(reclaim: fn()) {
     RECLAIM.call_once(|| reclaim);
 }
