@@ -154,8 +154,9 @@ impl Selection {
                 Ok(Some(patch)) => self.add(graph, catalog, patch, &required)?,
                 Ok(None) => true,
                 Err(known) => {
-                    self.note(catalog, &required, known);
-                    true
+                    self.warnings
+                        .push(format!("{} {} is used unpatched: {known}", package.name, package.version));
+                    false
                 }
             };
             if !fits {
@@ -169,7 +170,7 @@ impl Selection {
     /// Takes note of a package that has no patch for its version; `known` says which versions have one.
     fn note(&mut self, catalog: &Catalog, package: &Package, known: String) {
         if catalog.compiles_unpatched(&package.name) {
-            self.warnings.push(format!("{known}; it compiles without one, but does not work"));
+            self.warnings.push(format!("{known}; it compiles without one, but does not work as it should"));
         } else {
             self.notes.push(known);
         }

@@ -105,6 +105,25 @@ fn package_is_unpatched_if_the_patch_of_a_required_one_does_not_fit() {
 }
 
 #[test]
+fn package_is_unpatched_if_the_required_one_is_older_than_all_patches() {
+    let dir = tempfile::tempdir().unwrap();
+    crate_with_socket2(dir.path());
+    let graph = Graph::of(dir.path(), &[], Purpose::ProgramsAndTests).unwrap();
+    let parse = |text| Patch::parse(Path::new("a.toml"), text).unwrap();
+    let socket2 = parse("from = \"0.6\"\nbelow = \"0.7\"\nrequires = [\"libc\"]");
+    let libc = parse("from = \"0.2.9999\"\nbelow = \"0.3\"\nonly-if-required = true\n");
+    let catalog = Catalog::new(vec![("socket2".to_owned(), socket2.clone()), ("libc".to_owned(), libc)]);
+    let selection = Selection::new(&graph, &catalog, |_| true).unwrap();
+    fs::remove_dir_all(source::folder_of_copy(&socket2, graph.named("socket2").next().unwrap())).unwrap();
+    assert!(selection.copies.is_empty(), "{selection:?}");
+    let reason = selection.warnings.iter().find(|warning| warning.contains("socket2 0.6")).unwrap();
+    assert!(
+        reason.contains("is used unpatched") && reason.contains("known: 0.2.9999 to below 0.3.0"),
+        "{reason}"
+    );
+}
+
+#[test]
 fn user_is_warned_of_a_version_without_patch_that_compiles() {
     let dir = tempfile::tempdir().unwrap();
     crate_with_socket2(dir.path());

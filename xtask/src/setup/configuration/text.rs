@@ -30,7 +30,10 @@ pub(super) fn with(text: &str, section: &str) -> Result<Option<String>> {
         None => ended(text.to_owned()) + "\n" + section,
     };
     let is_right = parse(&new).is_ok_and(|new| has(&new, &wanted) && rest(new) == rest(old));
-    ensure!(is_right, "it has other lines for {GUEST_TARGET}: replace them by\n\n{section}");
+    ensure!(
+        is_right,
+        "it has other lines for {GUEST_TARGET}: replace them by these, with your flags in the same lists\n\n{section}"
+    );
     Ok(Some(new))
 }
 
@@ -73,7 +76,13 @@ fn of_target(configuration: &Table) -> Option<&Table> {
 /// Whether the target's keys of `wanted` are among those of a configuration.
 fn has(configuration: &Table, wanted: &Table) -> bool {
     let (Some(found), Some(wanted)) = (of_target(configuration), of_target(wanted)) else { return false };
-    wanted.iter().all(|(key, value)| found.get(key) == Some(value))
+    wanted.iter().all(|(key, value)| found.get(key).is_some_and(|found| says(key, found, value)))
+}
+
+/// Whether the value of a key is the wanted one, or a list of flags in which that is, beside others.
+fn says(key: &str, found: &Value, wanted: &Value) -> bool {
+    let flags = if key.ends_with("flags") { found.as_array().zip(wanted.as_array()) } else { None };
+    found == wanted || flags.is_some_and(|(found, wanted)| wanted.iter().all(|flag| found.contains(flag)))
 }
 
 /// A configuration without the keys that set-up writes.
@@ -193,6 +202,14 @@ mod tests {
     fn blank_lines_and_comments_of_others_stay() {
         let text = format!("[net]\n\n\n{SECTION}\n# short\n[alias]\nb = \"build\"\n");
         assert_eq!(removed(&text).unwrap(), "[net]\n\n\n# short\n[alias]\nb = \"build\"\n");
+    }
+
+    #[test]
+    fn flags_may_be_beside_others() {
+        let text = SECTION.replace("[\"-Cpanic=unwind\"]", "[\"--cfg=a\", \"-Cpanic=unwind\"]");
+        assert_ne!(text, SECTION);
+        assert_eq!(with(&text, SECTION).unwrap(), None);
+        assert!(with(&text.replace("-Cpanic=unwind", "-Cpanic=abort"), SECTION).is_err());
     }
 
     #[test]
