@@ -32,23 +32,22 @@ impl Mutex {
         if !try_lock(&self.0) {
             self.lock_contended();
         }
+        self.run_locked(action)
+    }
+
+    /// Runs `action` with the mutex held, if it is free.
+    pub(crate) fn try_with<R>(&self, action: impl FnOnce() -> R) -> Option<R> {
+        try_lock(&self.0).then(|| self.run_locked(action))
+    }
+
+    /// Runs `action` with the mutex, which the caller has locked, and unlocks it.
+    #[inline]
+    fn run_locked<R>(&self, action: impl FnOnce() -> R) -> R {
         let result = action();
         if unlock(&self.0) {
             futex::wake_next(&self.0);
         }
         result
-    }
-
-    /// Runs `action` with the mutex held, if it is free.
-    pub(crate) fn try_with<R>(&self, action: impl FnOnce() -> R) -> Option<R> {
-        if !try_lock(&self.0) {
-            return None;
-        }
-        let result = action();
-        if unlock(&self.0) {
-            futex::wake_next(&self.0);
-        }
-        Some(result)
     }
 
     /// Locks the mutex and never unlocks it.
