@@ -84,21 +84,27 @@ fn optional_dependency_is_patched() {
     fs::remove_dir_all(configuration.folder()).unwrap();
 }
 
-#[test]
-fn package_is_unpatched_if_the_patch_of_a_required_one_does_not_fit() {
+/// What is selected for a crate with socket2, whose patch requires one of libc: `libc` is that.
+fn selection_with_required(libc: &str) -> Selection {
     let dir = tempfile::tempdir().unwrap();
     crate_with_socket2(dir.path());
     let graph = Graph::of(dir.path(), &[], Purpose::ProgramsAndTests).unwrap();
     let parse = |text| Patch::parse(Path::new("a.toml"), text).unwrap();
     let socket2 = parse("from = \"0.6\"\nbelow = \"0.7\"\nrequires = [\"libc\"]");
-    let libc = parse(
-        "from = \"0.2\"\nbelow = \"0.3\"\nonly-if-required = true\n\
-         [[edit]]\nfile = \"Cargo.toml\"\nfind = \"no such text\"\nreplace = \"\"\n",
-    );
-    let catalog = Catalog::new(vec![("socket2".to_owned(), socket2.clone()), ("libc".to_owned(), libc)]);
+    let catalog =
+        Catalog::new(vec![("socket2".to_owned(), socket2.clone()), ("libc".to_owned(), parse(libc))]);
     let selection = Selection::new(&graph, &catalog, |_| true).unwrap();
     let copy = source::folder_of_copy(&socket2, graph.named("socket2").next().unwrap());
     fs::remove_dir_all(copy).unwrap();
+    selection
+}
+
+#[test]
+fn package_is_unpatched_if_the_patch_of_a_required_one_does_not_fit() {
+    let selection = selection_with_required(
+        "from = \"0.2\"\nbelow = \"0.3\"\nonly-if-required = true\n\
+         [[edit]]\nfile = \"Cargo.toml\"\nfind = \"no such text\"\nreplace = \"\"\n",
+    );
     assert!(selection.copies.is_empty(), "{selection:?}");
     let [mismatch] = &*selection.warnings else { panic!("{selection:?}") };
     assert!(mismatch.contains("a.toml does not fit Cargo.toml: found 0 times, not 1"), "{mismatch}");
@@ -106,15 +112,8 @@ fn package_is_unpatched_if_the_patch_of_a_required_one_does_not_fit() {
 
 #[test]
 fn package_is_unpatched_if_the_required_one_is_older_than_all_patches() {
-    let dir = tempfile::tempdir().unwrap();
-    crate_with_socket2(dir.path());
-    let graph = Graph::of(dir.path(), &[], Purpose::ProgramsAndTests).unwrap();
-    let parse = |text| Patch::parse(Path::new("a.toml"), text).unwrap();
-    let socket2 = parse("from = \"0.6\"\nbelow = \"0.7\"\nrequires = [\"libc\"]");
-    let libc = parse("from = \"0.2.9999\"\nbelow = \"0.3\"\nonly-if-required = true\n");
-    let catalog = Catalog::new(vec![("socket2".to_owned(), socket2.clone()), ("libc".to_owned(), libc)]);
-    let selection = Selection::new(&graph, &catalog, |_| true).unwrap();
-    fs::remove_dir_all(source::folder_of_copy(&socket2, graph.named("socket2").next().unwrap())).unwrap();
+    let selection =
+        selection_with_required("from = \"0.2.9999\"\nbelow = \"0.3\"\nonly-if-required = true\n");
     assert!(selection.copies.is_empty(), "{selection:?}");
     let reason = selection.warnings.iter().find(|warning| warning.contains("socket2 0.6")).unwrap();
     assert!(
