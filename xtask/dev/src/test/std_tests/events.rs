@@ -73,8 +73,14 @@ impl Outcomes {
 }
 
 /// Parses the names of `--list --format terse`.
+///
+/// Without `--bench`, libtest runs benchmarks once each, as tests.
 pub(super) fn names(output: &str) -> BTreeSet<String> {
-    output.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+    let name = |line: &str| {
+        let name = [": test", ": benchmark"].into_iter().find_map(|kind| line.strip_suffix(kind))?;
+        Some(name.to_owned())
+    };
+    output.lines().filter_map(name).collect()
 }
 
 #[cfg(test)]
@@ -117,8 +123,8 @@ more { "type": "test", "name": "a::passes", "event": "ok" }
     }
 
     #[test]
-    fn names_are_those_of_tests() {
+    fn names_are_those_of_tests_and_benchmarks() {
         let list = "a::b: test\nc - should panic: test\nd: benchmark\n\n2 tests, 1 benchmark\n";
-        assert_eq!(names(list), ["a::b".to_owned(), "c - should panic".to_owned()].into());
+        assert_eq!(names(list), ["a::b", "c - should panic", "d"].map(str::to_owned).into());
     }
 }
