@@ -11,10 +11,13 @@ use super::patch::{Files, Patch};
 use crate::process;
 use crate::setup::copy_dir;
 
+/// The folder of patched copies. Another name when copies of the same patch become different ones.
+const FOLDER: &str = "copies-2";
+
 /// The folder of a package's patched copy.
 pub(super) fn folder_of_copy(patch: &Patch, package: &Package) -> PathBuf {
     let name = format!("{}-{}-{}", package.name, package.version, patch.digest);
-    super::folder().join("copies").join(name)
+    super::folder().join(FOLDER).join(name)
 }
 
 /// Makes a copy of `original` with these changed files, unless another process has made it meanwhile.
@@ -28,17 +31,48 @@ pub(super) fn copy(original: &Path, files: &Files, folder: &Path) -> Result<()> 
         fs::write(copy.join(file), text).with_context(|| format!("cannot write {}", file.display()))?;
     }
     adapt_manifest(&copy.join("Cargo.toml"), original)?;
+    relax_sources(&copy)?;
     match fs::rename(&copy, folder) {
         Err(_) if folder.is_dir() => Ok(()),
         result => Ok(result?),
     }
 }
 
-/// Marks the manifest of a copy, and silences the lints, which cargo does itself only for crates from a registry.
+/// Marks the manifest of a copy, and silences warnings, which cargo does itself only for crates from a registry.
 fn adapt_manifest(manifest: &Path, original: &Path) -> Result<()> {
     let text = without_lints(&fs::read_to_string(manifest)?);
     let mark = format!("[package.metadata.{MARK}]\noriginal = {original:?}\n");
     Ok(fs::write(manifest, text + "\n[lints.rust]\nwarnings = \"allow\"\n\n" + &mark)?)
+}
+
+/// Makes warnings of what the sources of a copy deny: a newer compiler may find it where the crate's authors did not.
+fn relax_sources(copy: &Path) -> Result<()> {
+    for file in crate::setup::list_files(copy)? {
+        let path = copy.join(&file);
+        if file.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        // A file that is not UTF-8 is no Rust source, but data of the crate's tests.
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let relaxed = without_denials(&text);
+        if relaxed != text {
+            fs::write(&path, relaxed).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A source whose attributes for the crate or a module warn where they denied. An attribute of the source outranks the manifest.
+fn without_denials(source: &str) -> String {
+    let relaxed = source.split_inclusive('\n').map(|line| {
+        let start = line.trim_start();
+        if start.starts_with("#![deny(") || start.starts_with("#![cfg_attr(") {
+            line.replacen("[deny(", "[warn(", 1).replacen(" deny(", " warn(", 1)
+        } else {
+            line.to_owned()
+        }
+    });
+    relaxed.collect()
 }
 
 /// A manifest without its tables of lints.

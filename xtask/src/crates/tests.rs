@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::configuration::Configuration;
 use super::graph::{Graph, Purpose};
-use super::patch::{Catalog, Patch};
+use super::patch::{Catalog, Files, Patch};
 use super::{Selection, catalog, source};
-use crate::workspace;
+use crate::{process, workspace};
 
 /// A crate outside of this workspace, with its lock file, whose tests depend on socket2, and which depends on filetime elsewhere.
 fn crate_with_socket2(folder: &Path) {
@@ -148,6 +148,24 @@ fn required_crate_is_found_outside_of_the_graph_without_network() {
     let package = source::find(&graph, "filetime").unwrap().unwrap();
     assert!(package.folder.join("Cargo.toml").is_file(), "{package:?}");
     assert_eq!(source::find(&graph, "no-such-crate").unwrap(), None);
+}
+
+#[test]
+fn copy_of_a_crate_that_denies_warnings_compiles_without_warnings() {
+    let dir = tempfile::tempdir().unwrap();
+    let (original, copy) = (dir.path().join("original"), dir.path().join("copy"));
+    fs::create_dir_all(original.join("src")).unwrap();
+    let manifest = "[package]\nname = \"strict\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lints.rust]\nunused = \"deny\"\n";
+    fs::write(original.join("Cargo.toml"), manifest).unwrap();
+    let library = "#![deny(missing_docs, warnings)]\n#![cfg_attr(not(windows), deny(unused))]\nmod inner;\nfn unused() {}\n";
+    fs::write(original.join("src/lib.rs"), library).unwrap();
+    fs::write(original.join("src/inner.rs"), "#![deny(\n    dead_code,\n)]\nfn unused() {}\n").unwrap();
+    source::copy(&original, &Files::new(), &copy).unwrap();
+    let mut cargo = process::cargo();
+    cargo.args(["check", "--offline", "--manifest-path"]).arg(copy.join("Cargo.toml"));
+    let output = cargo.output().unwrap();
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !messages.contains("warning"), "{messages}");
 }
 
 #[test]
