@@ -9,6 +9,7 @@
 //! | `heap` | scaling of the allocator with threads, and contention for its shared lock |
 //! | `hypervisor` | start, memory and size of uhyve: on KVM beside QEMU, in a process beside a plain process |
 //! | `net` | throughput, latency and connection rates, beside Linux guests and Linux itself |
+//! | `web` | rate and latency of requests to axum on tokio, beside Linux guests and Linux itself |
 
 mod boot;
 mod bursts;
@@ -77,6 +78,8 @@ enum Suite {
     Hypervisor,
     /// Servers beside those of a Linux guest and of Linux itself: throughput, latency, connections, start
     Net,
+    /// axum on tokio, beside the same in a Linux guest and on Linux itself: requests per second, and how soon
+    Web,
 }
 
 /// A platform on which guests are measured.
@@ -135,10 +138,14 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
             figures.insert(name.to_owned(), measured);
         }
     }
-    if arguments.suites.is_empty() || arguments.suites.contains(&Suite::Net) {
-        let measured = net(arguments)?;
-        record("net", &measured)?;
-        figures.insert("net".to_owned(), measured);
+    for (suite, name, selection) in
+        [(Suite::Net, "net", arguments.net.clone()), (Suite::Web, "web", arguments.net.web())]
+    {
+        if arguments.suites.is_empty() || arguments.suites.contains(&suite) {
+            let measured = net(arguments, suite, name, &selection)?;
+            record(name, &measured)?;
+            figures.insert(name.to_owned(), measured);
+        }
     }
     ensure!(!figures.is_empty(), "these suites measure nothing on this platform");
     if let Some(file) = &arguments.json {
@@ -148,13 +155,13 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.record { figures::main() } else { Ok(()) }
 }
 
-/// Measures the suite `net`. It needs privileges; without them it is skipped, unless it was named.
-fn net(arguments: &Arguments) -> Result<Value> {
-    net::main(&arguments.net, arguments.platform).or_else(|error| {
-        if arguments.suites.contains(&Suite::Net) {
+/// Measures the suite `net` or `web`. They need privileges; without them they are skipped, unless they were named.
+fn net(arguments: &Arguments, suite: Suite, name: &str, selection: &net::NetSelection) -> Result<Value> {
+    net::main(selection, arguments.platform).or_else(|error| {
+        if arguments.suites.contains(&suite) {
             return Err(error);
         }
-        eprintln!("net: not available: {error:#}");
+        eprintln!("{name}: not available: {error:#}");
         Ok(Value::Null)
     })
 }

@@ -55,7 +55,7 @@ const MESSAGES: &[(&str, &str)] =
     &[("64 B", ""), ("1 KiB", ""), ("16 KiB", ""), ("64 KiB", ""), ("1 MiB", "")];
 
 /// Every table but the README's, which takes rows of several suites.
-const TABLES: [SuiteTable; 14] = [
+const TABLES: [SuiteTable; 16] = [
     SuiteTable {
         name: "boot",
         suite: "boot",
@@ -200,6 +200,27 @@ const TABLES: [SuiteTable; 14] = [
         title: "from exec, ms",
         columns: NET_COLUMNS,
         rows: &[("first ping reply", ""), ("first HTTP byte", "")],
+    },
+    SuiteTable {
+        name: "web-rates",
+        suite: "web",
+        part: "requests per second",
+        title: "requests per second",
+        columns: NET_COLUMNS,
+        rows: &[("16 connections", ""), ("1,000 connections", "")],
+    },
+    SuiteTable {
+        name: "web-latency",
+        suite: "web",
+        part: "response time (us)",
+        title: "response time, µs",
+        columns: NET_COLUMNS,
+        rows: &[
+            ("16 connections, p50", ""),
+            ("16 connections, p99", ""),
+            ("1,000 connections, p50", ""),
+            ("1,000 connections, p99", ""),
+        ],
     },
 ];
 

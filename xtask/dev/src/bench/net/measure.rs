@@ -1,13 +1,13 @@
 //! The measurements of one system in one run.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::figures::Figures;
 use super::plan::NetBenchPlan;
 use super::server::{RunningServer, ServerProgram};
 use super::system::System;
 use super::topic::Topic;
-use super::{http, net_bench, start};
+use super::{http, net_bench, start, web};
 
 /// Measures all selected topics once. A failure is recorded, and the other measurements continue.
 pub(super) fn all(plan: &NetBenchPlan, system: System, figures: &mut Figures) {
@@ -23,10 +23,15 @@ pub(super) fn all(plan: &NetBenchPlan, system: System, figures: &mut Figures) {
     {
         figures.fail(format!("{system}, HTTP: {error:#}"));
     }
+    if plan.selection.includes(Topic::Web)
+        && let Err(error) = web::measure(plan, system, figures)
+    {
+        figures.fail(format!("{system}, axum: {error:#}"));
+    }
 }
 
 fn with_net_bench(plan: &NetBenchPlan, system: System, words: &[&str], figures: &mut Figures) -> Result<()> {
-    let client = plan.programs.first().context("there is no client")?;
+    let client = ServerProgram::NetBench.of(&plan.programs)?;
     let server = RunningServer::ready(plan, system, ServerProgram::NetBench)?;
     for word in words {
         if let Err(error) = net_bench::measure(client, &server, word, system, figures) {

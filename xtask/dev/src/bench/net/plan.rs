@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
+use super::server::ServerProgram;
 use super::system::System;
 use super::topic::Topic;
 use crate::bench::cpio::{self, EntryType};
@@ -22,21 +23,38 @@ const RUNS: u32 = 3;
 /// The selection on the command line.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NetSelection {
-    /// net: measure these systems only
+    /// net and web: measure these systems only
     #[arg(long = "system", value_enum, value_name = "SYSTEM", value_delimiter = ',')]
     pub(super) systems: Vec<System>,
     /// net: measure these topics only
     #[arg(long = "topic", value_enum, value_name = "TOPIC", value_delimiter = ',')]
     topics: Vec<Topic>,
-    /// net: number of runs, whose median is the figure
+    /// net and web: number of runs, whose median is the figure
     #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) runs: u32,
 }
 
 impl NetSelection {
-    /// Whether a topic is selected.
+    /// Returns the selection for the suite `web`.
+    pub(crate) fn web(&self) -> Self {
+        Self { topics: vec![Topic::Web], ..self.clone() }
+    }
+
+    /// Whether a topic is selected. Those of the suite `net` are if none is named.
     pub(super) fn includes(&self, topic: Topic) -> bool {
-        self.topics.is_empty() || self.topics.contains(&topic)
+        if self.topics.is_empty() { topic != Topic::Web } else { self.topics.contains(&topic) }
+    }
+
+    /// Returns the programs that the topics need.
+    fn programs(&self) -> Vec<ServerProgram> {
+        let net = [Topic::Throughput, Topic::Latency, Topic::Connections].as_slice();
+        let programs = [
+            (ServerProgram::NetBench, net),
+            (ServerProgram::Httpd, &[Topic::Http, Topic::Start]),
+            (ServerProgram::Web, &[Topic::Web]),
+        ];
+        let is_needed = |topics: &[Topic]| topics.iter().any(|topic| self.includes(*topic));
+        programs.into_iter().filter(|(_, topics)| is_needed(topics)).map(|(program, _)| program).collect()
     }
 }
 
@@ -52,25 +70,22 @@ pub(crate) struct NetBenchPlan {
     /// The loader with which QEMU boots images
     #[arg(long)]
     pub(super) loader: PathBuf,
-    /// `net_bench` and `httpd` as images
+    /// The servers as images
     #[arg(long)]
     pub(super) images: Vec<PathBuf>,
-    /// `net_bench` and `httpd` for Linux, linked statically
+    /// The servers, one of them also the client, for Linux, linked statically
     #[arg(long)]
     pub(super) programs: Vec<PathBuf>,
     /// Linux's kernel
     #[arg(long)]
     pub(super) kernel: Option<PathBuf>,
-    /// Linux's initramfs, with both programs
+    /// Linux's initramfs, with these programs
     #[arg(long)]
     pub(super) file_system: Option<PathBuf>,
     /// The file to write the figures to
     #[arg(long)]
     pub(super) figures: PathBuf,
 }
-
-/// The examples that are servers.
-const PROGRAMS: [&str; 2] = ["net_bench", "httpd"];
 
 impl NetBenchPlan {
     /// Builds and downloads the files. Systems that are not available are left out, with a message.
@@ -80,15 +95,16 @@ impl NetBenchPlan {
         figures: &Path,
     ) -> Result<Self> {
         IPROUTE.ensure()?;
-        if selection.includes(Topic::Http) {
+        if selection.includes(Topic::Http) || selection.includes(Topic::Web) {
             WRK.ensure()?;
         }
         let uhyve = Uhyve::check(setup::uhyve()?)?;
+        let names = || selection.programs().into_iter().map(ServerProgram::name);
         let mut plan = Self {
             selection: selection.clone(),
             loader: setup::loader()?,
-            images: PROGRAMS.into_iter().map(example).collect::<Result<_>>()?,
-            programs: PROGRAMS.into_iter().map(linux::native_static).collect::<Result<_>>()?,
+            images: names().map(example).collect::<Result<_>>()?,
+            programs: names().map(linux::native_static).collect::<Result<_>>()?,
             kernel: None,
             file_system: None,
             figures: figures.to_owned(),
@@ -130,8 +146,9 @@ impl NetBenchPlan {
         };
         let mut files =
             vec![("init".to_owned(), stripped("linux_init", &linux::native_static("linux_init")?)?)];
-        for (name, program) in PROGRAMS.into_iter().zip(&self.programs) {
-            files.push((name.to_owned(), stripped(name, program)?));
+        for program in self.selection.programs() {
+            let name = program.name();
+            files.push((name.to_owned(), stripped(name, program.of(&self.programs)?)?));
         }
         for module in &kernel.modules {
             let name = module.file_name().unwrap_or_default().display();

@@ -32,6 +32,8 @@ pub(super) fn draw(figures: &Figures, systems: &[System], folder: &Path) -> Resu
         (Table::Latency, "latency.svg"),
         (Table::Rates, "rates.svg"),
         (Table::Start, "start.svg"),
+        (Table::WebRates, "web-rates.svg"),
+        (Table::WebLatency, "web-latency.svg"),
     ] {
         let (rows, file) = (figures.rows(table).collect::<Vec<_>>(), folder.join(name));
         if !rows.is_empty() {

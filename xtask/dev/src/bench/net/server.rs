@@ -45,6 +45,7 @@ const LOG: &str = "log";
 pub(super) enum ServerProgram {
     NetBench,
     Httpd,
+    Web,
 }
 
 impl ServerProgram {
@@ -52,31 +53,30 @@ impl ServerProgram {
     pub(super) fn port(self) -> u16 {
         match self {
             Self::NetBench => 7777,
-            Self::Httpd => 8080,
+            Self::Httpd | Self::Web => 8080,
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Returns the name of its example, and of its files.
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::NetBench => "net_bench",
             Self::Httpd => "httpd",
+            Self::Web => "web",
         }
     }
 
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::NetBench => &["server"],
-            Self::Httpd => &[],
+            Self::Httpd | Self::Web => &[],
         }
     }
 
-    /// Returns the file of this program out of the plan's two.
-    fn of(self, files: &[PathBuf]) -> Result<&Path> {
+    /// Returns the file of this program out of those of the plan.
+    pub(super) fn of(self, files: &[PathBuf]) -> Result<&Path> {
         let mut files = files.iter().map(PathBuf::as_path);
-        let file = match self {
-            Self::NetBench => files.next(),
-            Self::Httpd => files.nth(1),
-        };
+        let file = files.find(|file| file.file_name().is_some_and(|name| name == self.name()));
         file.with_context(|| format!("there is no {}", self.name()))
     }
 }

@@ -15,6 +15,9 @@ pub(crate) enum Topic {
     Http,
     /// Time from the start of the VMM to the first replies
     Start,
+    /// Rate and latency of requests to axum on tokio: the suite `web`
+    #[value(hide = true)]
+    Web,
 }
 
 /// A table: figures with one unit.
@@ -25,15 +28,24 @@ pub(super) enum Table {
     Latency,
     Rates,
     Start,
+    WebRates,
+    WebLatency,
 }
 
 impl Table {
-    pub(super) const ALL: [Self; 5] =
-        [Self::ToServer, Self::FromServer, Self::Latency, Self::Rates, Self::Start];
+    pub(super) const ALL: [Self; 7] = [
+        Self::ToServer,
+        Self::FromServer,
+        Self::Latency,
+        Self::Rates,
+        Self::Start,
+        Self::WebRates,
+        Self::WebLatency,
+    ];
 
     /// Whether larger figures are better.
     pub(super) fn is_larger_better(self) -> bool {
-        matches!(self, Self::ToServer | Self::FromServer | Self::Rates)
+        matches!(self, Self::ToServer | Self::FromServer | Self::Rates | Self::WebRates)
     }
 }
 
@@ -45,6 +57,8 @@ impl fmt::Display for Table {
             Self::Latency => "round-trip time (us)",
             Self::Rates => "per second",
             Self::Start => "from exec (ms)",
+            Self::WebRates => "requests per second",
+            Self::WebLatency => "response time (us)",
         })
     }
 }
