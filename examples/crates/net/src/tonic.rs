@@ -1,4 +1,5 @@
-//! gRPC: calls with one message, a stream from the server and one in both directions; errors, metadata and deadlines.
+//! gRPC: calls with one message, a stream from the server and one in both directions; errors, metadata and deadlines; options of
+//! connections.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -97,6 +98,20 @@ async fn greeted(client: &mut Client<Channel>, request: Request<Text>) -> Result
     Ok(client.unary(request, path("/example.Service/Greet"), Codec::default()).await?.into_inner())
 }
 
+/// Prints the keep-alive options of an accepted connection.
+async fn keep_alive() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let second = |number| Some(Duration::from_secs(number));
+    let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?;
+    let mut incoming =
+        incoming.with_keepalive(second(70)).with_keepalive_interval(second(7)).with_keepalive_retries(Some(3));
+    let _client = tokio::net::TcpStream::connect(incoming.local_addr()?).await?;
+    let stream = incoming.next().await.ok_or("no connection")??;
+    let socket = socket2::SockRef::from(&stream);
+    let times = (socket.tcp_keepalive_time()?, socket.tcp_keepalive_interval()?);
+    println!("{} {times:?} {}", socket.keepalive()?, socket.tcp_keepalive_retries()?);
+    Ok(())
+}
+
 async fn talk() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?.with_nodelay(Some(true));
     let address = incoming.local_addr()?;
@@ -144,7 +159,7 @@ async fn talk() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let absent: Result<Response<Text>, _> =
         client.unary(Request::new(text("", 2)), path("/example.Service/Absent"), Codec::default()).await;
     println!("{:?}", absent.map(|_| ()).map_err(|status| status.code()));
-    Ok(())
+    keep_alive().await
 }
 
 pub fn run() -> crate_uses::Result {
