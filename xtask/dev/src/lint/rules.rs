@@ -12,7 +12,7 @@ const ARCH: &str = "kernel/hal/src/arch/";
 const NET_SHIMS: &str = "kernel/src/net/";
 
 /// Crates that forbid unsafe code.
-const SAFE_CRATES: [&str; 15] = [
+const SAFE_CRATES: [&str; 16] = [
     "kernel/boot/",
     "kernel/clock/",
     "kernel/entropy/",
@@ -24,6 +24,7 @@ const SAFE_CRATES: [&str; 15] = [
     "kernel/sched/",
     "kernel/symbols/",
     "hermit-sys/net/stack/",
+    "hermit-sys/net/tcp/",
     "hypervisor/options/",
     "xtask/",
     "xtask/dev/",

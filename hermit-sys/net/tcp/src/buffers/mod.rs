@@ -1,0 +1,18 @@
+//! Memory for data: chunks that all connections share, so that a connection without data has none.
+
+pub(crate) mod chunks;
+mod pool;
+pub(crate) mod receive;
+pub(crate) mod send;
+
+pub use pool::{CHUNK, Pool};
+
+/// A number of bytes as `usize`, which has at least 32 bits on all processors that this crate is for.
+pub(crate) fn to_usize(size: u32) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+/// A number of bytes, of which there are never 4 GiB.
+pub(crate) fn to_u32(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,99 @@
+//! Chunks of memory, counted and used again.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Bytes of a chunk.
+pub const CHUNK: usize = 4096;
+
+/// Memory of [`CHUNK`] bytes.
+pub(crate) type Chunk = Box<[u8]>;
+
+/// Bytes of free chunks that are kept for later data, as a divisor of the limit.
+const KEPT_PART: usize = 16;
+
+/// All chunks of a stack: at most a limit in use, and some kept for later.
+#[derive(Debug)]
+pub struct Pool {
+    /// In chunks.
+    limit: usize,
+    used: usize,
+    free: Vec<Chunk>,
+}
+
+impl Pool {
+    /// A pool of which at most `limit` bytes are in use.
+    #[must_use]
+    pub const fn new(limit: usize) -> Self {
+        Self { limit: limit / CHUNK, used: 0, free: Vec::new() }
+    }
+
+    /// Bytes that may be in use.
+    #[must_use]
+    pub const fn limit(&self) -> usize {
+        self.limit * CHUNK
+    }
+
+    /// Bytes in use.
+    #[must_use]
+    pub const fn used(&self) -> usize {
+        self.used * CHUNK
+    }
+
+    /// Bytes kept for later data.
+    #[must_use]
+    pub const fn kept(&self) -> usize {
+        self.free.len() * CHUNK
+    }
+
+    /// Frees what is kept for later data.
+    pub fn reclaim(&mut self) {
+        self.free = Vec::new();
+    }
+
+    /// A chunk, with whatever it had when it was used last; `None` at the limit and without memory.
+    pub(crate) fn take(&mut self) -> Option<Chunk> {
+        if self.used >= self.limit {
+            return None;
+        }
+        let chunk = self.free.pop().or_else(new_chunk)?;
+        self.used += 1;
+        Some(chunk)
+    }
+
+    /// Takes a chunk back.
+    pub(crate) fn give(&mut self, chunk: Chunk) {
+        self.used = self.used.saturating_sub(1);
+        if self.free.len() < self.limit / KEPT_PART && self.free.try_reserve(1).is_ok() {
+            self.free.push(chunk);
+        }
+    }
+}
+
+fn new_chunk() -> Option<Chunk> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(CHUNK).ok()?;
+    bytes.resize(CHUNK, 0);
+    Some(bytes.into_boxed_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNK, Pool};
+    use std::vec::Vec;
+
+    #[test]
+    fn pool_is_bounded_and_keeps_a_part() {
+        let mut pool = Pool::new(32 * CHUNK + 1);
+        let chunks: Vec<_> = core::iter::from_fn(|| pool.take()).collect();
+        assert_eq!((chunks.len(), pool.used(), pool.limit()), (32, 32 * CHUNK, 32 * CHUNK));
+        for chunk in chunks {
+            pool.give(chunk);
+        }
+        assert_eq!((pool.used(), pool.kept()), (0, 2 * CHUNK));
+        assert!(pool.take().is_some());
+        assert_eq!((pool.used(), pool.kept()), (CHUNK, CHUNK));
+        pool.reclaim();
+        assert_eq!(pool.kept(), 0);
+    }
+}

@@ -1,0 +1,441 @@
+//! The state of a connection, and what its owner does with it.
+
+use bitflags::bitflags;
+
+use crate::ack::AckState;
+use crate::buffers::Pool;
+use crate::buffers::receive::ReceiveBuffer;
+use crate::buffers::send::SendBuffer;
+use crate::congestion::Algorithm;
+use crate::recovery::Recovery;
+use crate::rtt::{MS, RttEstimator, SECOND};
+use crate::segment::Timestamp;
+use crate::seq::Seq;
+use crate::timers::{KeepAlive, Timers};
+
+/// State of a connection (RFC 9293 §3.3.2). LISTEN is none: a connection begins with a SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// A SYN was sent, or is to be.
+    SynSent,
+    /// A SYN was received and is answered.
+    SynReceived,
+    /// Data flows in both directions.
+    Established,
+    /// This end has sent a FIN, which is not acknowledged.
+    FinWait1,
+    /// This end has sent a FIN, which is acknowledged.
+    FinWait2,
+    /// The peer has sent a FIN.
+    CloseWait,
+    /// Both have sent a FIN; this end's is not acknowledged.
+    Closing,
+    /// The peer has sent a FIN, then this end; this end's is not acknowledged.
+    LastAck,
+    /// Both ends are closed. A FIN that comes again is acknowledged.
+    TimeWait,
+    /// The connection is over.
+    Closed,
+}
+
+/// Why a connection is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The peer refused it.
+    Refused,
+    /// The peer reset it.
+    Reset,
+    /// The peer did not answer.
+    TimedOut,
+}
+
+bitflags! {
+    /// What a segment or a timer has changed.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Events: u8 {
+        /// There is more to be read, or the peer's FIN.
+        const READABLE = 1 << 0;
+        /// There is more room to be written to.
+        const WRITABLE = 1 << 1;
+        /// The handshake is complete.
+        const ESTABLISHED = 1 << 2;
+        /// The connection is over: see [`Connection::failure`].
+        const CLOSED = 1 << 3;
+    }
+}
+
+/// What a connection begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameters {
+    /// Initial send sequence number (RFC 6528).
+    pub iss: Seq,
+    /// Value of the timestamp clock at time 0.
+    pub clock_offset: u32,
+    /// Bytes of TCP data and options in the largest packet of the path: the MSS of the SYN.
+    pub mss: u16,
+    /// Congestion control.
+    pub algorithm: Algorithm,
+    /// Bytes of the receive buffer at the start, and at most.
+    pub receive_buffer: (u32, u32),
+    /// Bytes of the send buffer at the start, and at most.
+    pub send_buffer: (u32, u32),
+    /// Whether a connection that this end begins asks for ECN. An asking peer is always agreed to, as in Linux.
+    pub asks_for_ecn: bool,
+    /// Whether timestamps, window scaling and SACK are offered.
+    pub has_options: bool,
+}
+
+/// Options of the owner, which may change at any time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TransmitOptions {
+    /// `TCP_NODELAY`: small segments do not wait for acknowledgements.
+    pub no_delay: bool,
+    /// `TCP_CORK`: small segments wait for more data.
+    pub cork: bool,
+}
+
+/// The sending half (RFC 9293 §3.3.1).
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pub(crate) buffer: SendBuffer,
+    pub(crate) max_limit: u32,
+    /// SND.UNA
+    pub(crate) una: Seq,
+    /// SND.NXT
+    pub(crate) nxt: Seq,
+    /// SND.WND, scaled, and the largest one so far.
+    pub(crate) window: u32,
+    pub(crate) max_window: u32,
+    /// SND.WL1, SND.WL2
+    pub(crate) wl1: Seq,
+    pub(crate) wl2: Seq,
+    /// Snd.Wind.Shift
+    pub(crate) scale: u8,
+    /// Bytes of data and options in a full segment.
+    pub(crate) mss: u16,
+    /// The owner sends no more.
+    pub(crate) is_closed: bool,
+    /// Number of the FIN, once it was sent.
+    pub(crate) fin: Option<Seq>,
+    /// The end of the last segment that was not full: Minshall's variant of Nagle's algorithm.
+    pub(crate) small: Option<Seq>,
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    pub(crate) buffer: ReceiveBuffer,
+    pub(crate) max_limit: u32,
+    /// IRS
+    pub(crate) irs: Seq,
+    /// The number behind the window that was advertised.
+    pub(crate) edge: Seq,
+    /// Rcv.Wind.Shift
+    pub(crate) scale: u8,
+    /// Bytes of data in the largest segment of the last ones.
+    pub(crate) mss: u32,
+    /// Number of the peer's FIN, when that has come.
+    pub(crate) fin: Option<Seq>,
+    /// The FIN and everything before it has come.
+    pub(crate) is_finished: bool,
+    /// Bytes that the owner has read since a moment, for the size of the buffer.
+    pub(crate) read: u32,
+    pub(crate) read_since: u64,
+}
+
+/// Timestamps, if both ends send them (RFC 7323 §3).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timestamps {
+    /// TS.Recent, and when it was set.
+    pub(crate) recent: u32,
+    pub(crate) recent_at: u64,
+}
+
+/// Explicit congestion notification (RFC 3168), if both ends have it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ecn {
+    pub(crate) is_on: bool,
+    /// A mark is echoed until the peer says that it has reduced its window.
+    pub(crate) echoes: bool,
+    /// The next data segment says that the window was reduced (CWR).
+    pub(crate) is_reduced: bool,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) state: State,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) parameters: Parameters,
+    pub(crate) options: TransmitOptions,
+    pub(crate) sending: Sending,
+    pub(crate) receiving: Receiving,
+    pub(crate) recovery: Recovery,
+    pub(crate) ack: AckState,
+    pub(crate) timestamps: Option<Timestamps>,
+    pub(crate) ecn: Ecn,
+    pub(crate) has_sack: bool,
+    /// Both ends scale their windows.
+    pub(crate) has_window_scale: bool,
+    pub(crate) timers: Timers,
+    /// A RST is to be sent.
+    pub(crate) resets: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(state: State, parameters: Parameters, now: u64) -> Self {
+        let iss = parameters.iss;
+        let mss = u32::from(parameters.mss);
+        let rtt = RttEstimator::new(now);
+        let (size, max_limit) = parameters.receive_buffer;
+        let receiving = Receiving {
+            buffer: ReceiveBuffer::new(Seq(0), size),
+            max_limit,
+            irs: Seq(0),
+            edge: Seq(0),
+            scale: if parameters.has_options { window_scale(max_limit) } else { 0 },
+            mss,
+            fin: None,
+            is_finished: false,
+            read: 0,
+            read_since: now,
+        };
+        let (size, max_limit) = parameters.send_buffer;
+        let sending = Sending {
+            buffer: SendBuffer::new(size),
+            max_limit,
+            una: iss,
+            nxt: iss,
+            window: 0,
+            max_window: 0,
+            wl1: Seq(0),
+            wl2: Seq(0),
+            scale: 0,
+            mss: parameters.mss,
+            is_closed: false,
+            fin: None,
+            small: None,
+        };
+        Self {
+            state,
+            failure: None,
+            parameters,
+            options: TransmitOptions::default(),
+            sending,
+            receiving,
+            recovery: Recovery::new(iss + 1, parameters.algorithm, mss, false, rtt, now),
+            ack: AckState::new(Seq(0), false),
+            timestamps: None,
+            ecn: Ecn::default(),
+            has_sack: false,
+            has_window_scale: false,
+            timers: Timers::new(now),
+            resets: false,
+        }
+    }
+
+    /// Its state.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Why it is over; `None` while it is not, and if both ends have closed it.
+    #[must_use]
+    pub const fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// Options that the owner may change.
+    pub const fn options(&mut self) -> &mut TransmitOptions {
+        &mut self.options
+    }
+
+    /// Has acknowledgements sent at once, or delayed again: `TCP_QUICKACK`.
+    pub const fn set_quick_ack(&mut self, is_quick: bool) {
+        self.ack.is_quick_forced = is_quick;
+    }
+
+    /// Asks a silent peer whether it is there: `SO_KEEPALIVE`.
+    pub fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
+        self.timers.keep_alive = keep_alive;
+    }
+
+    /// Time in nanoseconds after which unacknowledged data ends the connection, instead of Linux's 924 s:
+    /// `TCP_USER_TIMEOUT`.
+    pub const fn set_user_timeout(&mut self, timeout: Option<u64>) {
+        self.timers.user_timeout = timeout;
+    }
+
+    /// The connection has no owner any more: it is given up sooner.
+    pub const fn set_orphan(&mut self, now: u64) {
+        self.timers.orphaned_at = Some(now);
+    }
+
+    /// Number of bytes that can be read.
+    #[must_use]
+    pub const fn readable(&self) -> u32 {
+        self.receiving.buffer.ready()
+    }
+
+    /// Whether the peer has sent everything, and its FIN.
+    #[must_use]
+    pub const fn is_read_closed(&self) -> bool {
+        self.receiving.is_finished
+    }
+
+    /// Number of bytes that can be written.
+    #[must_use]
+    pub const fn writable(&self) -> u32 {
+        if self.can_write() { self.sending.buffer.room() } else { 0 }
+    }
+
+    /// Whether the handshake is complete, and the owner may write.
+    const fn can_write(&self) -> bool {
+        matches!(self.state, State::Established | State::CloseWait) && !self.sending.is_closed
+    }
+
+    /// Bytes that were written and are not acknowledged, and whether a FIN is not.
+    #[must_use]
+    pub fn unacknowledged(&self) -> (u32, bool) {
+        let is_fin_open = matches!(self.state, State::FinWait1 | State::Closing | State::LastAck);
+        (self.sending.buffer.size(), is_fin_open)
+    }
+
+    /// Appends bytes to what is sent; returns how many fitted.
+    pub fn write(&mut self, bytes: &[u8], pool: &mut Pool) -> usize {
+        if self.can_write() { self.sending.buffer.push(bytes, pool) } else { 0 }
+    }
+
+    /// Hands received bytes to `sink`, which says how many of those it is given it took, and is given more as long as it takes
+    /// all. Returns how many it took. With `peek` they stay.
+    pub fn read(
+        &mut self,
+        peek: bool,
+        sink: &mut dyn FnMut(&[u8]) -> usize,
+        pool: &mut Pool,
+        now: u64,
+    ) -> u32 {
+        let taken = self.receiving.buffer.read(peek, sink, pool);
+        if !peek && taken > 0 {
+            self.tune_receive_buffer(taken, now);
+            self.update_window();
+        }
+        taken
+    }
+
+    /// Lets the receive buffer grow when the owner reads as much in a round trip as the peer may send: then the window holds
+    /// the peer back (dynamic right-sizing).
+    fn tune_receive_buffer(&mut self, taken: u32, now: u64) {
+        let receiving = &mut self.receiving;
+        receiving.read = receiving.read.saturating_add(taken);
+        let round = self.recovery.rtt().smoothed().unwrap_or(100 * MS).max(MS);
+        if now.saturating_sub(receiving.read_since) < round {
+            return;
+        }
+        let wanted = receiving.read.saturating_mul(2).min(receiving.max_limit);
+        if wanted > receiving.buffer.limit() {
+            receiving.buffer.set_limit(wanted);
+        }
+        (receiving.read, receiving.read_since) = (0, now);
+    }
+
+    /// Asks for an acknowledgement when reading has doubled the window that the peer knows of.
+    fn update_window(&mut self) {
+        let known = self.receiving.edge.since(self.receiving.buffer.next());
+        let window = self.window_to_advertise();
+        let is_worth = window >= known.saturating_mul(2) && window > known;
+        if is_worth && !self.receiving.is_finished && self.is_synchronized() {
+            self.ack.set_due();
+        }
+    }
+
+    /// Sends no more: a FIN follows the data.
+    pub const fn close(&mut self) {
+        self.sending.is_closed = true;
+        self.state = match self.state {
+            State::Established => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            state => state,
+        };
+    }
+
+    /// Ends the connection with a RST, if the peer knows of it.
+    pub fn abort(&mut self, pool: &mut Pool) {
+        self.resets =
+            self.is_synchronized() && self.state != State::TimeWait || self.state == State::SynReceived;
+        self.end(None, pool);
+    }
+
+    /// Frees all buffers. The connection must not be used any more.
+    pub fn release(&mut self, pool: &mut Pool) {
+        self.sending.buffer.clear(pool);
+        self.receiving.buffer.clear(pool);
+    }
+
+    /// The connection is over. What was received can still be read.
+    pub(crate) fn end(&mut self, failure: Option<Failure>, pool: &mut Pool) {
+        self.state = State::Closed;
+        self.failure = self.failure.or(failure);
+        self.sending.buffer.clear(pool);
+        self.recovery.clear();
+    }
+
+    /// Whether both ends know each other's sequence numbers.
+    pub(crate) const fn is_synchronized(&self) -> bool {
+        !matches!(self.state, State::SynSent | State::SynReceived | State::Closed)
+    }
+
+    /// Whether data and a FIN of the peer may come.
+    pub(crate) const fn can_receive(&self) -> bool {
+        matches!(self.state, State::Established | State::FinWait1 | State::FinWait2)
+    }
+
+    /// RCV.NXT
+    pub(crate) fn receive_next(&self) -> Seq {
+        self.receiving.buffer.next() + u32::from(self.receiving.is_finished)
+    }
+
+    /// The timestamp clock: milliseconds.
+    pub(crate) fn clock(&self, now: u64) -> u32 {
+        let milliseconds = u32::try_from((now / MS) & u64::from(u32::MAX)).unwrap_or(0);
+        self.parameters.clock_offset.wrapping_add(milliseconds)
+    }
+
+    /// When a timestamp of this end was sent, in nanoseconds rounded down to milliseconds.
+    pub(crate) fn clock_time(&self, value: u32, now: u64) -> Option<u64> {
+        let age = self.clock(now).wrapping_sub(value);
+        // An echo from the future is none.
+        (age < u32::MAX / 2).then(|| (now / MS).saturating_sub(u64::from(age)) * MS)
+    }
+
+    /// The timestamp option of a segment that is sent now.
+    pub(crate) fn timestamp(&self, now: u64) -> Option<Timestamp> {
+        self.timestamps.map(|timestamps| Timestamp { value: self.clock(now), echo: timestamps.recent })
+    }
+
+    /// The window to be advertised, in bytes: what there is room for, but no less than was promised, and no small steps
+    /// (RFC 9293 §3.8.6.2.2).
+    pub(crate) fn window_to_advertise(&self) -> u32 {
+        let receiving = &self.receiving;
+        let known = receiving.edge.since(receiving.buffer.next());
+        let room = receiving.buffer.room().min(u32::from(u16::MAX) << receiving.scale);
+        let step = (receiving.buffer.limit() / 2).min(receiving.mss);
+        if room < known.saturating_add(step) { known } else { room }
+    }
+}
+
+/// The scale with which a window of `size` bytes can be advertised (RFC 7323 §2.3).
+const fn window_scale(size: u32) -> u8 {
+    let mut scale = 0;
+    while scale < MAX_SCALE && (u16::MAX as u32) << scale < size {
+        scale += 1;
+    }
+    scale
+}
+
+/// Maximum window scale (RFC 7323 §2.3).
+pub(crate) const MAX_SCALE: u8 = 14;
+
+/// How long a connection is in TIME-WAIT: Linux's `TCP_TIMEWAIT_LEN`.
+pub(crate) const TIME_WAIT: u64 = 60 * SECOND;

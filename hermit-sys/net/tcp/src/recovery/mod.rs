@@ -1,0 +1,247 @@
+//! Loss recovery and congestion: which data is in flight, lost or delivered, and how much more may be sent.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `scoreboard` | what was sent, and its state |
+//! | `on_ack`, `timer` | what happens when something is acknowledged, or is not |
+//! | `rack` | which of it is lost (RFC 8985) |
+//! | `probe` | tail loss probes (RFC 8985 §7) |
+//! | `reduction` | when the congestion window shrinks, and when that was wrong |
+//! | `prr` | how fast the congestion window shrinks (RFC 6937) |
+
+mod on_ack;
+mod probe;
+mod prr;
+mod rack;
+mod reduction;
+mod scoreboard;
+mod timer;
+
+use probe::Probe;
+use prr::Prr;
+use rack::Rack;
+use scoreboard::Scoreboard;
+
+use crate::congestion::{Algorithm, CongestionControl, Control, MAX_WINDOW, Window};
+use crate::rtt::RttEstimator;
+use crate::segment::SackBlock;
+use crate::seq::Seq;
+
+/// State of the sender (RFC 5681 §3.2, RFC 6675 §5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No loss is known.
+    Open,
+    /// The window shrinks because of a mark or a loss that a probe has repaired, until `end` is acknowledged.
+    Reduction { end: Seq },
+    /// Losses are repaired, until `end` is acknowledged (fast recovery).
+    Recovery { end: Seq },
+    /// The retransmission timer has expired; until `end` is acknowledged.
+    Loss { end: Seq },
+}
+
+/// What is restored when a reduction turns out to be wrong: nothing was lost.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    window: Window,
+    control: Control,
+    /// When the first retransmission was sent.
+    retransmitted_at: Option<u64>,
+    /// Bytes that were retransmitted and for which no D-SACK has come.
+    retransmitted: u32,
+    /// It counts until this is acknowledged.
+    end: Seq,
+}
+
+/// What the timer of the sender does when it expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// Something may have to be retransmitted.
+    Retransmit,
+    /// A tail loss probe is to be sent.
+    Probe,
+    /// The retransmission timeout has passed.
+    Timeout,
+}
+
+/// An acknowledgement, as the sender needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledgement<'a> {
+    /// The acknowledgement number.
+    pub(crate) ack: Seq,
+    /// SACK blocks that are within what was sent.
+    pub(crate) sack: &'a [SackBlock],
+    /// The block that reports a duplicate.
+    pub(crate) dsack: Option<SackBlock>,
+    /// When the timestamp was sent that it echoes, rounded down to milliseconds.
+    pub(crate) echo_sent_at: Option<u64>,
+    /// It has neither data nor a new window, so that it may be a duplicate (RFC 5681 §2).
+    pub(crate) is_bare: bool,
+    pub(crate) now: u64,
+}
+
+/// The sender's state of loss recovery.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    board: Scoreboard,
+    rack: Rack,
+    rtt: RttEstimator,
+    window: Window,
+    control: Control,
+    phase: Phase,
+    prr: Prr,
+    undo: Option<Undo>,
+    probe: Option<Probe>,
+    has_sack: bool,
+    duplicates: u32,
+    una: Seq,
+    nxt: Seq,
+    /// When the retransmission timer was last started, and the timer of the probe.
+    timer_start: u64,
+    probe_timer_start: u64,
+    /// When the next range is lost by RACK.
+    reorder_deadline: Option<u64>,
+    last_sent: u64,
+    /// The window kept data back since the last acknowledgement.
+    is_limited: bool,
+}
+
+impl Recovery {
+    /// State of a connection whose first byte of data has the number `una`.
+    pub(crate) fn new(
+        una: Seq,
+        algorithm: Algorithm,
+        mss: u32,
+        has_sack: bool,
+        rtt: RttEstimator,
+        now: u64,
+    ) -> Self {
+        let mut window = Window::new(mss);
+        if algorithm == Algorithm::Unlimited {
+            window.size = MAX_WINDOW;
+        }
+        Self {
+            board: Scoreboard::default(),
+            rack: Rack::new(una),
+            rtt,
+            window,
+            control: Control::new(algorithm, una),
+            phase: Phase::Open,
+            prr: Prr::default(),
+            undo: None,
+            probe: None,
+            has_sack,
+            duplicates: 0,
+            una,
+            nxt: una,
+            timer_start: now,
+            probe_timer_start: now,
+            reorder_deadline: None,
+            last_sent: now,
+            is_limited: false,
+        }
+    }
+
+    /// Bytes in flight. Each duplicate acknowledgement stands for a segment that has left the network, if the peer does not say
+    /// which.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.board.in_flight().saturating_sub(self.duplicates.saturating_mul(self.window.mss))
+    }
+
+    /// Bytes that the congestion window permits to be sent now.
+    pub(crate) fn room(&self) -> u32 {
+        self.window.size.saturating_sub(self.in_flight())
+    }
+
+    /// Bytes that were sent and are not acknowledged.
+    pub(crate) const fn outstanding(&self) -> u32 {
+        self.board.size()
+    }
+
+    pub(crate) const fn window(&self) -> &Window {
+        &self.window
+    }
+
+    pub(crate) const fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// Changes the maximum segment size: the path's MTU has changed.
+    pub(crate) const fn set_mss(&mut self, mss: u32) {
+        self.window.mss = mss;
+    }
+
+    /// Doubles the timeout: a probe of a shut window, or a SYN, was not answered.
+    pub(crate) const fn back_off(&mut self) {
+        self.rtt.back_off();
+    }
+
+    /// Ends the doubling of the timeout.
+    pub(crate) const fn reset_backoff(&mut self) {
+        self.rtt.reset_backoff();
+    }
+
+    /// Takes note that the congestion window holds data back.
+    pub(crate) const fn set_limited(&mut self) {
+        self.is_limited = true;
+    }
+
+    /// Makes room for the next transmission; `false` without memory.
+    pub(crate) fn reserve(&mut self) -> bool {
+        self.board.reserve()
+    }
+
+    /// What is to be retransmitted next, at most `max` bytes.
+    pub(crate) fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
+        self.board.first_lost().map(|range| (range.start, range.size().min(max)))
+    }
+
+    /// Data was sent for the first time.
+    pub(crate) fn on_sent(&mut self, start: Seq, size: u32, now: u64) {
+        if self.board.size() == 0 {
+            self.timer_start = now;
+        }
+        self.board.push(start, start + size, now);
+        self.nxt = start + size;
+        (self.probe_timer_start, self.last_sent) = (now, now);
+        self.prr.on_sent(size);
+    }
+
+    /// Data was retransmitted.
+    pub(crate) fn on_retransmitted(&mut self, start: Seq, size: u32, now: u64) {
+        if self.board.first().is_some_and(|first| first.start == start) {
+            self.timer_start = now;
+        }
+        self.board.retransmit(start, start + size, now);
+        self.last_sent = now;
+        self.prr.on_sent(size);
+        if let Some(undo) = &mut self.undo {
+            undo.retransmitted_at.get_or_insert(now);
+            undo.retransmitted = undo.retransmitted.saturating_add(size);
+        }
+    }
+
+    /// Data is about to be sent after a pause: a window that was not used for longer than the RTO is not valid any more
+    /// (RFC 5681 §4.1; halved for each RTO, as in Linux).
+    pub(crate) fn restart_after_idle(&mut self, now: u64) {
+        let (idle, rto) = (now.saturating_sub(self.last_sent), self.rtt.rto());
+        if self.board.size() > 0 || idle <= rto || self.phase != Phase::Open {
+            return;
+        }
+        self.control.on_idle(self.last_sent, now);
+        if matches!(self.control, Control::Unlimited) {
+            return;
+        }
+        let initial = Window::initial(self.window.mss);
+        self.window.threshold = self.window.threshold.max(self.window.size / 4 * 3);
+        let halvings = u32::try_from(idle / rto.max(1)).unwrap_or(31).min(31);
+        self.window.size = (self.window.size >> halvings).max(initial.min(self.window.size));
+        self.last_sent = now;
+    }
+
+    /// Ends everything: nothing will be sent any more.
+    pub(crate) fn clear(&mut self) {
+        self.board.clear();
+        (self.reorder_deadline, self.probe) = (None, None);
+    }
+}

@@ -1,0 +1,146 @@
+//! What an acknowledgement changes.
+
+use super::scoreboard::SentRange;
+use super::{Acknowledgement, Phase, Recovery};
+use crate::congestion::{Acked, CongestionControl};
+use crate::rtt::MS;
+
+/// Duplicate acknowledgements that show a loss to a sender without SACK (RFC 5681 §3.2).
+const DUPLICATE_THRESHOLD: u32 = 3;
+
+/// What has been delivered by an acknowledgement.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivery {
+    bytes: u32,
+    rtt: Option<u64>,
+}
+
+impl Delivery {
+    fn add(&mut self, range: &SentRange, now: u64) {
+        self.bytes = self.bytes.saturating_add(range.size());
+        if !range.is_retransmitted {
+            let rtt = now.saturating_sub(range.sent_at);
+            self.rtt = Some(self.rtt.map_or(rtt, |before| before.max(rtt)));
+        }
+    }
+}
+
+impl Recovery {
+    /// An acknowledgement has arrived that is not older than what is known.
+    pub(crate) fn on_ack(&mut self, ack: &Acknowledgement<'_>) {
+        let advance = ack.ack.since(self.una);
+        let flight_before = self.in_flight();
+        let delivery = self.deliver(ack);
+        self.una = self.una.max(ack.ack);
+        self.note_rtt(advance, delivery.rtt, ack.now);
+        self.rack.on_acknowledgement(self.una, self.nxt, ack.dsack.is_some());
+        let duplicate = self.count_duplicates(ack, advance);
+        self.undo_if_spurious(ack, advance);
+        self.finish_phase();
+        self.conclude_probe(ack, advance, duplicate > 0);
+        let newly_lost = self.detect_losses(ack.now);
+        if self.board.lost() > 0 {
+            self.enter_recovery(ack.now);
+        }
+        let delivered = delivery.bytes.saturating_add(duplicate);
+        match self.phase {
+            Phase::Recovery { .. } | Phase::Reduction { .. } => {
+                let limits = (self.window.threshold, self.window.mss);
+                let is_progress = advance > 0 && newly_lost == 0;
+                self.window.size = self.prr.on_ack(delivered, self.in_flight(), limits, is_progress);
+            }
+            Phase::Open | Phase::Loss { .. } if advance > 0 => {
+                self.grow(delivered, flight_before, delivery.rtt, ack.now);
+            }
+            Phase::Open | Phase::Loss { .. } => (),
+        }
+    }
+
+    /// Removes or marks what an acknowledgement covers.
+    fn deliver(&mut self, ack: &Acknowledgement<'_>) -> Delivery {
+        let mut delivery = Delivery::default();
+        let mut has_retransmitted = false;
+        let (rack, rtt, now) = (&mut self.rack, &self.rtt, ack.now);
+        let is_original =
+            |range: &SentRange| ack.echo_sent_at.is_some_and(|echo| echo / MS < range.sent_at / MS);
+        self.board.acknowledge(ack.ack, |range| {
+            has_retransmitted |= range.is_retransmitted;
+            delivery.add(range, now);
+            rack.on_delivered(range, is_original(range), rtt, now);
+        });
+        // What is behind a repaired gap may have been there for long.
+        if has_retransmitted {
+            delivery.rtt = None;
+        }
+        let by_ack = delivery.rtt.take();
+        for &block in ack.sack {
+            self.board.sack(block, |range| {
+                delivery.add(range, now);
+                rack.on_delivered(range, is_original(range), rtt, now);
+            });
+        }
+        delivery.rtt = by_ack.or(delivery.rtt);
+        delivery
+    }
+
+    fn note_rtt(&mut self, advance: u32, rtt: Option<u64>, now: u64) {
+        if let Some(rtt) = rtt {
+            self.rtt.add(rtt, now);
+        }
+        if advance > 0 {
+            self.rtt.reset_backoff();
+            (self.timer_start, self.probe_timer_start) = (now, now);
+        }
+    }
+
+    /// Counts duplicate acknowledgements of a peer without SACK, and marks what they show to be lost (RFC 5681 §3.2,
+    /// RFC 6582 §3.2). Returns the bytes for which this one stands.
+    fn count_duplicates(&mut self, ack: &Acknowledgement<'_>, advance: u32) -> u32 {
+        if self.has_sack {
+            return 0;
+        }
+        let mss = self.window.mss;
+        if advance > 0 {
+            let is_partial = matches!(self.phase, Phase::Recovery { end } if self.una.is_before(end));
+            self.duplicates = if is_partial { self.duplicates.saturating_sub(advance / mss) } else { 0 };
+            if is_partial {
+                self.board.mark_first_lost(mss);
+            }
+            return 0;
+        }
+        if !ack.is_bare || self.board.size() == 0 {
+            return 0;
+        }
+        self.duplicates = self.duplicates.saturating_add(1);
+        if self.duplicates >= DUPLICATE_THRESHOLD && self.phase == Phase::Open {
+            self.board.mark_first_lost(mss);
+        }
+        mss
+    }
+
+    /// Marks what RACK knows to be lost; returns its bytes.
+    pub(super) fn detect_losses(&mut self, now: u64) -> u32 {
+        if !self.has_sack {
+            return 0;
+        }
+        let before = self.board.lost();
+        let is_recovering = self.phase != Phase::Open;
+        self.reorder_deadline =
+            self.rack.detect_losses(&mut self.board, &self.rtt, (self.window.mss, is_recovering), now);
+        self.board.lost() - before
+    }
+
+    /// Lets the congestion window grow, if it was used (RFC 7661 §4.2, RFC 9438 §4.2).
+    fn grow(&mut self, delivered: u32, flight_before: u32, rtt: Option<u64>, now: u64) {
+        let is_half_used = self.window.size / 2 < flight_before;
+        let is_used = self.is_limited || self.window.is_slow_start() && is_half_used;
+        self.is_limited = false;
+        if !is_used {
+            return;
+        }
+        let smoothed_rtt = self.rtt.smoothed().unwrap_or(0);
+        let (una, nxt) = (self.una, self.nxt);
+        let acked = Acked { bytes: delivered, una, nxt, rtt, smoothed_rtt, now };
+        self.control.on_ack(&mut self.window, &acked);
+    }
+}

@@ -1,0 +1,89 @@
+//! Reductions of the congestion window: when they begin and end, and when they were wrong.
+
+use super::prr::Prr;
+use super::{Acknowledgement, Phase, Recovery, Undo};
+use crate::congestion::CongestionControl;
+use crate::rtt::MS;
+
+impl Recovery {
+    /// Restores the window if nothing was lost: the original was acknowledged (Eifel, RFC 3522), or all retransmissions were
+    /// duplicates (RFC 3708).
+    pub(super) fn undo_if_spurious(&mut self, ack: &Acknowledgement<'_>, advance: u32) {
+        let Some(undo) = &mut self.undo else { return };
+        if undo.end.is_before(self.una) && self.phase == Phase::Open {
+            self.undo = None;
+            return;
+        }
+        let is_recovering = matches!(self.phase, Phase::Recovery { .. } | Phase::Loss { .. });
+        let is_original = |sent_at: u64| ack.echo_sent_at.is_some_and(|echo| echo / MS < sent_at / MS);
+        let is_early = advance > 0 && is_recovering && undo.retransmitted_at.is_some_and(is_original);
+        let duplicate = ack.dsack.map_or(0, |block| block.end.since(block.start));
+        let had_some = undo.retransmitted > 0;
+        undo.retransmitted = undo.retransmitted.saturating_sub(duplicate);
+        let is_all = duplicate > 0 && had_some && undo.retransmitted == 0;
+        if !is_early && !is_all {
+            return;
+        }
+        let Some(undo) = self.undo.take() else { return };
+        self.window.size = self.window.size.max(undo.window.size);
+        self.window.threshold = undo.window.threshold;
+        self.control = undo.control;
+        self.board.unmark_lost();
+        self.phase = Phase::Open;
+    }
+
+    /// Ends a phase of which everything has been acknowledged.
+    pub(super) fn finish_phase(&mut self) {
+        let (Phase::Reduction { end } | Phase::Recovery { end } | Phase::Loss { end }) = self.phase else {
+            return;
+        };
+        if self.una.is_before(end) {
+            return;
+        }
+        match self.phase {
+            Phase::Reduction { .. } | Phase::Recovery { .. } => self.window.size = self.window.threshold,
+            Phase::Loss { .. } | Phase::Open => (),
+        }
+        self.duplicates = 0;
+        self.rack.on_recovered();
+        self.phase = Phase::Open;
+        if let Some(undo) = &mut self.undo {
+            undo.end = self.nxt;
+        }
+    }
+
+    /// Begins fast recovery, unless losses are being repaired already.
+    pub(super) fn enter_recovery(&mut self, now: u64) {
+        match self.phase {
+            Phase::Recovery { .. } | Phase::Loss { .. } => return,
+            Phase::Open => self.reduce(now),
+            Phase::Reduction { .. } => (),
+        }
+        self.phase = Phase::Recovery { end: self.nxt };
+    }
+
+    /// Reduces the window, which shrinks while data is acknowledged.
+    pub(super) fn reduce(&mut self, now: u64) {
+        self.save_for_undo();
+        self.window.threshold = self.control.on_congestion(&self.window, now);
+        self.prr = Prr::new(self.in_flight().saturating_add(self.board.lost()));
+        self.probe = None;
+    }
+
+    pub(super) const fn save_for_undo(&mut self) {
+        let (window, control) = (self.window, self.control);
+        self.undo = Some(Undo { window, control, retransmitted_at: None, retransmitted: 0, end: self.nxt });
+    }
+
+    /// The peer has echoed a congestion mark (RFC 3168 §6.1.2): at most one reduction in a round trip. Returns whether the
+    /// window was reduced.
+    pub(crate) fn on_mark(&mut self, now: u64) -> bool {
+        if self.phase != Phase::Open {
+            return false;
+        }
+        self.reduce(now);
+        self.undo = None;
+        self.phase = Phase::Reduction { end: self.nxt };
+        true
+    }
+}

@@ -1,0 +1,56 @@
+//! The timer of the sender.
+
+use super::{Expiry, Phase, Recovery, probe};
+use crate::congestion::CongestionControl;
+
+impl Recovery {
+    /// When the timer of the sender expires, and what it does then.
+    pub(crate) fn timer(&self) -> Option<(u64, Expiry)> {
+        if self.board.size() == 0 {
+            return None;
+        }
+        if let Some(deadline) = self.reorder_deadline {
+            return Some((deadline, Expiry::Retransmit));
+        }
+        let timeout = self.timer_start.saturating_add(self.rtt.rto());
+        if self.may_probe() {
+            let interval = probe::interval(&self.rtt, self.board.in_flight() <= self.window.mss);
+            return Some((self.probe_timer_start.saturating_add(interval).min(timeout), Expiry::Probe));
+        }
+        Some((timeout, Expiry::Timeout))
+    }
+
+    /// Does what is due. A probe is to be sent by the caller.
+    pub(crate) fn on_timer(&mut self, now: u64) -> Option<Expiry> {
+        let (_, expiry) = self.timer().filter(|&(deadline, _)| deadline <= now)?;
+        match expiry {
+            Expiry::Retransmit => {
+                self.detect_losses(now);
+                if self.board.lost() > 0 {
+                    self.enter_recovery(now);
+                    // The first retransmission is not held back.
+                    self.window.size = self.window.size.max(self.in_flight().saturating_add(self.window.mss));
+                }
+            }
+            Expiry::Probe => (self.timer_start, self.probe_timer_start) = (now, now),
+            Expiry::Timeout => self.on_timeout(now),
+        }
+        Some(expiry)
+    }
+
+    /// The retransmission timeout has passed (RFC 5681 §3.1, RFC 6298 §5.4 to §5.6, RFC 8985 §6.3).
+    fn on_timeout(&mut self, now: u64) {
+        if !matches!(self.phase, Phase::Loss { .. }) {
+            self.save_for_undo();
+            self.window.threshold = self.control.on_congestion(&self.window, now);
+        }
+        let window = self.rtt.min().unwrap_or(0) / 4;
+        self.rack.on_timeout(&mut self.board, window, now);
+        self.duplicates = 0;
+        (self.probe, self.reorder_deadline) = (None, None);
+        self.phase = Phase::Loss { end: self.nxt };
+        self.window.size = self.in_flight().saturating_add(self.window.mss);
+        self.rtt.back_off();
+        self.timer_start = now;
+    }
+}

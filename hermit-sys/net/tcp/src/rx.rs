@@ -1,0 +1,339 @@
+//! Segments that arrive (RFC 9293 §3.10.7.4).
+
+use crate::buffers::Pool;
+use crate::connection::{Connection, Events, Failure, State};
+use crate::recovery::Acknowledgement;
+use crate::rtt::SECOND;
+use crate::segment::{Flags, Header, SackBlock, SackBlocks, Segment};
+use crate::seq::Seq;
+
+/// Age of TS.Recent from which on it is not compared any more (RFC 7323 §5.5).
+const MAX_TIMESTAMP_AGE: u64 = 24 * 24 * 3600 * SECOND;
+
+impl Connection {
+    /// Takes a segment of the connection.
+    pub fn receive(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
+        match self.state {
+            State::Closed => Events::empty(),
+            State::SynSent => self.receive_in_syn_sent(segment, pool, now),
+            _ => {
+                self.timers.on_heard(now);
+                self.receive_synchronized(segment, pool, now)
+            }
+        }
+    }
+
+    fn receive_synchronized(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
+        let header = &segment.header;
+        let flags = header.flags;
+        if !self.is_acceptable(segment) || self.is_old_duplicate(header, now) {
+            return self.refuse(segment, now);
+        }
+        if flags.contains(Flags::RST) {
+            return self.receive_reset(header, pool, now);
+        }
+        if flags.contains(Flags::SYN) {
+            // RFC 5961 §4.2.
+            self.ack.challenge(now);
+            return Events::empty();
+        }
+        if !flags.contains(Flags::ACK) {
+            return Events::empty();
+        }
+        self.update_timestamp(header, now);
+        let mut events = match self.receive_ack(segment, pool, now) {
+            Some(events) => events,
+            None => return Events::empty(),
+        };
+        if self.can_receive() {
+            events |= self.receive_data(segment, pool, now);
+        } else if segment.size() > 0 && self.state != State::Closed {
+            // The peer has ended; this comes again.
+            self.ack.set_due();
+        }
+        events
+    }
+
+    /// Whether a segment has a number within the window (RFC 9293 §3.10.7.4, first step).
+    fn is_acceptable(&self, segment: &Segment<'_>) -> bool {
+        let (next, seq) = (self.receive_next(), segment.header.seq);
+        let window = self.receiving.edge.since(next);
+        let size = segment.size();
+        match (size, window) {
+            (0, 0) => seq == next,
+            (0, _) => seq.is_in(next, window),
+            // A segment whose beginning was received already is trimmed.
+            (_, 0) => false,
+            _ => seq.is_before(next + window) && next.is_before(seq + size),
+        }
+    }
+
+    /// Whether a timestamp is older than the last one: PAWS (RFC 7323 §5.3). Resets are not checked.
+    fn is_old_duplicate(&self, header: &Header, now: u64) -> bool {
+        let (Some(known), Some(timestamp)) = (self.timestamps, header.options.timestamp) else {
+            return false;
+        };
+        let is_older = timestamp.value.wrapping_sub(known.recent).cast_signed() < 0;
+        let is_current = now.saturating_sub(known.recent_at) < MAX_TIMESTAMP_AGE;
+        is_older && is_current && !header.flags.contains(Flags::RST)
+    }
+
+    /// Answers a segment that is not acceptable, with an acknowledgement.
+    fn refuse(&mut self, segment: &Segment<'_>, now: u64) -> Events {
+        let header = &segment.header;
+        if header.flags.contains(Flags::RST) {
+            return Events::empty();
+        }
+        if self.state == State::SynReceived && header.flags.contains(Flags::SYN) {
+            return self.receive_syn_again(header, now);
+        }
+        if segment.payload.is_empty() {
+            // Probes, and what an attacker sends.
+            self.ack.challenge(now);
+        } else {
+            let next = self.receiving.buffer.next();
+            let end = header.seq + segment.size();
+            if end.is_up_to(next) && header.seq.is_before(next) {
+                self.ack.dsack = self.has_sack.then_some(SackBlock { start: header.seq, end });
+            }
+            self.ack.set_due();
+        }
+        Events::empty()
+    }
+
+    /// The peer's SYN comes again: so does the answer, unless it has been received (both ends have begun at once).
+    fn receive_syn_again(&mut self, header: &Header, now: u64) -> Events {
+        if header.seq != self.receiving.irs {
+            return Events::empty();
+        }
+        if !header.flags.contains(Flags::ACK) || header.ack != self.parameters.iss + 1 {
+            self.timers.handshake_at = Some(now);
+            return Events::empty();
+        }
+        self.establish(header, now);
+        self.ack.set_due();
+        Events::ESTABLISHED | Events::WRITABLE
+    }
+
+    /// A reset counts if it has exactly the expected number; within the window it is questioned (RFC 5961 §3.2).
+    fn receive_reset(&mut self, header: &Header, pool: &mut Pool, now: u64) -> Events {
+        if header.seq != self.receive_next() {
+            self.ack.challenge(now);
+            return Events::empty();
+        }
+        let failure = match self.state {
+            State::SynReceived => Some(Failure::Refused),
+            State::Closing | State::LastAck | State::TimeWait => None,
+            _ => Some(Failure::Reset),
+        };
+        self.end(failure, pool);
+        Events::CLOSED
+    }
+
+    /// Takes over a timestamp that is to be echoed (RFC 7323 §4.3).
+    fn update_timestamp(&mut self, header: &Header, now: u64) {
+        let (Some(known), Some(timestamp)) = (&mut self.timestamps, header.options.timestamp) else { return };
+        let is_newer = timestamp.value.wrapping_sub(known.recent).cast_signed() >= 0;
+        if is_newer && header.seq.is_up_to(self.ack.last) {
+            (known.recent, known.recent_at) = (timestamp.value, now);
+        }
+    }
+
+    /// Takes the acknowledgement of a segment; `None` if the rest of it must not be looked at.
+    fn receive_ack(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Option<Events> {
+        let header = &segment.header;
+        let mut events = Events::empty();
+        if self.state == State::SynReceived {
+            if header.ack != self.parameters.iss + 1 || self.sending.nxt != header.ack {
+                // The host answers what belongs to no connection with a reset.
+                return None;
+            }
+            self.establish(header, now);
+            self.update_send_window(header);
+            events |= Events::ESTABLISHED | Events::WRITABLE;
+        }
+        let sending = &self.sending;
+        // RFC 5961 §5.2.
+        if header.ack.is_before(sending.una - sending.max_window) || sending.nxt.is_before(header.ack) {
+            self.ack.challenge(now);
+            return None;
+        }
+        let is_bare = segment.size() == 0 && self.scaled_window(header) == sending.window;
+        if header.ack.is_before(sending.una) {
+            // Late: its SACK blocks may still be news, but nothing else.
+            return Some(events);
+        }
+        let advance = header.ack.since(sending.una);
+        self.note_marks(header, now);
+        self.pass_to_recovery(header, is_bare, now);
+        if advance > 0 {
+            events |= self.advance(header.ack, pool, now);
+        }
+        if self.state != State::Closed {
+            self.update_send_window(header);
+        }
+        self.update_stall(advance > 0, now);
+        Some(events)
+    }
+
+    /// The peer echoes a congestion mark (RFC 3168 §6.1.2), or has reduced its window (§6.1.3).
+    fn note_marks(&mut self, header: &Header, now: u64) {
+        if !self.ecn.is_on {
+            return;
+        }
+        if header.flags.contains(Flags::ECE) && self.recovery.on_mark(now) {
+            self.ecn.is_reduced = true;
+        }
+        if header.flags.contains(Flags::CWR) {
+            self.ecn.echoes = false;
+        }
+    }
+
+    fn pass_to_recovery(&mut self, header: &Header, is_bare: bool, now: u64) {
+        if self.recovery.outstanding() == 0 {
+            return;
+        }
+        let given = if self.has_sack { header.options.sack } else { SackBlocks::default() };
+        let (sack, dsack) = given.split_duplicate(header.ack, self.sending.nxt);
+        let echo = header.options.timestamp.filter(|_| self.timestamps.is_some());
+        let acknowledgement = Acknowledgement {
+            ack: header.ack,
+            sack: sack.as_slice(),
+            dsack,
+            echo_sent_at: echo.and_then(|timestamp| self.clock_time(timestamp.echo, now)),
+            is_bare,
+            now,
+        };
+        self.recovery.on_ack(&acknowledgement);
+    }
+
+    /// Data or the FIN of this end has been acknowledged.
+    fn advance(&mut self, ack: Seq, pool: &mut Pool, now: u64) -> Events {
+        let sending = &mut self.sending;
+        let mut data = ack.since(sending.una);
+        let is_fin_acked = sending.fin.is_some_and(|fin| fin.is_before(ack));
+        if is_fin_acked {
+            data -= 1;
+        }
+        let was_full = sending.buffer.room() <= sending.buffer.limit() / 3;
+        sending.buffer.advance(data, pool);
+        sending.una = ack;
+        if sending.small.is_some_and(|small| small.is_up_to(ack)) {
+            sending.small = None;
+        }
+        // The buffer holds what is in flight and as much again for what comes next.
+        let wanted = self.recovery.window().size.saturating_mul(2).min(sending.max_limit);
+        if wanted > sending.buffer.limit() {
+            sending.buffer.set_limit(wanted);
+        }
+        let is_roomy = sending.buffer.room() > sending.buffer.limit() / 3;
+        let mut events = if was_full && is_roomy { Events::WRITABLE } else { Events::empty() };
+        if is_fin_acked {
+            events |= self.on_fin_acked(pool, now);
+        }
+        events
+    }
+
+    fn on_fin_acked(&mut self, pool: &mut Pool, now: u64) -> Events {
+        match self.state {
+            State::FinWait1 => self.state = State::FinWait2,
+            State::Closing => self.enter_time_wait(now),
+            State::LastAck => {
+                self.end(None, pool);
+                return Events::CLOSED;
+            }
+            _ => (),
+        }
+        Events::empty()
+    }
+
+    fn scaled_window(&self, header: &Header) -> u32 {
+        u32::from(header.window) << self.sending.scale
+    }
+
+    /// Takes over the peer's window from a segment that is not older than the last one that did (RFC 9293 §3.10.7.4).
+    fn update_send_window(&mut self, header: &Header) {
+        let window = self.scaled_window(header);
+        let sending = &mut self.sending;
+        let is_newer = sending.wl1.is_before(header.seq)
+            || sending.wl1 == header.seq && sending.wl2.is_up_to(header.ack);
+        if !is_newer {
+            return;
+        }
+        if window > sending.window {
+            self.recovery.reset_backoff();
+        }
+        (sending.window, sending.wl1, sending.wl2) = (window, header.seq, header.ack);
+        sending.max_window = sending.max_window.max(window);
+    }
+
+    /// Takes note of whether the peer makes progress, or at least answers while its window is shut.
+    fn update_stall(&mut self, has_advanced: bool, now: u64) {
+        let is_waiting = self.recovery.outstanding() > 0;
+        let is_shut = self.sending.window == 0 && self.timers.orphaned_at.is_none();
+        self.timers.stalled_since = match self.timers.stalled_since {
+            _ if !is_waiting || is_shut => None,
+            Some(since) if !has_advanced => Some(since),
+            _ => Some(now),
+        };
+    }
+
+    /// Stores the data of a segment, and takes its FIN when everything before it is there.
+    fn receive_data(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
+        let header = &segment.header;
+        if segment.size() == 0 {
+            return Events::empty();
+        }
+        if segment.is_marked && self.ecn.is_on {
+            self.ecn.echoes = true;
+            self.ack.set_due();
+        }
+        let mut events = Events::empty();
+        if !segment.payload.is_empty() {
+            events |= self.store(segment, pool, now);
+        }
+        if header.flags.contains(Flags::FIN) {
+            let fin = header.seq + segment.size() - 1;
+            self.receiving.fin.get_or_insert(fin);
+            self.ack.set_due();
+        }
+        if self.receiving.fin == Some(self.receiving.buffer.next()) {
+            self.receiving.is_finished = true;
+            self.ack.set_due();
+            events |= Events::READABLE;
+            match self.state {
+                State::Established => self.state = State::CloseWait,
+                State::FinWait1 => self.state = State::Closing,
+                State::FinWait2 => self.enter_time_wait(now),
+                _ => (),
+            }
+        }
+        events
+    }
+
+    fn store(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
+        let size = u32::try_from(segment.payload.len()).unwrap_or(u32::MAX);
+        let receiving = &mut self.receiving;
+        // Nothing comes behind a FIN.
+        let payload = match receiving.fin {
+            Some(fin) => {
+                let most = usize::try_from(fin.since(segment.header.seq)).unwrap_or(0);
+                segment.payload.get(..most).unwrap_or(segment.payload)
+            }
+            None => segment.payload,
+        };
+        let had_gap = receiving.buffer.has_gap();
+        let inserted = receiving.buffer.insert(segment.header.seq, payload, pool);
+        receiving.mss = receiving.mss.max(size.min(u32::from(self.parameters.mss)));
+        if inserted.duplicate.is_some() && self.has_sack {
+            self.ack.dsack = inserted.duplicate;
+        }
+        // Gaps and duplicates are reported at once (RFC 5681 §4.2).
+        if inserted.in_order == 0 || had_gap || inserted.duplicate.is_some() {
+            self.ack.set_due();
+        } else {
+            self.ack.on_data(inserted.in_order, receiving.mss, now);
+        }
+        if inserted.in_order > 0 { Events::READABLE } else { Events::empty() }
+    }
+}

@@ -1,0 +1,7 @@
+//! Both ends of connections, over networks of many kinds; and packet scripts.
+
+mod network;
+mod recovery;
+mod rfcs;
+mod script;
+mod streams;

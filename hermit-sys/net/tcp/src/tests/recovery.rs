@@ -1,0 +1,162 @@
+//! Packet scripts for loss recovery and congestion control.
+
+use super::rfcs::{ACCEPTED, ACCEPTED_PLAIN};
+use super::script::Script;
+
+/// RFC 6928: ten segments; RFC 5681 §3.1: slow start.
+#[test]
+fn initial_window_has_ten_segments() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 write 20000
+        100 > A 1:1001
+        100 > A 1001:2001
+        100 > A 2001:3001
+        100 > A 3001:4001
+        100 > A 4001:5001
+        100 > A 5001:6001
+        100 > A 6001:7001
+        100 > A 7001:8001
+        100 > A 8001:9001
+        100 > A 9001:10001
+        200 < A 1:1 ack 2001 win 64000
+        200 > A 10001:11001
+        200 > A 11001:12001
+        200 > A 12001:13001
+        200 > A 13001:14001
+        ",
+    );
+}
+
+const TEN_SEGMENTS: &str = "
+    100 write 10000
+    100 > A 1:1001
+    100 > A 1001:2001
+    100 > A 2001:3001
+    100 > A 3001:4001
+    100 > A 4001:5001
+    100 > A 5001:6001
+    100 > A 6001:7001
+    100 > A 7001:8001
+    100 > A 8001:9001
+    100 > A 9001:10001
+";
+
+/// RFC 8985 §6.2: three segments behind a gap, without reordering before. RFC 6937: the second loss waits for its share.
+#[test]
+fn loss_is_retransmitted_after_three_segments_are_sacked() {
+    Script::new().run(ACCEPTED).run(TEN_SEGMENTS).run(
+        "
+        200 < A 1:1 ack 1 win 64000 sack 1001-2001
+        201 < A 1:1 ack 1 win 64000 sack 1001-3001
+        202 < A 1:1 ack 1 win 64000 sack 1001-4001
+        202 > A 1:1001
+        300 < A 1:1 ack 10001 win 64000
+        300 write 1000
+        300 > A 10001:11001
+        ",
+    );
+}
+
+/// RFC 8985 §6.2: a segment that is late by less than a quarter of the RTT is no loss.
+#[test]
+fn reordering_window_waits() {
+    Script::new().run(ACCEPTED).run(TEN_SEGMENTS).run(
+        "
+        200 < A 1:1 ack 1 win 64000 sack 1001-2001
+        210 < A 1:1 ack 10001 win 64000
+        210 write 10000
+        210 > A 10001:11001
+        210 > A 11001:12001
+        210 > A 12001:13001
+        210 > A 13001:14001
+        210 > A 14001:15001
+        210 > A 15001:16001
+        210 > A 16001:17001
+        210 > A 17001:18001
+        210 > A 18001:19001
+        210 > A 19001:20001
+        310 < A 1:1 ack 10001 win 64000 sack 11001-20001
+        335 > A 10001:11001
+        ",
+    );
+}
+
+/// RFC 8985 §7: two round trips without an acknowledgement; then the timeout, by RFC 6298, from the probe on.
+#[test]
+fn tail_loss_is_probed_before_the_timeout() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 write 2000
+        100 > A 1:1001
+        100 > A 1001:2001
+        302 > A 1001:2001
+        402 < A 1:1 ack 1 win 64000 sack 1001-2001
+        402 > A 1:1001
+        500 < A 1:1 ack 2001 win 64000
+        ",
+    );
+    Script::new().run(ACCEPTED).run(
+        "
+        100 write 2000
+        100 > A 1:1001
+        100 > A 1001:2001
+        302 > A 1001:2001
+        602 > A 1:1001
+        1202 > A 1:1001
+        2402 > A 1:1001
+        ",
+    );
+}
+
+/// RFC 5681 §3.2, RFC 6582, RFC 3042: a peer without SACK.
+#[test]
+fn duplicate_acknowledgements_show_a_loss() {
+    Script::new().run(ACCEPTED_PLAIN).run(TEN_SEGMENTS).run(
+        "
+        150 write 5000
+        200 < A 1:1 ack 1 win 64000
+        200 > A 10001:11001
+        201 < A 1:1 ack 1 win 64000
+        201 > A 11001:12001
+        202 < A 1:1 ack 1 win 64000
+        202 > A 1:1001
+        300 < A 1:1 ack 3001 win 64000
+        300 > A 3001:4001
+        400 < A 1:1 ack 12001 win 64000
+        400 > A 12001:13001
+        400 > A 13001:14001
+        400 > A 14001:15001
+        ",
+    );
+}
+
+/// RFC 3522: the acknowledgement of the original shows that the timeout was wrong.
+#[test]
+fn spurious_timeout_is_undone() {
+    Script::new().run(
+        "
+        0 < S 0:1 win 64000 mss 1012 sackok ts 5000 0
+        0 > SA 0:1 ack 1 mss 1000 sackok
+        100 < A 1:1 ack 1 win 64000 ts 5100 0
+        100 write 1976
+        100 > A 1:989
+        100 > A 989:1977
+        302 > A 989:1977
+        602 > A 1:989
+        700 < A 1:1 ack 989 win 64000 ts 5700 100
+        710 < A 1:1 ack 1977 win 64000 ts 5710 100
+        710 write 9880
+        710 > A 1977:2965
+        710 > A 2965:3953
+        710 > A 3953:4941
+        710 > A 4941:5929
+        710 > A 5929:6917
+        710 > A 6917:7905
+        710 > A 7905:8893
+        710 > A 8893:9881
+        710 > A 9881:10869
+        710 > A 10869:11857
+        ",
+    );
+}

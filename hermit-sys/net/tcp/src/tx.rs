@@ -1,0 +1,316 @@
+//! Segments that leave (RFC 9293 §3.8.6.2.1).
+
+use crate::connection::{Connection, State};
+use crate::segment::{Flags, Header, Options, SackBlocks};
+use crate::seq::Seq;
+
+/// What a segment is, for the state that changes when it has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// SYN or SYN-ACK.
+    Handshake,
+    /// Data or a FIN, for the first time.
+    New { is_tail_probe: bool },
+    /// Data or a FIN again.
+    Retransmission { is_tail_probe: bool },
+    /// A segment with an old number, which the peer answers.
+    Probe,
+    /// An acknowledgement only.
+    Ack,
+    /// A reset.
+    Reset,
+}
+
+/// A segment to be sent. Nothing has changed until [`Connection::sent`] is called with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmit {
+    /// Its header.
+    pub header: Header,
+    /// Offset of its data in the send buffer, and its size.
+    offset: u32,
+    size: u32,
+    /// Bytes of data in each segment, if the device cuts it.
+    pub mss: u32,
+    /// Whether its packets may be marked instead of dropped: ECT(0) (RFC 3168 §6.1.5).
+    pub is_ecn_capable: bool,
+    kind: Kind,
+}
+
+impl Transmit {
+    /// Bytes of its data.
+    #[must_use]
+    pub const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Length in sequence numbers: data and FIN.
+    fn sequence_size(&self) -> u32 {
+        self.size + u32::from(self.header.flags.contains(Flags::FIN))
+    }
+}
+
+/// What may be sent of new data.
+enum NewData {
+    Segment {
+        size: u32,
+        has_fin: bool,
+    },
+    /// There is none, or it waits for more or for an acknowledgement.
+    Nothing,
+    /// It waits for the peer's window.
+    Shut,
+}
+
+impl Connection {
+    /// The next segment to be sent now, of at most `max` bytes of data: several segments in one, if the device cuts it, of
+    /// [`Transmit::mss`] bytes each. `None`: there is nothing, until something is received, written or due.
+    #[must_use]
+    pub fn next_segment(&mut self, max: u32, now: u64) -> Option<Transmit> {
+        match self.state {
+            State::Closed => return self.resets.then(|| self.reset_segment(now)),
+            State::SynSent | State::SynReceived => {
+                let header = self.handshake_segment(now)?;
+                return Some(self.bare(header, Kind::Handshake));
+            }
+            _ => (),
+        }
+        // Without memory to remember it nothing is sent but acknowledgements.
+        let data = if self.recovery.reserve() { self.next_data(max, now) } else { None };
+        data.or_else(|| self.next_control(now))
+    }
+
+    fn next_data(&mut self, max: u32, now: u64) -> Option<Transmit> {
+        if self.timers.sends_tail_probe {
+            return self.tail_probe(now);
+        }
+        if let Some((seq, size)) = self.recovery.next_lost(max.max(1))
+            && (self.recovery.room() >= self.data_mss().min(size) || self.recovery.in_flight() == 0)
+        {
+            return Some(self.retransmission(seq, size, false, now));
+        }
+        if matches!(self.state, State::FinWait2 | State::TimeWait) {
+            return None;
+        }
+        self.recovery.restart_after_idle(now);
+        match self.next_new(max, self.recovery.room()) {
+            NewData::Segment { size, has_fin } => {
+                self.timers.window_probe_at = None;
+                Some(self.new_segment(size, has_fin, false, now))
+            }
+            NewData::Nothing => None,
+            NewData::Shut => {
+                // The peer is asked after a while (RFC 9293 §3.8.6.1).
+                if self.recovery.outstanding() == 0 && !self.timers.sends_probe {
+                    let rto = self.recovery.rtt().rto();
+                    self.timers.window_probe_at.get_or_insert(now.saturating_add(rto));
+                }
+                None
+            }
+        }
+    }
+
+    /// How much new data may be sent, when the congestion window has `room`.
+    fn next_new(&mut self, max: u32, room: u32) -> NewData {
+        let sending = &self.sending;
+        if sending.fin.is_some() {
+            return NewData::Nothing;
+        }
+        let unsent = sending.buffer.size() - sending.nxt.since(sending.una);
+        if unsent == 0 && !sending.is_closed {
+            return NewData::Nothing;
+        }
+        let window = (sending.una + sending.window).since(sending.nxt);
+        let mss = self.data_mss();
+        let open = unsent.min(window);
+        if window == 0 {
+            return NewData::Shut;
+        }
+        if unsent == 0 {
+            return NewData::Segment { size: 0, has_fin: true };
+        }
+        let most = open.min(max.max(mss).max(1));
+        if room < mss.min(most) {
+            self.recovery.set_limited();
+            return NewData::Nothing;
+        }
+        let mut size = most.min(room);
+        if size >= mss && size < unsent || size > mss {
+            // Whole segments; what is left may wait.
+            let rest = size % mss;
+            if rest > 0 && (size < unsent || size - rest > 0 && !self.may_send_small()) {
+                size -= rest;
+            }
+        }
+        if size < mss && !self.may_send_partial(size, unsent) {
+            // A part of what the window would take; nothing may come to open it.
+            return if size < unsent { NewData::Shut } else { NewData::Nothing };
+        }
+        let has_fin = self.sending.is_closed && size == unsent && window > size;
+        NewData::Segment { size, has_fin }
+    }
+
+    /// Whether a segment that is not full may be sent, when `unsent` bytes wait.
+    fn may_send_partial(&self, size: u32, unsent: u32) -> bool {
+        if size == unsent {
+            return self.may_send_small();
+        }
+        // Held back by the peer's window: a good part of its largest, or when nothing is outstanding.
+        size >= self.sending.max_window / 2
+    }
+
+    /// Nagle's algorithm in Minshall's variant: a small segment waits for another small one to be acknowledged.
+    const fn may_send_small(&self) -> bool {
+        if self.sending.is_closed {
+            return true;
+        }
+        !self.options.cork && (self.options.no_delay || self.sending.small.is_none())
+    }
+
+    /// A tail loss probe: new data if there is any, or the last segment again (RFC 8985 §7.3).
+    fn tail_probe(&mut self, now: u64) -> Option<Transmit> {
+        let mss = self.data_mss();
+        if let NewData::Segment { size, has_fin } = self.next_new(mss, mss) {
+            return Some(self.new_segment(size, has_fin, true, now));
+        }
+        let (seq, size) = self.recovery.probe_range(mss)?;
+        Some(self.retransmission(seq, size, true, now))
+    }
+
+    fn next_control(&mut self, now: u64) -> Option<Transmit> {
+        if self.timers.sends_probe {
+            let header = Header { seq: self.sending.una - 1, ..self.header(now) };
+            return Some(self.bare(header, Kind::Probe));
+        }
+        let is_due = self.ack.is_due(now);
+        is_due.then(|| self.bare(self.header(now), Kind::Ack))
+    }
+
+    /// The header of a segment without data.
+    fn header(&self, now: u64) -> Header {
+        let next = self.receive_next();
+        let data_next = self.receiving.buffer.next();
+        let window = self.window_to_advertise();
+        let known = self.receiving.edge.since(data_next);
+        let scale = self.receiving.scale;
+        // What was promised stays, even if it is no multiple.
+        let field = if window <= known { window.div_ceil(1 << scale) } else { window >> scale };
+        let timestamp = self.timestamp(now);
+        let max_blocks = if timestamp.is_some() { 3 } else { 4 };
+        let has_blocks = self.has_sack && (self.receiving.buffer.has_gap() || self.ack.dsack.is_some());
+        let sack = if has_blocks {
+            self.receiving.buffer.sack_blocks(self.ack.dsack, max_blocks)
+        } else {
+            SackBlocks::default()
+        };
+        let echo = if self.ecn.is_on && self.ecn.echoes { Flags::ECE } else { Flags::empty() };
+        Header {
+            seq: self.sending.nxt,
+            ack: next,
+            flags: Flags::ACK | echo,
+            window: u16::try_from(field).unwrap_or(u16::MAX),
+            urgent: 0,
+            options: Options { timestamp, sack, ..Options::default() },
+        }
+    }
+
+    fn bare(&self, header: Header, kind: Kind) -> Transmit {
+        Transmit { header, offset: 0, size: 0, mss: self.data_mss(), is_ecn_capable: false, kind }
+    }
+
+    fn reset_segment(&self, now: u64) -> Transmit {
+        let mut header = self.header(now);
+        header.flags |= Flags::RST;
+        self.bare(header, Kind::Reset)
+    }
+
+    /// A segment with data or a FIN. SACK blocks give way to it.
+    fn with_data(&self, seq: Seq, size: u32, has_fin: bool, now: u64) -> Transmit {
+        let mut header = self.header(now);
+        header.options.sack = SackBlocks::default();
+        header.seq = seq;
+        let offset = seq.since(self.sending.una);
+        let is_last = offset + size >= self.sending.buffer.size();
+        header.flags.set(Flags::PSH, size > 0 && is_last);
+        header.flags.set(Flags::FIN, has_fin);
+        let mss = self.data_mss();
+        Transmit { header, offset, size, mss, is_ecn_capable: false, kind: Kind::Ack }
+    }
+
+    fn new_segment(&self, size: u32, has_fin: bool, is_tail_probe: bool, now: u64) -> Transmit {
+        let mut transmit = self.with_data(self.sending.nxt, size, has_fin, now);
+        transmit.kind = Kind::New { is_tail_probe };
+        // Retransmissions and segments without data must not be marked (RFC 3168 §6.1.4, §6.1.5).
+        transmit.is_ecn_capable = self.ecn.is_on && size > 0;
+        transmit.header.flags.set(Flags::CWR, self.ecn.is_on && self.ecn.is_reduced && size > 0);
+        transmit
+    }
+
+    fn retransmission(&self, seq: Seq, size: u32, is_tail_probe: bool, now: u64) -> Transmit {
+        let end = seq + size;
+        let has_fin = self.sending.fin.is_some_and(|fin| fin.is_before(end));
+        let mut transmit = self.with_data(seq, size - u32::from(has_fin), has_fin, now);
+        transmit.kind = Kind::Retransmission { is_tail_probe };
+        transmit
+    }
+
+    /// The data of a segment, in pieces.
+    pub fn payload(&self, transmit: &Transmit) -> impl Iterator<Item = &[u8]> {
+        self.sending.buffer.pieces(transmit.offset, transmit.size)
+    }
+
+    /// Takes note that a segment was sent. It must be what [`next_segment`](Self::next_segment) returned last.
+    pub fn sent(&mut self, transmit: &Transmit, now: u64) {
+        let header = &transmit.header;
+        let size = transmit.sequence_size();
+        match transmit.kind {
+            Kind::Reset => {
+                self.resets = false;
+                return;
+            }
+            Kind::Handshake => return self.on_handshake_sent(header, now),
+            Kind::New { is_tail_probe } => {
+                self.on_new_sent(transmit);
+                self.recovery.on_sent(header.seq, size, now);
+                self.note_tail_probe(is_tail_probe, false, now);
+            }
+            Kind::Retransmission { is_tail_probe } => {
+                self.recovery.on_retransmitted(header.seq, size, now);
+                self.note_tail_probe(is_tail_probe, true, now);
+            }
+            Kind::Probe => {
+                self.timers.sends_probe = false;
+                self.timers.stalled_since.get_or_insert(now);
+            }
+            Kind::Ack => (),
+        }
+        let data_next = self.receiving.buffer.next();
+        let window = u32::from(header.window) << self.receiving.scale;
+        self.receiving.edge = self.receiving.edge.max(data_next + window);
+        self.ack.on_sent(header.ack);
+        if size > 0 {
+            self.timers.stalled_since.get_or_insert(now);
+        }
+    }
+
+    fn on_new_sent(&mut self, transmit: &Transmit) {
+        let sending = &mut self.sending;
+        let end = transmit.header.seq + transmit.sequence_size();
+        if transmit.header.flags.contains(Flags::FIN) {
+            sending.fin = Some(end - 1);
+        }
+        if !transmit.size.is_multiple_of(transmit.mss) {
+            sending.small = Some(end);
+        }
+        sending.nxt = end;
+        if transmit.header.flags.contains(Flags::CWR) {
+            self.ecn.is_reduced = false;
+        }
+    }
+
+    fn note_tail_probe(&mut self, is_tail_probe: bool, is_retransmission: bool, now: u64) {
+        if is_tail_probe {
+            self.timers.sends_tail_probe = false;
+            self.recovery.on_probe_sent(is_retransmission, now);
+        }
+    }
+}
