@@ -22,7 +22,7 @@ use hermit_io::{ACCESS_MODE, ReadBuffer};
 use crate::client::{Extent, FuseClient, Handle};
 use crate::convert;
 use crate::message::Head;
-use crate::read_ahead::{AHEAD, ReadRequest};
+use crate::read_ahead::ReadRequest;
 use crate::reply::{Failure, Payload};
 use crate::transport::Transport;
 
@@ -37,24 +37,25 @@ const O_DSYNC: i32 = 0o10_000;
 const O_SYNC: i32 = 0o4_000_000 | O_DSYNC;
 
 /// Maximum size in bytes of what is collected of small writes.
-const MAX_COLLECTED: usize = 128 << 10;
+const MAX_COLLECTED: usize = 512 << 10;
 
 impl<T: Transport> FuseClient<T> {
-    /// Submits a request with data of `wanted` bytes, or of less if there is no memory for that.
+    /// Submits a request with data of `wanted` bytes, or of less if there is no memory for that: a half as long as that is more
+    /// than what needs no memory.
     pub(crate) fn submit_sized<'a>(
         &self,
         call: &mut Call<'_, '_>,
         wanted: usize,
         request: impl Fn(usize) -> (Head, Extent<'a>),
     ) -> Poll<Result<(), Errno>> {
-        let (head, extent) = request(wanted);
         let min = self.transport.min_data();
-        match self.submit(call, head, extent) {
-            Poll::Ready(Err(Errno::ENOMEM)) if wanted > min => {
-                let (head, extent) = request(min);
-                self.submit(call, head, extent)
+        let mut size = wanted;
+        loop {
+            let (head, extent) = request(size);
+            match self.submit(call, head, extent) {
+                Poll::Ready(Err(Errno::ENOMEM)) if size > min => size = (size / 2).max(min),
+                submitted => return submitted,
             }
-            submitted => submitted,
         }
     }
 
@@ -253,8 +254,8 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             if may_have && self.read_ahead.read(file, offset, buffer, self.transport.now()) {
                 return Poll::Ready(Ok(()));
             }
-            let is_ahead = handle.may_cache && self.read_ahead.follows(file, offset, buffer.room());
-            let wanted = if is_ahead { AHEAD } else { buffer.room() };
+            let room = buffer.room();
+            let wanted = if handle.may_cache { self.read_ahead.wanted(file, offset, room) } else { room };
             ready!(self.submit_sized(call, wanted.min(self.sizes.read), |size| {
                 let body =
                     ReadIn { fh, offset, size: u32::try_from(size).unwrap_or(u32::MAX), ..ReadIn::default() };

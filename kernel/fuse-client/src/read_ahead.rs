@@ -19,11 +19,14 @@ use lock_api::{Mutex, RawMutex};
 use crate::client::Handle;
 use crate::transport::Transport;
 
-/// Size in bytes of what is read at once.
-pub(crate) const AHEAD: usize = 128 << 10;
+/// Size in bytes of what a sequence of reads asks for at first. It doubles with each further request, up to [`MAX_AHEAD`].
+const FIRST_AHEAD: usize = 128 << 10;
+
+/// Maximum size in bytes of what is read at once.
+pub(crate) const MAX_AHEAD: usize = 512 << 10;
 
 /// Maximum size in bytes of reads for which it is worth while: those of half of the size are two.
-const MAX_READ: usize = AHEAD / 2;
+const MAX_READ: usize = FIRST_AHEAD / 2;
 
 /// Time in nanoseconds for which data are used: that of names and attributes in the policy `auto` of uhyve and virtiofsd.
 const MAX_AGE: u64 = 1_000_000_000;
@@ -63,6 +66,8 @@ struct Window {
     owner: Option<(Ino, u64)>,
     /// Offset at which the next read begins if the program reads one piece after the other.
     next: u64,
+    /// Size in bytes of what the sequence has asked for last; 0: nothing yet.
+    ahead: usize,
     /// Offsets in the file of the first byte of the data and behind the last one; equal if there are none.
     start: u64,
     end: u64,
@@ -141,10 +146,17 @@ impl<T: Transport> ReadAhead<T> {
         ReadRequest { changes: self.changes(), size }
     }
 
-    /// Whether a read for which there are no data is to ask for [`AHEAD`] bytes: it follows on the one before.
-    pub(crate) fn follows(&self, file: OpenInode, offset: u64, size: usize) -> bool {
-        let window = self.window(file.handle).lock();
-        window.owner == Some((file.ino, file.handle)) && window.next == offset && size <= MAX_READ
+    /// Number of bytes that a read for which there are no data is to ask for: more than `size` if it follows on the one before.
+    pub(crate) fn wanted(&self, file: OpenInode, offset: u64, size: usize) -> usize {
+        let mut locked = self.window(file.handle).lock();
+        let window = &mut *locked;
+        let is_next = window.owner == Some((file.ino, file.handle)) && window.next == offset;
+        window.ahead = match window.ahead {
+            _ if !is_next || size > MAX_READ => 0,
+            0 => FIRST_AHEAD,
+            ahead => MAX_AHEAD.min(ahead * 2),
+        };
+        window.ahead.max(size)
     }
 
     /// Notes that a read has ended before the offset `next`. Keeps what `copy` appends to a vector as the data from there on,

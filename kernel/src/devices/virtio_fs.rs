@@ -16,8 +16,8 @@ use super::{DiscoveredDevice, Transport, find, start};
 use crate::interrupts::InterruptHandler;
 use crate::sync::Mutex;
 
-/// Maximum size in bytes of the data of a request: twice is not faster.
-const MAX_DATA: usize = 256 << 10;
+/// Maximum size in bytes of the data of a request: the servers' limit.
+const MAX_DATA: usize = 1 << 20;
 
 /// Minimum of that maximum, for machines with little memory.
 const MIN_DATA: usize = 16 << 10;

@@ -30,6 +30,9 @@ use crate::{Ino, System};
 /// Time in nanoseconds for which data are collected.
 const MAX_AGE: u64 = 1_000_000_000;
 
+/// Maximum size in bytes of a write that is collected: copying a larger one takes longer than a request.
+const MAX_SIZE: usize = 64 << 10;
+
 /// Time in nanoseconds for which the file system is taken to have the room that it had.
 const MAX_ROOM_AGE: u64 = 1_000_000_000;
 
@@ -110,7 +113,7 @@ impl<S: System> Collected<S> {
             WriteAt::End => self.is_appending,
         };
         let end = self.next.checked_add(size as u64).is_some_and(|end| i64::try_from(end).is_ok());
-        is_next && end && size <= opening.max / 2 && self.writer.as_ptr() == Arc::as_ptr(opening)
+        is_next && end && size <= MAX_SIZE.min(opening.max / 2) && self.writer.as_ptr() == Arc::as_ptr(opening)
     }
 
     /// Collects a write that is the next one. Returns false if there is no room.

@@ -10,7 +10,7 @@ use hermit_abi::{O_CREAT, O_DIRECTORY, O_RDONLY, O_RDWR};
 use hermit_fs::{FileType, OpenFile, OpenedPath, Vfs};
 use hermit_fuse::dirent::{Dirent, write_record};
 use hermit_fuse::flags::{InitFlags, OpenReply, SetattrValid};
-use hermit_fuse::reply::{Attr, EntryOut, InitOut, OpenOut};
+use hermit_fuse::reply::{Attr, EntryOut, InitOut, OpenOut, WriteOut};
 use hermit_fuse::request::{FlushIn, ReadIn, SetattrIn, WriteIn};
 use hermit_fuse::{InHeader, Opcode};
 use hermit_interface::Errno;
@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::server::{Files, reply, serve};
 use super::system::{RAMFS_SIZE, TestSystem, mounted, ramfs, run};
 use super::transport::ModelTransport;
-use crate::read_ahead::AHEAD;
+use crate::read_ahead::MAX_AHEAD;
 use crate::{FuseClient, Transport as _};
 
 /// Size in bytes of the file, in writes of 1000 bytes.
@@ -32,15 +32,23 @@ pub(super) type Messages = Arc<Mutex<Vec<Vec<u8>>>>;
 /// A virtual file system on a server, the way to it, and the messages that it gets. `answer` replies in its place, unless
 /// it returns `None`.
 pub(super) fn recorded(
+    answer: impl FnMut(&InHeader, &[u8]) -> Option<Result<Vec<u8>, i32>> + Send + 'static,
+) -> (Vfs<TestSystem>, ModelTransport, Messages) {
+    recorded_by(|transport| transport, answer)
+}
+
+/// [`recorded`] with a changed transport.
+fn recorded_by(
+    change: impl FnOnce(ModelTransport) -> ModelTransport,
     mut answer: impl FnMut(&InHeader, &[u8]) -> Option<Result<Vec<u8>, i32>> + Send + 'static,
 ) -> (Vfs<TestSystem>, ModelTransport, Messages) {
     let messages = Messages::default();
     let (copy, mut serve) = (Arc::clone(&messages), serve(&Files::new(ramfs())));
-    let transport = ModelTransport::new(move |message| {
+    let transport = change(ModelTransport::new(move |message| {
         copy.lock().push(message.to_vec());
         let (header, body) = InHeader::read_from_prefix(message).expect("a header");
         answer(&header, body).map(|result| reply(header.unique, result)).or_else(|| serve(message))
-    });
+    }));
     let client = run(FuseClient::connect(transport.clone())).expect("a connection");
     (mounted(Arc::new(client)), transport, messages)
 }
@@ -110,12 +118,76 @@ fn small_reads_one_after_the_other_are_few_requests() {
     assert!(reads.len() <= 8, "{reads:?}");
     assert!(reads[0].size == 100 && reads[1].size > 1000);
     // Neither reads in another order nor large ones ask for more.
-    for (offset, size) in [(5000, 10), (3000, 10), (15_000, 10), (0, 5000), (5000, AHEAD)] {
+    for (offset, size) in [(5000, 10), (3000, 10), (15_000, 10), (0, 5000), (5000, MAX_AHEAD)] {
         read(&file, offset, size);
         let reads: Vec<ReadIn> = taken(&messages, Opcode::Read);
         assert!(reads.iter().all(|read| read.size as usize <= size), "{reads:?}");
         assert!(!reads.is_empty());
     }
+}
+
+/// Size in bytes of the largest requests of the servers that there are.
+const LARGE: usize = 1 << 20;
+
+/// A server and a transport whose requests have up to [`LARGE`] bytes, and whose files have no end. Their contents are not
+/// kept.
+fn large() -> (Vfs<TestSystem>, ModelTransport, Messages) {
+    let init = InitOut {
+        major: 7,
+        minor: 31,
+        flags: InitFlags::MAX_PAGES.bits(),
+        max_write: 1 << 20,
+        max_pages: 256,
+        ..InitOut::default()
+    };
+    recorded_by(
+        |transport| transport.with_max_data(LARGE),
+        move |header, body| match Opcode::from_number(header.opcode) {
+            Some(Opcode::Init) => Some(Ok(init.as_bytes().to_vec())),
+            Some(Opcode::Read) => {
+                Some(Ok(vec![7; ReadIn::read_from_prefix(body).expect("a read").0.size as usize]))
+            }
+            Some(Opcode::Write) => {
+                let size = WriteIn::read_from_prefix(body).expect("a write").0.size;
+                Some(Ok(WriteOut { size, padding: 0 }.as_bytes().to_vec()))
+            }
+            _ => None,
+        },
+    )
+}
+
+#[test]
+fn mebibyte_is_one_request() {
+    let (vfs, _, messages) = large();
+    let file = open(&vfs, "/m/file", O_RDWR | O_CREAT);
+    let block = vec![7; LARGE];
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        messages.lock().clear();
+        assert_eq!(read(&file, 0, 2 * LARGE), LARGE);
+        reads.extend(taken::<ReadIn>(&messages, Opcode::Read).iter().map(|read| read.size as usize));
+        assert_eq!(run(file.write_at(0, &block)), Ok(LARGE));
+        writes.extend(taken::<WriteIn>(&messages, Opcode::Write).iter().map(|write| write.size as usize));
+    }
+    assert_eq!((reads, writes), (vec![LARGE; 2], vec![LARGE; 2]));
+}
+
+#[test]
+fn sequence_of_reads_asks_for_more_and_more() {
+    let (vfs, _, messages) = large();
+    let file = open(&vfs, "/m/file", O_RDONLY | O_CREAT);
+    let sizes_of_reads = |start: usize, size: usize, end: usize| {
+        messages.lock().clear();
+        (start..end).step_by(size).for_each(|offset| assert_eq!(read(&file, offset as u64, size), size));
+        let reads: Vec<ReadIn> = taken(&messages, Opcode::Read);
+        reads.iter().map(|read| read.size as usize).collect::<Vec<_>>()
+    };
+    let piece = 32 << 10;
+    let sizes = sizes_of_reads(0, piece, 4 * MAX_AHEAD);
+    assert_eq!(sizes[..5], [piece, 128 << 10, 256 << 10, MAX_AHEAD, MAX_AHEAD]);
+    // Another sequence begins with less.
+    let sizes = sizes_of_reads(9 * MAX_AHEAD, piece, 9 * MAX_AHEAD + 3 * piece);
+    assert_eq!(sizes, [piece, 128 << 10]);
 }
 
 /// Reads two pieces, after which the third needs no request.

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use crate::transport::{ServedReply, Transport};
 
-/// Maximum size in bytes of the data of a request: small, so that tests reach it.
-pub(super) const MAX_DATA: usize = 8192;
+/// Maximum size in bytes of the data of a request, unless a test sets another one: small, so that tests reach it.
+const MAX_DATA: usize = 8192;
 
 /// What a server replies to a message; `None` if it does not.
 pub(super) type Serve = dyn FnMut(&[u8]) -> Option<Vec<u8>> + Send;
@@ -36,6 +36,7 @@ struct State {
 pub(super) struct ModelTransport {
     serve: Arc<Mutex<Serve>>,
     state: Arc<Mutex<State>>,
+    max_data: usize,
 }
 
 impl Debug for ModelTransport {
@@ -46,7 +47,12 @@ impl Debug for ModelTransport {
 
 impl ModelTransport {
     pub(super) fn new(serve: impl FnMut(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> Self {
-        Self { serve: Arc::new(Mutex::new(serve)), state: Arc::default() }
+        Self { serve: Arc::new(Mutex::new(serve)), state: Arc::default(), max_data: MAX_DATA }
+    }
+
+    /// The transport with another maximum of the data of a request, and with memory for all of them.
+    pub(super) fn with_max_data(self, max_data: usize) -> Self {
+        Self { max_data, ..self }
     }
 
     /// Lets nanoseconds pass.
@@ -97,7 +103,7 @@ impl Transport for ModelTransport {
     }
 
     fn max_data(&self) -> usize {
-        MAX_DATA
+        self.max_data
     }
 
     fn min_data(&self) -> usize {
@@ -106,7 +112,7 @@ impl Transport for ModelTransport {
 
     fn submit(&self, _: &Context<'_>, request: &Request<'_>) -> Poll<Result<NonZeroU64, Errno>> {
         assert!(request.head.len() <= MAX_HEAD && request.reply_head <= MAX_REPLY_HEAD);
-        assert!(request.data.len() <= MAX_DATA && request.reply_data <= MAX_DATA);
+        assert!(request.data.len() <= self.max_data && request.reply_data <= self.max_data);
         let mut state = self.state.lock();
         if state.is_stopped {
             return Poll::Ready(Err(Errno::EIO));
@@ -115,7 +121,7 @@ impl Transport for ModelTransport {
         match state.submissions % 7 {
             3 => return Poll::Pending,
             // The client asks for less.
-            5 if request.data.len().max(request.reply_data) > 1000 => return Poll::Ready(Err(Errno::ENOMEM)),
+            5 if self.max_data == MAX_DATA && request.data.len().max(request.reply_data) > 1000 => return Poll::Ready(Err(Errno::ENOMEM)),
             _ => {}
         }
         let number = state.submissions;

@@ -42,6 +42,10 @@ const MAX_SEGMENTS: u16 = 5;
 /// Maximum number of buffers for data that does not fit into the page that each request has.
 const MAX_DATA_BUFFERS: usize = 4;
 
+/// Minimum size in bytes of such a buffer, unless requests are smaller. The sizes are powers of two, up to the maximum of a
+/// request: a program that reads small files needs no large buffers.
+const MIN_DATA_BUFFER: usize = 64 << 10;
+
 /// Why a request was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FsError {
@@ -54,6 +58,23 @@ pub enum FsError {
     /// The device has failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+/// What to allocate before a request is submitted, without the driver's lock.
+#[derive(Debug)]
+#[must_use = "the buffer counts until `FsDriver::add` is called"]
+pub struct BufferPlan<M> {
+    plan: DataPlan,
+    /// A buffer that is too small, in whose place the new one is.
+    replaced: Option<DmaBuffer<M>>,
+}
+
+impl<M: DmaMemory> BufferPlan<M> {
+    /// Allocates the buffer; `None` if there is no memory.
+    pub fn allocate(self, dma: &impl DmaAllocator<Memory = M>) -> Option<DataBuffer<M>> {
+        drop(self.replaced);
+        self.plan.allocate(dma)
+    }
 }
 
 /// Number of a request in flight.
@@ -182,13 +203,20 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     /// What to allocate before a request is submitted, without the driver's lock; `None` if there is enough. Each plan is
     /// followed by one call of [`Self::add`].
     #[must_use]
-    pub fn plan(&mut self, request: &Request<'_>) -> Option<DataPlan> {
-        let is_missing = request::needs_data_buffer(request)
-            && self.free_data.is_empty()
-            && self.data_buffers < MAX_DATA_BUFFERS
-            && request::data_size(request) <= self.max_data;
-        self.data_buffers += usize::from(is_missing);
-        is_missing.then(|| DataPlan::new(self.max_data, self.device.permit()))
+    pub fn plan(&mut self, request: &Request<'_>) -> Option<BufferPlan<M>> {
+        let wanted = request::data_size(request);
+        let is_enough = !request::needs_data_buffer(request) || wanted > self.max_data;
+        if is_enough || self.free_data.iter().any(|buffer| buffer.size() >= wanted) {
+            return None;
+        }
+        let replaced = if self.data_buffers < MAX_DATA_BUFFERS {
+            self.data_buffers += 1;
+            None
+        } else {
+            Some(self.take_data(0)?)
+        };
+        let size = wanted.next_power_of_two().max(MIN_DATA_BUFFER).min(self.max_data);
+        Some(BufferPlan { plan: DataPlan::new(size, self.device.permit()), replaced })
     }
 
     /// Adds a data buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the plan. Tasks may
@@ -222,15 +250,23 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)));
         let Some(index) = free else { return Err(self.wait(waker)) };
         let data = if request::needs_data_buffer(request) {
-            match self.free_data.pop() {
+            match self.take_data(request::data_size(request)) {
                 Some(buffer) => Some(buffer),
-                None if self.data_buffers == 0 => return Err(FsError::OutOfMemory),
+                // All that there are are too small, and no other task wakes this one.
+                None if self.data_buffers == self.free_data.len() => return Err(FsError::OutOfMemory),
                 None => return Err(self.wait(waker)),
             }
         } else {
             None
         };
         self.take_slot(index, data, Some(waker.clone()))
+    }
+
+    /// Takes the smallest free data buffer of at least `size` bytes.
+    fn take_data(&mut self, size: usize) -> Option<DmaBuffer<M>> {
+        let sizes = self.free_data.iter().map(DmaBuffer::size).enumerate();
+        let (index, _) = sizes.filter(|(_, free)| *free >= size).min_by_key(|(_, free)| *free)?;
+        Some(self.free_data.swap_remove(index))
     }
 
     /// Takes a free slot.

@@ -13,8 +13,9 @@ use std::vec::Vec;
 use hermit_fuse::{Request, Tag};
 use virtio_spec::DeviceStatus;
 
-use super::{FsDriver, FsError, Ticket};
+use super::{FsDriver, FsError, MIN_DATA_BUFFER, Ticket};
 use crate::device::{DeviceError, InitError};
+use crate::dma::DmaBuffer;
 use crate::testing::{DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
 use crate::virtqueue::QueueError;
 
@@ -173,6 +174,57 @@ fn unused_data_buffers_are_given_back_and_allocated_again() {
 }
 
 #[test]
+fn data_buffers_are_as_large_as_requests_need() {
+    let model = model(&[8, 128]);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 400);
+    let max = 8 * MIN_DATA_BUFFER;
+    let mut fs: Driver = FsDriver::new(FakeTransport::new(&model, true), &dma, max).unwrap();
+    let sizes = |fs: &Driver| fs.free_data.iter().map(DmaBuffer::size).collect::<Vec<_>>();
+    let request = |size| request(&[1], &[], size);
+    let one_after_the_other = |fs: &mut Driver, size| {
+        let ticket = submit(fs, &dma, &request(size), Waker::noop()).unwrap();
+        answer(fs, &model, &[1; 16]);
+        read(fs, ticket);
+    };
+    one_after_the_other(&mut fs, 4096);
+    assert_eq!(sizes(&fs), [MIN_DATA_BUFFER]);
+    one_after_the_other(&mut fs, MIN_DATA_BUFFER + 1);
+    one_after_the_other(&mut fs, 4096);
+    // The one that was released last is the last one: the small request has taken the small buffer.
+    assert_eq!(sizes(&fs), [2 * MIN_DATA_BUFFER, MIN_DATA_BUFFER]);
+    // When there are as many buffers as there may be, a larger one replaces one of them.
+    one_after_the_other(&mut fs, 3 * MIN_DATA_BUFFER);
+    one_after_the_other(&mut fs, max - 1);
+    assert_eq!(sizes(&fs).len(), 4);
+    let tickets =
+        [(); 2].map(|()| submit(&mut fs, &dma, &request(max), Waker::noop()).expect("a buffer of this size"));
+    assert_eq!((fs.data_buffers, fs.free_data.len()), (4, 2));
+    for ticket in tickets {
+        answer(&mut fs, &model, &[1; 16]);
+        read(&mut fs, ticket);
+    }
+    assert!(sizes(&fs).iter().all(|size| *size <= max));
+    assert_eq!(submit(&mut fs, &dma, &request(max + 1), Waker::noop()), Err(FsError::OutOfMemory));
+}
+
+#[test]
+fn request_fails_without_memory_for_a_larger_data_buffer_if_no_other_task_releases_one() {
+    let model = model(&[8, 128]);
+    let dma = FakeDma::new(&model.lock().unwrap().memory, 400);
+    let mut fs: Driver = FsDriver::new(FakeTransport::new(&model, true), &dma, 4 * MIN_DATA_BUFFER).unwrap();
+    let (small, large) = (request(&[1], &[], 4096), request(&[1], &[], 4 * MIN_DATA_BUFFER));
+    let ticket = submit(&mut fs, &dma, &small, Waker::noop()).unwrap();
+    // The buffer in flight is too small, too; but its release may leave memory for a larger one.
+    fs.plan(&large).map(drop).expect("a plan");
+    fs.add(None);
+    assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
+    answer(&mut fs, &model, &[1; 16]);
+    read(&mut fs, ticket);
+    assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::OutOfMemory));
+    assert!(submit_now(&mut fs, &small, Waker::noop()).is_ok());
+}
+
+#[test]
 fn reply_wakes_its_request_alone() {
     let (mut fs, model, dma) = fs(&[8, 128]);
     let (first, second) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
@@ -227,7 +279,8 @@ fn tasks_that_allocate_at_the_same_time_share_data_buffers() {
     assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
     fs.add(None);
     assert_eq!(fs.waiting().len(), 1);
-    fs.add(plans[1].allocate(&dma));
+    let plan = plans.into_iter().nth(1).unwrap();
+    fs.add(plan.allocate(&dma));
     assert!(submit_now(&mut fs, &large, Waker::noop()).is_ok());
     fs.add(None);
     fs.add(None);

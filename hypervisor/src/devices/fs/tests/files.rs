@@ -61,6 +61,16 @@ fn data_written_on_one_side_are_read_on_the_other() {
 }
 
 #[test]
+fn mebibyte_is_moved_by_one_request() {
+    let mut client = Client::new();
+    let (_, fh) = client.create(ROOT_NODE, "file", O_RDWR, 0o666).unwrap();
+    let data: Vec<u8> = (0..1 << 20).map(|index: u32| index.to_le_bytes()[1]).collect();
+    assert_eq!(client.write(fh, 5, &data), Ok(1 << 20));
+    assert_eq!(client.read(fh, 5, 1 << 20).as_ref(), Ok(&data));
+    assert_eq!(fs::read(client.host("file")).unwrap().get(5..), Some(&data[..]));
+}
+
+#[test]
 fn access_mode_and_append_are_those_of_open() {
     let mut client = Client::new();
     fs::write(client.host("file"), b"text").unwrap();
