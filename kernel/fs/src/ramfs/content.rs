@@ -8,7 +8,7 @@ use hermit_interface::{Errno, to_usize};
 use hermit_io::ReadBuffer;
 
 use super::RamFs;
-use super::inode::{Body, File, Inode, Times};
+use super::inode::{Body, File, Inode, Times, window_size};
 use super::pages::{Count, PAGE_BYTES};
 use crate::file_system::{Reply, WriteAt, Written};
 use crate::page_window::View;
@@ -194,17 +194,24 @@ impl<S: System> RamFs<S> {
         written.map(|()| end)
     }
 
-    /// Gives a file a window, if there is memory.
+    /// Gives a file a window, if there is memory, and space in the file system.
     fn add_window(&self, ino: Ino) {
+        if self.usage.charge(window_size::<S>()).is_err() {
+            return;
+        }
         let mut window = S::arc(PageWindow::new());
         // If another thread was faster, its window stays, and this one is dropped behind the lock.
-        let _: Result<(), Errno> = self.with(ino, |inode| {
+        let added = self.with(ino, |inode| {
             let (file, _) = inode.file()?;
-            if file.window.is_none() {
+            let is_first = file.window.is_none();
+            if is_first {
                 file.window = window.take();
             }
-            Ok(())
+            Ok(is_first && file.window.is_some())
         });
+        if added != Ok(true) {
+            self.usage.release(window_size::<S>());
+        }
     }
 
     /// Writes bytes, fewer than requested if the space ends.

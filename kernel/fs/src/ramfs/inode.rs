@@ -64,11 +64,18 @@ impl<S: System> Body<S> {
     /// What the body counts towards the limit of the file system, in bytes.
     pub(super) const fn charged(&self) -> u64 {
         match self {
-            Self::File(file) => file.pages.count().size(),
+            Self::File(file) => {
+                file.pages.count().size() + if file.window.is_some() { window_size::<S>() } else { 0 }
+            }
             Self::Directory(_) => 0,
             Self::Symlink(target) => target.len() as u64,
         }
     }
+}
+
+/// Size in bytes of a window without its page, which is one of the file's: the two counters of its `Arc`, and what that shares.
+pub(super) const fn window_size<S: System>() -> u64 {
+    (2 * size_of::<usize>() + size_of::<PageWindow<S>>()) as u64
 }
 
 /// Contents of a regular file.
