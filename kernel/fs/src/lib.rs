@@ -3,6 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `file_system` | the interface, in the shape of FUSE's low-level one |
+//! | `join` | futures of several mounts at the same time |
 //! | `devfs` | the file system of device files |
 //! | `procfs` | the file system of facts about machine and process |
 //! | `ramfs` | a file system in memory |
@@ -18,6 +19,7 @@ extern crate std;
 
 mod devfs;
 mod file_system;
+mod join;
 mod page_window;
 mod procfs;
 mod ramfs;
@@ -32,6 +34,7 @@ mod vfs;
 
 pub use devfs::{DevFs, DeviceFile, Devices};
 pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
+pub use join::join_each;
 pub use page_window::PageWindow;
 pub use procfs::{DescriptorTarget, Facts, Mapping, MappingKind, ProcFs};
 pub use ramfs::{RamFs, UnpackError};

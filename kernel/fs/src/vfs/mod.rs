@@ -41,6 +41,9 @@ pub use open_file::{OpenFile, Whence};
 /// Bits that new files and directories do not get (`umask`).
 const UMASK: u32 = 0o022;
 
+/// Maximum number of mounts whose writes are collected; those of further ones are passed on at once.
+const MAX_COLLECTING: usize = 16;
+
 /// Maximum number of tries to find the path of a directory while directories are renamed.
 const MAX_PATH_TRIES: u32 = 100;
 
@@ -108,6 +111,8 @@ pub struct Vfs<S: System> {
     /// Number of renames that have begun, and of those that have ended.
     renames: [AtomicU64; 2],
     next_device: AtomicU64,
+    /// Mounts whose writes are collected.
+    collecting: Lock<S, Vec<Arc<Mount<S>>>>,
 }
 
 impl<S: System> Drop for Vfs<S> {
@@ -124,7 +129,7 @@ impl<S: System> Vfs<S> {
     ///
     /// `ENOMEM`.
     pub fn new(root: Arc<dyn FileSystem>) -> Result<Self, Errno> {
-        let mount = S::arc(Mount::new(root, 1, false, None)).ok_or(Errno::ENOMEM)?;
+        let mount = S::arc(Mount::new(root, 1, (false, false), None)).ok_or(Errno::ENOMEM)?;
         let root = Node::root(&mount)?;
         let current = Mutex::new(Arc::clone(&root));
         Ok(Self {
@@ -133,6 +138,7 @@ impl<S: System> Vfs<S> {
             names: NameCache::new(),
             renames: [const { AtomicU64::new(0) }; 2],
             next_device: AtomicU64::new(2),
+            collecting: Mutex::new(Vec::new()),
         })
     }
 
@@ -155,9 +161,22 @@ impl<S: System> Vfs<S> {
             return Err(Errno::EBUSY);
         }
         let device = self.next_device.fetch_add(1, Relaxed);
-        let mount = Mount::new(file_system, device, is_read_only, Some(Arc::clone(&directory)));
+        // Nothing is written there that could be collected.
+        let is_collecting =
+            !is_read_only && file_system.has_validity() && self.write_back_mounts() < MAX_COLLECTING;
+        let flags = (is_read_only, is_collecting);
+        let mount = Mount::new(file_system, device, flags, Some(Arc::clone(&directory)));
         let mount = S::arc(mount).ok_or(Errno::ENOMEM)?;
-        directory.mount.add_submount(directory.ino, mount)
+        if is_collecting {
+            let mut collecting = self.collecting.lock();
+            collecting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            collecting.push(Arc::clone(&mount));
+        }
+        let added = directory.mount.add_submount(directory.ino, Arc::clone(&mount));
+        if added.is_err() {
+            self.collecting.lock().retain(|other| !Arc::ptr_eq(other, &mount));
+        }
+        added
     }
 
     /// The mounted file systems: each before those below it, and else in the order of their mounts. One whose directory, or
@@ -198,39 +217,26 @@ impl<S: System> Vfs<S> {
         is_full
     }
 
-    /// All mounts.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn all_mounts(&self) -> Result<Vec<Arc<Mount<S>>>, Errno> {
-        let (mut mounts, mut next) = (Vec::new(), 0);
-        mounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        mounts.push(Arc::clone(&self.root.mount));
-        while let Some(mount) = mounts.get(next).map(Arc::clone) {
-            mount.add_submounts_to(&mut mounts)?;
-            next += 1;
-        }
-        Ok(mounts)
+    /// Number of mounts whose writes are collected. It does not change but by [`Self::mount`].
+    pub fn write_back_mounts(&self) -> usize {
+        self.collecting.lock().len()
     }
 
-    /// Writes what is collected of small writes to files of servers: with `is_due` only what was collected long enough, else
-    /// everything. Returns the time of the [clock](System::monotonic) at which the rest is due, if there is any. Errors of the
-    /// writes are left to the files.
+    /// Writes what is collected of small writes to the files of a mount, of those that there are
+    /// [so many](Self::write_back_mounts) of: with `is_due` only what was collected long enough, else everything. Returns the
+    /// time of the [clock](System::monotonic) at which the rest is due, if there is any. Errors of the writes are left to the
+    /// files. It takes as long as the server does; one that does not answer need not delay the others
+    /// ([`join_each`](crate::join_each)).
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub async fn write_back(&self, is_due: bool) -> Result<Option<u64>, Errno> {
-        let mut next = None;
-        for mount in self.all_mounts()? {
-            if let Some(write_back) = &mount.write_back
-                && let Some(due) = write_back.write_all(is_due).await?
-            {
-                next = Some(next.map_or(due, |next: u64| next.min(due)));
-            }
+    pub async fn write_back(&self, mount: usize, is_due: bool) -> Result<Option<u64>, Errno> {
+        let mount = self.collecting.lock().get(mount).map(Arc::clone);
+        match mount.as_ref().and_then(|mount| mount.write_back.as_ref()) {
+            Some(write_back) => write_back.write_all(is_due).await,
+            None => Ok(None),
         }
-        Ok(next)
     }
 
     /// The directory in which relative paths begin.

@@ -54,7 +54,7 @@ impl<S: System> Mount<S> {
     pub(super) fn new(
         file_system: Arc<dyn FileSystem>,
         device: u64,
-        is_read_only: bool,
+        (is_read_only, is_collecting): (bool, bool),
         covered: Option<Arc<Node<S>>>,
     ) -> Self {
         let submounts = Mutex::new(Vec::new());
@@ -68,7 +68,7 @@ impl<S: System> Mount<S> {
             submount_bits: AtomicU64::new(0),
             locks: LockTable::new(),
             attrs: has_validity.then(AttrCache::new),
-            write_back: has_validity.then(WriteBack::new),
+            write_back: is_collecting.then(WriteBack::new),
         }
     }
 

@@ -113,7 +113,10 @@ impl<S: System> Collected<S> {
             WriteAt::End => self.is_appending,
         };
         let end = self.next.checked_add(size as u64).is_some_and(|end| i64::try_from(end).is_ok());
-        is_next && end && size <= MAX_SIZE.min(opening.max / 2) && self.writer.as_ptr() == Arc::as_ptr(opening)
+        is_next
+            && end
+            && size <= MAX_SIZE.min(opening.max / 2)
+            && self.writer.as_ptr() == Arc::as_ptr(opening)
     }
 
     /// Collects a write that is the next one. Returns false if there is no room.

@@ -121,7 +121,9 @@ impl Transport for ModelTransport {
         match state.submissions % 7 {
             3 => return Poll::Pending,
             // The client asks for less.
-            5 if self.max_data == MAX_DATA && request.data.len().max(request.reply_data) > 1000 => return Poll::Ready(Err(Errno::ENOMEM)),
+            5 if self.max_data == MAX_DATA && request.data.len().max(request.reply_data) > 1000 => {
+                return Poll::Ready(Err(Errno::ENOMEM));
+            }
             _ => {}
         }
         let number = state.submissions;

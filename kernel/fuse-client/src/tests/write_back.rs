@@ -113,16 +113,16 @@ fn requests_that_depend_on_collected_writes_come_after_them() {
 fn collected_writes_are_sent_in_time_and_before_the_release() {
     let (vfs, _, messages) = recorded(|_, _| None);
     let file = collecting(&vfs, &messages, 0);
-    assert_eq!(run(vfs.write_back(true)), Ok(Some(1_000_000_000)));
+    assert_eq!(run(vfs.write_back(0, true)), Ok(Some(1_000_000_000)));
     assert_eq!(kinds(&messages), []);
     MONOTONIC.set(1_000_000_000);
-    assert_eq!(run(vfs.write_back(true)), Ok(None));
+    assert_eq!(run(vfs.write_back(0, true)), Ok(None));
     assert_eq!(writes(&messages), [(100, 50)]);
     // The sequence goes on, and the file is dropped without a flush, as when it is closed during a write.
     write(&file, 10);
     messages.lock().clear();
     drop(file);
-    run(vfs.write_back(false)).expect("memory");
+    run(vfs.write_back(0, false)).expect("memory");
     let kinds = kinds(&messages);
     let position = |wanted| kinds.iter().position(|kind| *kind == wanted);
     assert!(position(Opcode::Write) < position(Opcode::Release), "{kinds:?}");
@@ -162,7 +162,7 @@ fn errors_of_collected_writes_are_reported_once() {
                 // Another call writes, which does not fail by it.
                 assert_eq!(run(file.metadata()).expect("metadata").attr.size, 100);
             } else if index == 0 {
-                run(vfs.write_back(false)).expect("memory");
+                run(vfs.write_back(0, false)).expect("memory");
             }
             assert!(file.is_dirty());
             assert_eq!(report(&file), Err(Errno::EIO), "{index} {is_seen_before}");
@@ -306,7 +306,7 @@ proptest! {
                     openings[opening] = (reopen(&vfs, opening), 0);
                 }
                 Step::WriteBack => {
-                    run(vfs.write_back(false)).expect("memory");
+                    run(vfs.write_back(0, false)).expect("memory");
                 }
             }
         }

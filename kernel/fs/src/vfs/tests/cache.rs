@@ -6,13 +6,14 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+use core::task::{Context, Poll, Waker};
 
 use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
 
 use super::kept::{AFTER_CREATE, BEFORE_READDIR, Kept};
 use crate::testing::{ARCS, MONOTONIC, TestSystem, run, vfs};
-use crate::{OpenFile, OpenedPath, RenameFlags, Symlinks, Vfs};
+use crate::{OpenFile, OpenedPath, RenameFlags, Symlinks, Vfs, join_each};
 
 /// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -135,6 +136,62 @@ fn attributes_of_a_lookup_are_not_kept_while_writes_are_collected() {
     assert_eq!(seen_by_host(), 2);
     assert_eq!(run(file.write(b"c")), Ok(1));
     assert_eq!((seen_by_host(), shared.size("/m/x"), seen_by_host()), (2, Ok(3), 3));
+}
+
+#[test]
+fn server_that_does_not_answer_does_not_delay_writes_to_others() {
+    let shared = Shared::new(u64::MAX);
+    let (ramfs, host) = vfs(1 << 20);
+    let hung = Kept::new(ramfs, u64::MAX);
+    run(shared.guest.create_directory(b"/hung", 0o755)).unwrap();
+    run(shared.guest.mount(hung.clone(), b"/hung", false)).unwrap();
+    // The server that hangs is the first one, too.
+    let others = Kept::new(vfs(1 << 20).0, u64::MAX);
+    run(shared.guest.create_directory(b"/last", 0o755)).unwrap();
+    run(shared.guest.mount(others.clone(), b"/last", false)).unwrap();
+    let files = [(&shared.folder, "/m/x"), (&hung, "/hung/x"), (&others, "/last/x")].map(|(folder, path)| {
+        folder.write_back_size.store(1000, Relaxed);
+        let file = open(&shared.guest, path);
+        assert_eq!((run(file.write(b"a")), run(file.write(b"b"))), (Ok(1), Ok(1)));
+        file
+    });
+    hung.hangs.store(true, Relaxed);
+    let size = |vfs: &Vfs<TestSystem>| run(vfs.metadata(b"/x", Symlinks::Keep)).unwrap().attr.size;
+    let last = Vfs::<TestSystem>::new(others.ramfs.clone()).unwrap();
+    assert_eq!((size(&shared.host), size(&host), size(&last)), (1, 1, 1));
+    let write = |mount| {
+        let guest = &shared.guest;
+        async move { assert_eq!(guest.write_back(mount, false).await, Ok(None)) }
+    };
+    join_each(shared.guest.write_back_mounts(), &write, &mut |poll| {
+        let mut context = Context::from_waker(Waker::noop());
+        assert_eq!(poll(&mut context), Poll::Pending);
+        assert_eq!((size(&shared.host), size(&host), size(&last)), (2, 1, 2));
+        hung.hangs.store(false, Relaxed);
+        assert_eq!(poll(&mut context), Poll::Ready(()));
+    });
+    assert_eq!(size(&host), 2);
+    drop(files);
+}
+
+#[test]
+fn mounts_for_reading_only_and_more_than_sixteen_collect_no_writes() {
+    let (_, vfs_) = vfs(1 << 20);
+    for number in 0..20 {
+        let path = format!("/{number}");
+        run(vfs_.create_directory(path.as_bytes(), 0o755)).unwrap();
+        let folder = Kept::new(vfs(1 << 20).0, u64::MAX);
+        folder.write_back_size.store(1000, Relaxed);
+        run(vfs_.mount(folder.clone(), path.as_bytes(), number == 0)).unwrap();
+        if number > 0 {
+            let file = open(&vfs_, &format!("{path}/x"));
+            assert_eq!((run(file.write(b"a")), run(file.write(b"b"))), (Ok(1), Ok(1)));
+            let host = Vfs::<TestSystem>::new(folder.ramfs.clone()).unwrap();
+            let size = run(host.metadata(b"/x", Symlinks::Keep)).unwrap().attr.size;
+            assert_eq!(size, if number > 16 { 2 } else { 1 }, "{number}");
+        }
+    }
+    assert_eq!(vfs_.write_back_mounts(), 16);
 }
 
 #[test]

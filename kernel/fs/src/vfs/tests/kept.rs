@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use core::task::Poll;
 
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
@@ -34,12 +35,15 @@ pub(super) struct Kept {
     pub(super) getattrs: AtomicU64,
     /// Maximum size in bytes of collected writes.
     pub(super) write_back_size: AtomicUsize,
+    /// Whether writes stay pending.
+    pub(super) hangs: AtomicBool,
 }
 
 impl Kept {
     pub(super) fn new(ramfs: Arc<RamFs<TestSystem>>, validity: u64) -> Arc<Self> {
         let (lookups, getattrs) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { ramfs, validity, lookups, getattrs, write_back_size: AtomicUsize::new(0) })
+        let (write_back_size, hangs) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Arc::new(Self { ramfs, validity, lookups, getattrs, write_back_size, hangs })
     }
 
     /// Lookups and requests for attributes since the last call.
@@ -154,6 +158,9 @@ impl FileSystem for Kept {
         position: WriteAt,
         bytes: &[u8],
     ) -> Reply<Written> {
+        if self.hangs.load(Relaxed) {
+            return Poll::Pending;
+        }
         self.ramfs.write(call, file, position, bytes)
     }
 
