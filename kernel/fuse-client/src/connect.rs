@@ -55,7 +55,8 @@ impl From<Failure> for ConnectError {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Connects to the server behind a transport, and stops it if that fails.
+    /// Connects to the server behind a transport, and stops it if that fails; not for want of memory, so that it can be tried
+    /// again.
     ///
     /// # Errors
     ///
@@ -69,7 +70,9 @@ impl<T: Transport> FuseClient<T> {
                 Ok(Self { transport, sizes, next_unique, read_ahead, listing, has_no_flush })
             }
             Err(error) => {
-                transport.stop();
+                if error != ConnectError::Refused(Errno::ENOMEM) {
+                    transport.stop();
+                }
                 Err(error)
             }
         }

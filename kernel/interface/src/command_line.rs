@@ -175,11 +175,22 @@ impl Iterator for WordIter<'_> {
     type Item = (Vec<u8>, bool);
 
     fn next(&mut self) -> Option<Self::Item> {
+        let mut word = Vec::new();
+        let quoted = self.next_to(&mut word)?;
+        Some((word, quoted))
+    }
+}
+
+impl WordIter<'_> {
+    /// Replaces `word` by the next one, and returns whether it is quoted. A word is no longer than the line: it does not allocate
+    /// if there is room for that.
+    fn next_to(&mut self, word: &mut Vec<u8>) -> Option<bool> {
+        word.clear();
         self.rest = self.rest.trim_ascii_start();
         if self.rest.is_empty() {
             return None;
         }
-        let (mut word, mut quoted, mut inside) = (Vec::new(), false, false);
+        let (mut quoted, mut inside) = (false, false);
         while let Some((&byte, rest)) = self.rest.split_first() {
             match byte {
                 b'"' => (quoted, inside) = (true, !inside),
@@ -193,7 +204,7 @@ impl Iterator for WordIter<'_> {
             }
             self.rest = rest;
         }
-        Some((word, quoted))
+        Some(quoted)
     }
 }
 

@@ -41,7 +41,7 @@ static DEVICES: SpinLock<Vec<Option<&'static FsDevice>>> = SpinLock::new(Vec::ne
 static INIT_MUTEX: Mutex = Mutex::new();
 
 /// The way to the FUSE server behind a device.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct FuseTransport(&'static FsDevice);
 
 impl FuseTransport {
@@ -49,6 +49,11 @@ impl FuseTransport {
     pub(crate) fn find(tag: &[u8]) -> Option<Self> {
         let has_tag = |device: &&FsDevice| device.driver.lock().tag() == tag;
         (0..).map_while(|index| DEVICES.lock().get(index).copied()).flatten().find(has_tag).map(Self)
+    }
+
+    /// Whether both lead to one device.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        core::ptr::eq(self.0, other.0)
     }
 }
 

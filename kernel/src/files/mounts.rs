@@ -3,29 +3,33 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Display;
+use core::mem;
 
 use hermit_fs::{FileSystem, Unavailable, Vfs};
-use hermit_fuse_client::FuseClient;
+use hermit_fuse_client::{ConnectError, FuseClient};
+use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 use hermit_interface::command_line::{MountOption, MountOptions};
 
 use super::write_back::write_soon;
 use super::{DIRECTORY, Kernel, forget_names};
 use crate::devices::{FuseTransport, start_folders};
-use crate::sync::OnceLock;
 use crate::threads::lifecycle::set_reclaim_files;
 use crate::{command_line, fallible, report};
 
 type Client = FuseClient<FuseTransport>;
 
-/// The mounted clients, for [`reclaim`].
-static CLIENTS: OnceLock<Vec<Arc<Client>>> = OnceLock::new();
+/// The connected clients and their devices: a mount that has failed for want of memory is tried again with its client, since a
+/// server may refuse a second handshake.
+static CLIENTS: SpinLock<Vec<(FuseTransport, Arc<Client>)>> = SpinLock::new(Vec::new());
 
 /// Gives back the memory of names and data that are kept.
 fn reclaim() {
     forget_names();
     write_soon();
-    CLIENTS.get().into_iter().flatten().for_each(|client| client.reclaim());
+    // Each is called without the lock.
+    let client = |index| CLIENTS.lock().get(index).map(|(_, client)| Arc::clone(client));
+    (0..).map_while(client).for_each(|client| client.reclaim());
 }
 
 /// Mounts all devices that the command line names. What cannot be mounted is reported, and calls below its path fail.
@@ -34,25 +38,23 @@ fn reclaim() {
 ///
 /// `ENOMEM`: without one of the folders, what a program writes there would be in memory only.
 pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
-    let MountOptions { mounts, malformed } = MountOptions::parse(command_line::text());
+    let MountOptions { mounts, malformed } = MountOptions::parse(command_line::text())?;
     for word in malformed {
         report::warn(format_args!(
             "`{}` is no mount: use mount=TAG:/PATH or mount=TAG:/PATH:ro",
             word.escape_ascii()
         ));
     }
-    let mut clients = Vec::new();
     for option in mounts {
         // Before the first server hears of this machine.
         start_folders()?;
-        match mount(vfs, &option, &mut clients).await {
+        match mount(vfs, &option).await {
             Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
             Err(error) => warn(&option, &format_args!("mounting fails with {error}")),
             Ok(()) => {}
         }
     }
-    if !clients.is_empty() {
-        CLIENTS.get_or_init(|| clients);
+    if !CLIENTS.lock().is_empty() {
         set_reclaim_files(reclaim);
     }
     Ok(())
@@ -62,14 +64,14 @@ fn warn(option: &MountOption, reason: &dyn Display) {
     report::warn(format_args!("{} is not mounted: {reason}", option.path.escape_ascii()));
 }
 
-/// Mounts a device on its directory, which is created if it does not exist, with those above it. Adds its client.
-async fn mount(vfs: &Vfs<Kernel>, option: &MountOption, clients: &mut Vec<Arc<Client>>) -> Result<(), Errno> {
+/// Mounts a device on its directory, which is created if it does not exist, with those above it.
+async fn mount(vfs: &Vfs<Kernel>, option: &MountOption) -> Result<(), Errno> {
     let path = &option.path;
     for (end, _) in path.iter().enumerate().filter(|&(end, byte)| end > 0 && *byte == b'/') {
         create_directory(vfs, path.get(..end).unwrap_or_default()).await?;
     }
     create_directory(vfs, path).await?;
-    vfs.mount(connect(option, clients).await?, path, option.is_read_only).await
+    vfs.mount(connect(option).await?, path, option.is_read_only).await
 }
 
 async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
@@ -81,7 +83,11 @@ async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
 }
 
 /// The file system of a device; one whose requests fail if there is none.
-async fn connect(option: &MountOption, clients: &mut Vec<Arc<Client>>) -> Result<Arc<dyn FileSystem>, Errno> {
+///
+/// # Errors
+///
+/// `ENOMEM`; another call tries again.
+async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem>, Errno> {
     let Some(transport) = FuseTransport::find(&option.tag) else {
         let tag = option.tag.escape_ascii();
         let reason = format_args!(
@@ -90,19 +96,40 @@ async fn connect(option: &MountOption, clients: &mut Vec<Arc<Client>>) -> Result
         warn(option, &reason);
         return unavailable(Errno::ENODEV);
     };
+    if let Some(client) = connected(transport) {
+        return Ok(client);
+    }
+    reserve_client()?;
     match FuseClient::connect(transport).await {
         Ok(client) => {
             let client = fallible::arc(client).ok_or(Errno::ENOMEM)?;
-            clients.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            clients.push(Arc::clone(&client));
+            // There is room: one thread mounts.
+            CLIENTS.lock().push((transport, Arc::clone(&client)));
             let file_system: Arc<dyn FileSystem> = client;
             Ok(file_system)
         }
+        Err(ConnectError::Refused(Errno::ENOMEM)) => Err(Errno::ENOMEM),
         Err(error) => {
             warn(option, &error);
             unavailable(Errno::EIO)
         }
     }
+}
+
+/// Makes room for a further client. Without the lock, which [`reclaim`] takes.
+fn reserve_client() -> Result<(), Errno> {
+    let mut clients = mem::take(&mut *CLIENTS.lock());
+    let reserved = clients.try_reserve(1).map_err(|_| Errno::ENOMEM);
+    *CLIENTS.lock() = clients;
+    reserved
+}
+
+/// The client of a device that is connected.
+fn connected(transport: FuseTransport) -> Option<Arc<dyn FileSystem>> {
+    let clients = CLIENTS.lock();
+    let (_, client) = clients.iter().find(|(other, _)| other.is_same(transport))?;
+    let file_system: Arc<dyn FileSystem> = Arc::clone(client) as _;
+    Some(file_system)
 }
 
 fn unavailable(error: Errno) -> Result<Arc<dyn FileSystem>, Errno> {

@@ -106,6 +106,23 @@ fn invalid_handshake_is_an_error() {
 }
 
 #[test]
+fn handshake_without_memory_can_be_repeated() {
+    let mut is_first = true;
+    let transport = ModelTransport::new(move |message| {
+        let result = if core::mem::take(&mut is_first) {
+            Err(Errno::ENOMEM.number())
+        } else {
+            Ok(InitOut { major: 7, minor: 31, ..InitOut::default() }.as_bytes().to_vec())
+        };
+        Some(reply(header(message).unique, result))
+    });
+    let connect = || run(FuseClient::connect(transport.clone())).map(drop);
+    assert_eq!(connect(), Err(ConnectError::Refused(Errno::ENOMEM)));
+    assert!(!transport.is_stopped());
+    assert_eq!(connect(), Ok(()));
+}
+
+#[test]
 fn invalid_directory_entries_stop_the_server() {
     let record = |name: &[u8], namelen: u32, off: u64| {
         let mut bytes = vec![0; 64];

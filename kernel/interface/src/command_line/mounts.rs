@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Encoder, WordIter};
+use crate::Errno;
 
 /// Maximum length of a tag in bytes (virtio 1.2, section 5.11.4).
 const MAX_TAG: usize = 36;
@@ -43,34 +44,69 @@ impl Encoder {
 
 impl MountOptions {
     /// Parses the mounts of a command line.
-    #[must_use]
-    pub fn parse(line: &[u8]) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn parse(line: &[u8]) -> Result<Self, Errno> {
         let mut parsed = Self::default();
-        let options = WordIter { rest: line }.take_while(|(word, quoted)| word != b"--" || *quoted);
-        for (word, _) in options {
-            match word.strip_prefix(b"mount=").map(mount) {
-                Some(Some(mount)) => parsed.mounts.push(mount),
-                Some(None) => parsed.malformed.push(word),
+        let mut word = Vec::new();
+        word.try_reserve_exact(line.len()).map_err(|_| Errno::ENOMEM)?;
+        let mut words = WordIter { rest: line };
+        while let Some(is_quoted) = words.next_to(&mut word) {
+            if word == b"--" && !is_quoted {
+                break;
+            }
+            match word.strip_prefix(b"mount=").map(Value::new) {
+                Some(Some(mount)) => push(&mut parsed.mounts, mount.copied()?)?,
+                Some(None) => push(&mut parsed.malformed, copied(&word)?)?,
                 None => {}
             }
         }
-        parsed
+        Ok(parsed)
     }
 }
 
-fn mount(value: &[u8]) -> Option<MountOption> {
-    let colon = value.iter().position(|&byte| byte == b':')?;
-    let (tag, path) = (value.get(..colon)?, value.get(colon + 1..)?);
-    let (path, is_read_only) = match (path.strip_suffix(READ_ONLY), path.strip_suffix(WRITABLE)) {
-        (Some(path), _) => (path, true),
-        (None, Some(path)) => (path, false),
-        (None, None) => (path, false),
-    };
-    let is_valid = (1..=MAX_TAG).contains(&tag.len())
-        && path.starts_with(b"/")
-        && !path.contains(&0)
-        && path.iter().any(|&byte| byte != b'/');
-    is_valid.then(|| MountOption { tag: tag.to_vec(), path: path.to_vec(), is_read_only })
+/// The value of an option, which is valid.
+struct Value<'a> {
+    tag: &'a [u8],
+    path: &'a [u8],
+    is_read_only: bool,
+}
+
+impl<'a> Value<'a> {
+    fn new(value: &'a [u8]) -> Option<Self> {
+        let colon = value.iter().position(|&byte| byte == b':')?;
+        let (tag, path) = (value.get(..colon)?, value.get(colon + 1..)?);
+        let (path, is_read_only) = match (path.strip_suffix(READ_ONLY), path.strip_suffix(WRITABLE)) {
+            (Some(path), _) => (path, true),
+            (None, Some(path)) => (path, false),
+            (None, None) => (path, false),
+        };
+        let is_valid = (1..=MAX_TAG).contains(&tag.len())
+            && path.starts_with(b"/")
+            && !path.contains(&0)
+            && path.iter().any(|&byte| byte != b'/');
+        is_valid.then_some(Self { tag, path, is_read_only })
+    }
+
+    fn copied(&self) -> Result<MountOption, Errno> {
+        let Self { tag, path, is_read_only } = *self;
+        Ok(MountOption { tag: copied(tag)?, path: copied(path)?, is_read_only })
+    }
+}
+
+fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+fn push<T>(values: &mut Vec<T>, value: T) -> Result<(), Errno> {
+    values.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+    values.push(value);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -89,7 +125,8 @@ mod tests {
 
     #[test]
     fn mounts_are_parsed_in_order() {
-        let parsed = MountOptions::parse(b"a.boot mount=fs0:/srv:ro env=A mount=fs1:/a:b -- mount=fs2:/x");
+        let parsed =
+            MountOptions::parse(b"a.boot mount=fs0:/srv:ro env=A mount=fs1:/a:b -- mount=fs2:/x").unwrap();
         assert_eq!(parsed.mounts, [option("fs0", b"/srv", true), option("fs1", b"/a:b", false)]);
         assert_eq!(parsed.malformed, Vec::<Vec<u8>>::new());
     }
@@ -100,7 +137,7 @@ mod tests {
         for word in
             ["mount=", "mount=fs0", "mount=fs0:", "mount=:/a", "mount=fs0:a", "mount=fs0://:ro", &long]
         {
-            let parsed = MountOptions::parse(word.as_bytes());
+            let parsed = MountOptions::parse(word.as_bytes()).unwrap();
             assert_eq!((parsed.mounts.len(), &parsed.malformed[..]), (0, &[word.as_bytes().to_vec()][..]));
         }
     }
@@ -111,7 +148,8 @@ mod tests {
             let path = [b"/a".as_slice(), &name].concat();
             let mut encoder = Encoder::new();
             encoder.mount("tag", &path, is_read_only);
-            prop_assert_eq!(MountOptions::parse(&encoder.finish()).mounts, [option("tag", &path, is_read_only)]);
+            let parsed = MountOptions::parse(&encoder.finish()).unwrap();
+            prop_assert_eq!(parsed.mounts, [option("tag", &path, is_read_only)]);
         }
     }
 }
