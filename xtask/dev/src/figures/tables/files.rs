@@ -1,7 +1,7 @@
 //! The tables of the suite `fs`.
 
 use super::{SuiteTable, TIME_COLUMNS};
-use crate::bench::operations::{FS, rows};
+use crate::bench::operations::{FS, MOUNTED, rows};
 
 /// Operations. Only times have the last three.
 const ROWS: &[(&str, &str)] = &rows(&FS);
@@ -24,4 +24,19 @@ pub(super) const TIMES: SuiteTable = SuiteTable {
     title: "operation, ns",
     columns: TIME_COLUMNS,
     rows: ROWS,
+};
+
+/// Times in a folder of the host, in a process beside Linux in the same folder. There are no aims.
+pub(super) const MOUNTED_TIMES: SuiteTable = SuiteTable {
+    name: "fs-mounted",
+    suite: "fs, mounted",
+    part: "",
+    title: "operation, ns",
+    columns: &[
+        ("this kernel", "ours"),
+        ("Linux, 1 CPU", "linux"),
+        ("ratio", "ratio"),
+        ("Linux, all CPUs", "linux, all CPUs"),
+    ],
+    rows: &rows(&MOUNTED),
 };
