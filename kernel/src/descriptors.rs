@@ -11,6 +11,7 @@ use hermit_io::{
     Access, DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer,
 };
 
+use crate::files::File;
 use crate::files::system::Kernel;
 use crate::threads::wait::block_on;
 
@@ -49,6 +50,10 @@ pub(crate) trait FileObject: Object + Positioned {
 
     /// Metadata of the file.
     fn metadata(&self) -> Result<Metadata, Errno>;
+
+    /// Ends the opening at once if the reference is the only one and nothing is to be reported or freed: it is called with a
+    /// spinlock held. Returns the open file, to be used again, or the reference.
+    fn retire_now(self: Arc<Self>) -> Result<Arc<File>, Arc<File>>;
 
     /// Reports errors of what was written, and drops the reference of a descriptor that is closed.
     fn close(self: Arc<Self>) -> Result<(), Errno>;
@@ -101,7 +106,8 @@ fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
     count
 }
 
-static TABLE: DescriptorTable<RawSpinLock, Handle> = DescriptorTable::new();
+/// The table. A descriptor keeps the open file that it had, for the next one.
+static TABLE: DescriptorTable<RawSpinLock, Handle, Arc<File>> = DescriptorTable::new();
 
 /// Opens standard input, output and error.
 pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
@@ -124,6 +130,7 @@ pub(crate) fn open(object: Arc<dyn Object>) -> Result<i32, Errno> {
 }
 
 /// Reserves a descriptor for an object that is still to be opened.
+#[inline(always)]
 pub(crate) fn reserve() -> Result<Reserved, Errno> {
     // The table has far fewer.
     i32::try_from(TABLE.reserve()?).map(Reserved).map_err(|_| Errno::EMFILE)
@@ -140,18 +147,42 @@ impl Reserved {
     }
 
     /// Opens the descriptor for a file.
-    #[inline]
-    pub(crate) fn open_file(self, file: Arc<dyn FileObject>) -> i32 {
-        self.open_with(|| Handle::File(FileHandle::new(file)))
+    pub(crate) fn open_file(self, file: Arc<File>) -> i32 {
+        self.fill_file(file);
+        self.opened()
     }
 
+    /// Stores the reference of the descriptor to a file. [`Self::opened`] follows.
     #[inline]
-    fn open_with(self, make: impl FnOnce() -> Handle) -> i32 {
+    pub(crate) fn fill_file(&self, file: Arc<File>) {
+        TABLE.fill_with(index(self.0), || file_handle(file));
+    }
+
+    /// [`Self::fill_file`] with the open file that the descriptor has kept, if it has one for which `open` returns true. It is
+    /// called with a spinlock held. Returns whether it has.
+    #[inline(always)]
+    pub(crate) fn open_again(&self, open: impl FnOnce(&mut Arc<File>) -> bool) -> bool {
+        TABLE.fill_from_kept(index(self.0), open, file_handle)
+    }
+
+    /// Ends the reservation of a descriptor that has been opened; returns its number.
+    #[inline]
+    pub(crate) fn opened(self) -> i32 {
         let number = self.0;
-        TABLE.fill_with(index(number), make);
         mem::forget(self);
         number
     }
+
+    fn open_with(self, make: impl FnOnce() -> Handle) -> i32 {
+        TABLE.fill_with(index(self.0), make);
+        self.opened()
+    }
+}
+
+/// What a descriptor of a file refers to.
+#[inline]
+fn file_handle(file: Arc<File>) -> Handle {
+    Handle::File(FileHandle::new(file))
 }
 
 impl Drop for Reserved {
@@ -187,7 +218,7 @@ pub(crate) fn next_open(from: usize) -> Option<usize> {
 
 /// A descriptor that cannot be closed, and whose file no other call uses: its spinlock is held.
 #[derive(Debug)]
-pub(crate) struct LockedDescriptor(LockedSlot<'static, RawSpinLock, Handle>);
+pub(crate) struct LockedDescriptor(LockedSlot<'static, RawSpinLock, Handle, Arc<File>>);
 
 impl LockedDescriptor {
     /// Locks a descriptor.
@@ -237,17 +268,38 @@ pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
     i32::try_from(duplicate).map_err(|_| Errno::EMFILE)
 }
 
+/// What is left to do of a close without the lock of the descriptor.
+enum Closing {
+    Nothing,
+    File(Arc<dyn FileObject>, Option<Arc<PageWindow<Kernel>>>),
+    Object(Arc<dyn Object>),
+}
+
 /// Closes a descriptor. The last reference drops the object: not under a lock. With an error of what was written to a file, the
 /// descriptor is closed, too.
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-    match TABLE.take(index(descriptor)) {
-        Some(Handle::File(handle)) => {
+    let split = |handle, kept: Option<&mut Option<Arc<File>>>| match handle {
+        Handle::File(handle) => {
             // In parts: a handle that is dropped whole is copied first.
             let (file, window) = handle.into_parts();
+            let Some(kept) = kept.filter(|_| window.is_none()) else { return Closing::File(file, window) };
+            match file.retire_now() {
+                Ok(file) => {
+                    *kept = Some(file);
+                    Closing::Nothing
+                }
+                Err(file) => Closing::File(file, None),
+            }
+        }
+        Handle::Object(object) => Closing::Object(object),
+    };
+    match TABLE.take_and_keep(index(descriptor), split) {
+        Some(Closing::Nothing) => Ok(()),
+        Some(Closing::File(file, window)) => {
             drop(window);
             file.close()
         }
-        Some(Handle::Object(object)) => {
+        Some(Closing::Object(object)) => {
             drop(object);
             Ok(())
         }

@@ -9,10 +9,10 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::mem::MaybeUninit;
 
-use hermit_abi::file_properties;
+use hermit_abi::{O_CREAT, file_properties};
 use hermit_fs::{
-    DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, PageWindow, ProcFs, RamFs, Symlinks,
-    System, UnpackError, Vfs, Whence,
+    DescriptorTarget, DevFs, FileSystem, FoundFile, Metadata, OpenFile, OpenedPath, PageWindow, ProcFs,
+    RamFs, Symlinks, System, UnpackError, Vfs, Whence,
 };
 use hermit_hal::{memory, tree};
 use hermit_interface::Errno;
@@ -61,6 +61,10 @@ impl FileObject for File {
 
     fn metadata(&self) -> Result<Metadata, Errno> {
         complete(OpenFile::metadata(self))
+    }
+
+    fn retire_now(mut self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
+        if Arc::get_mut(&mut self).is_some_and(File::retire_now) { Ok(self) } else { Err(self) }
     }
 
     fn close(self: Arc<Self>) -> Result<(), Errno> {
@@ -149,10 +153,51 @@ async fn mount_on(vfs: &Vfs<Kernel>, file_system: Arc<dyn FileSystem>, path: &[u
 pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     // First: without a free descriptor nothing is created or truncated.
     let descriptor = descriptors::reserve()?;
-    match mounted_now().and_then(|vfs| vfs.open_now(path, flags, mode)) {
-        Some(file) => Ok(descriptor.open_file(file?)),
+    // The first of the ways below, for most paths of files that exist.
+    let start = mounted_now().and_then(|vfs| vfs.root_start(path)).filter(|_| flags & O_CREAT == 0);
+    match start.and_then(|start| start.find_now(path, flags)) {
+        Some(found) => open_found(descriptor, found),
+        None => open_or_create(descriptor, path, flags, mode),
+    }
+}
+
+/// [`open`] for all paths.
+#[inline(never)]
+fn open_or_create(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+    let opened = mounted_now().and_then(|vfs| {
+        vfs.with_start(path, |start| {
+            let found = if flags & O_CREAT == 0 {
+                start.find_now(path, flags).map(Ok)
+            } else {
+                start.find_or_create_now(path, flags, mode)
+            };
+            Some(found?.and_then(|found| fill(&descriptor, found)))
+        })
+    });
+    match opened {
+        Some(opened) => opened.map(|()| descriptor.opened()),
         None => open_long(descriptor, path, flags, mode),
     }
+}
+
+/// Opens a descriptor for what a path leads to.
+#[inline(always)]
+fn open_found(descriptor: Reserved, found: FoundFile<'_, Kernel>) -> Result<i32, Errno> {
+    fill(&descriptor, found)?;
+    Ok(descriptor.opened())
+}
+
+#[inline(always)]
+fn fill(descriptor: &Reserved, found: FoundFile<'_, Kernel>) -> Result<(), Errno> {
+    let is_open = descriptor.open_again(|retired| found.open_again(retired));
+    if is_open { Ok(()) } else { open_first(descriptor, found) }
+}
+
+/// Opens a file by a descriptor that keeps no open file.
+#[inline(never)]
+fn open_first(descriptor: &Reserved, found: FoundFile<'_, Kernel>) -> Result<(), Errno> {
+    descriptor.fill_file(found.open()?);
+    Ok(())
 }
 
 /// [`open`] for what may wait.

@@ -144,6 +144,13 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Drops references to an inode. It does not wait.
     fn forget(&self, ino: Ino, references: u64);
 
+    /// [`Self::forget`] of one reference, if that frees nothing: it is called under a spinlock. Returns whether it has dropped
+    /// the reference; else [`Self::forget`] is to be called without the lock.
+    fn forget_now(&self, ino: Ino) -> bool {
+        let _ = ino;
+        false
+    }
+
     /// Attributes of an inode.
     ///
     /// # Errors

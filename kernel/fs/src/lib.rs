@@ -41,4 +41,4 @@ pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
 pub use types::{Attr, DirEntry, Entry, FileType, FoundInode, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
 pub use unavailable::Unavailable;
-pub use vfs::{FileLock, Metadata, MountInfo, OpenFile, OpenedPath, Symlinks, Vfs, Whence};
+pub use vfs::{FileLock, FoundFile, Metadata, MountInfo, OpenFile, OpenedPath, Start, Symlinks, Vfs, Whence};

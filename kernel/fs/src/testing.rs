@@ -10,7 +10,10 @@ use core::task::{Context, Poll, Waker};
 
 use std::thread_local;
 
-use crate::{PAGE_SIZE, RamFs, System, Time, Vfs};
+use hermit_abi::O_CREAT;
+use hermit_interface::Errno;
+
+use crate::{FoundFile, OpenFile, PAGE_SIZE, RamFs, System, Time, Vfs};
 
 /// Each question for the time is a second later.
 static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);
@@ -78,4 +81,21 @@ pub(crate) fn vfs(size: u64) -> (Arc<RamFs<TestSystem>>, Vfs<TestSystem>) {
     let root = Arc::new(RamFs::<TestSystem>::new(size).expect("memory"));
     let vfs = Vfs::new(root.clone()).expect("memory");
     (root, vfs)
+}
+
+impl Vfs<TestSystem> {
+    /// [`Self::open`] if it needs no waiting.
+    pub(crate) fn open_now(
+        &self,
+        path: &[u8],
+        flags: i32,
+        permissions: u32,
+    ) -> Option<Result<Arc<OpenFile<TestSystem>>, Errno>> {
+        self.with_start(path, |start| {
+            if flags & O_CREAT == 0 {
+                return start.find_now(path, flags).map(FoundFile::open);
+            }
+            Some(start.find_or_create_now(path, flags, permissions)?.and_then(FoundFile::open))
+        })
+    }
 }

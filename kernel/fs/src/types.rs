@@ -17,8 +17,9 @@ impl Ino {
     pub const ROOT: Self = Self(1);
 }
 
-/// Type of a file.
+/// Type of a file. It is as large as the words beside it in other types: without padding, they are copied word by word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
 pub enum FileType {
     /// Regular file.
     Regular,

@@ -7,7 +7,7 @@ use hermit_interface::Errno;
 use lock_api::{Mutex, MutexGuard, RawMutex};
 
 use self::bitmap::{Bitmap, FirstWord, WORD};
-use self::slots::Slots;
+use self::slots::{Contents, Slots};
 
 /// A file descriptor.
 pub type FileDescriptor = usize;
@@ -19,22 +19,24 @@ const MAX_DESCRIPTORS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 16 };
 ///
 /// Each descriptor has a slot with a lock of its own: using one does not touch another, and takes no lock of all. The lock
 /// `R` may be a spinlock: no memory is allocated under it, and nothing is dropped that a descriptor refers to.
+///
+/// One of the first descriptors may keep a `K` while it is not open, from which its next value is made.
 #[derive(Debug)]
-pub struct DescriptorTable<R: RawMutex, T> {
-    slots: Slots<R, T>,
+pub struct DescriptorTable<R: RawMutex, T, K = ()> {
+    slots: Slots<R, T, K>,
     /// Which of the first descriptors are open or reserved.
     first: FirstWord,
     /// Which descriptors behind them are, counted from the first of these.
     others: Mutex<R, Bitmap>,
 }
 
-impl<R: RawMutex, T> Default for DescriptorTable<R, T> {
+impl<R: RawMutex, T, K> Default for DescriptorTable<R, T, K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<R: RawMutex, T> DescriptorTable<R, T> {
+impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
     /// Creates a table without open descriptors.
     #[must_use]
     pub const fn new() -> Self {
@@ -86,8 +88,27 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     pub fn fill_with(&self, descriptor: FileDescriptor, make: impl FnOnce() -> T) {
         if let Some(slot) = self.slots.get(descriptor) {
             // It is reserved, so nothing is dropped.
-            *slot.lock() = Some(make());
+            slot.lock().value = Some(make());
         }
+    }
+
+    /// Opens a reserved descriptor with what `make` returns of what is [kept](Self::take_and_keep) there, if `prepare` returns
+    /// true for it; returns whether it has. Both are called with the lock of the slot held.
+    #[inline(always)]
+    pub fn fill_from_kept(
+        &self,
+        descriptor: FileDescriptor,
+        prepare: impl FnOnce(&mut K) -> bool,
+        make: impl FnOnce(K) -> T,
+    ) -> bool {
+        let Some(slot) = self.slots.get_first(descriptor) else { return false };
+        let mut slot = slot.lock();
+        if !slot.kept.as_mut().is_some_and(prepare) {
+            return false;
+        }
+        let Some(kept) = slot.kept.take() else { return false };
+        slot.value = Some(make(kept));
+        true
     }
 
     /// Frees a reserved descriptor.
@@ -111,14 +132,14 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     ///
     /// `EBADF` if there is no such slot.
     #[inline]
-    pub fn lock(&self, descriptor: FileDescriptor) -> Result<LockedSlot<'_, R, T>, Errno> {
+    pub fn lock(&self, descriptor: FileDescriptor) -> Result<LockedSlot<'_, R, T, K>, Errno> {
         self.slots.get(descriptor).map(|slot| LockedSlot(slot.lock())).ok_or(Errno::EBADF)
     }
 
     /// Locks the slot of one of the first descriptors, if its lock is free. `None` says nothing of the descriptor: the caller
     /// goes on with [`Self::lock`].
     #[inline]
-    pub fn try_lock_first(&self, descriptor: FileDescriptor) -> Option<LockedSlot<'_, R, T>> {
+    pub fn try_lock_first(&self, descriptor: FileDescriptor) -> Option<LockedSlot<'_, R, T, K>> {
         self.slots.get_first(descriptor)?.try_lock().map(LockedSlot)
     }
 
@@ -139,7 +160,7 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     #[must_use]
     pub fn next_open(&self, from: FileDescriptor) -> Option<FileDescriptor> {
         let is_open = |descriptor: &FileDescriptor| {
-            self.slots.get(*descriptor).is_some_and(|slot| slot.lock().is_some())
+            self.slots.get(*descriptor).is_some_and(|slot| slot.lock().value.is_some())
         };
         (from..MAX_DESCRIPTORS).find(is_open)
     }
@@ -174,31 +195,51 @@ impl<R: RawMutex, T> DescriptorTable<R, T> {
     /// [`Self::remove`]; `None` if the descriptor is not open.
     #[inline]
     pub fn take(&self, descriptor: FileDescriptor) -> Option<T> {
-        let value = self.slots.get(descriptor)?.lock().take();
+        let value = self.slots.get(descriptor)?.lock().value.take();
         if value.is_some() {
             self.release(descriptor);
         }
         value
     }
+
+    /// [`Self::take`] with the lock of the slot held while `split` is called with the value. That may leave something to the
+    /// next value of the descriptor, where nothing is kept yet: only the first descriptors keep something. Returns what `split`
+    /// returns, to be dropped by the caller.
+    #[inline]
+    pub fn take_and_keep<L>(
+        &self,
+        descriptor: FileDescriptor,
+        split: impl FnOnce(T, Option<&mut Option<K>>) -> L,
+    ) -> Option<L> {
+        let Some(slot) = self.slots.get_first(descriptor) else {
+            return self.take(descriptor).map(|value| split(value, None));
+        };
+        let mut slot = slot.lock();
+        let Contents { value, kept } = &mut *slot;
+        let left = split(value.take()?, kept.is_none().then_some(kept));
+        drop(slot);
+        self.first.free(descriptor);
+        Some(left)
+    }
 }
 
 /// The slot of a descriptor, whose lock is held.
 #[derive(Debug)]
-pub struct LockedSlot<'a, R: RawMutex, T>(MutexGuard<'a, R, Option<T>>);
+pub struct LockedSlot<'a, R: RawMutex, T, K = ()>(MutexGuard<'a, R, Contents<T, K>>);
 
-impl<R: RawMutex, T> LockedSlot<'_, R, T> {
+impl<R: RawMutex, T, K> LockedSlot<'_, R, T, K> {
     /// What the descriptor refers to; `None` if it is not open.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<&T> {
-        self.0.as_ref()
+        self.0.value.as_ref()
     }
 
     /// [`Self::get`], to change it.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        self.0.as_mut()
+        self.0.value.as_mut()
     }
 }
 

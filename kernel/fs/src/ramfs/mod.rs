@@ -198,6 +198,13 @@ impl<S: System> FileSystem for RamFs<S> {
         }
     }
 
+    fn forget_now(&self, ino: Ino) -> bool {
+        let Ok(mut slot) = self.inodes.lock(ino) else { return false };
+        let Some(inode) = slot.inode.as_mut().filter(|inode| inode.nlink != 0) else { return false };
+        inode.references = inode.references.saturating_sub(1);
+        true
+    }
+
     fn getattr(&self, _: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr> {
         Poll::Ready(self.with_attributes(ino, |inode| Ok(inode.attr(ino))))
     }

@@ -37,6 +37,7 @@ pub use locks::FileLock;
 pub use mount::MountInfo;
 pub use open::OpenedPath;
 pub use open_file::{OpenFile, Whence};
+pub use paths::{FoundFile, Start};
 
 /// Bits that new files and directories do not get (`umask`).
 const UMASK: u32 = 0o022;

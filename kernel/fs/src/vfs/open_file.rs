@@ -17,7 +17,7 @@ use super::mount::{Mount, Node};
 use super::position::Position;
 use super::write_back::Opening;
 use crate::file_system::{OpenInode, WriteAt, Written, complete};
-use crate::{DirEntry, FileType, FoundInode, PageWindow, SetAttr, StatFs, System};
+use crate::{DirEntry, FileType, FoundInode, Ino, PageWindow, SetAttr, StatFs, System};
 
 /// Where a position is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,38 @@ impl<S: System> OpenFile<S> {
             lock: Held::new(),
             position: Position::new(),
         }
+    }
+
+    /// Ends the opening of a file that a path has led to at once, if it has neither errors to report nor a lock, and if nothing is
+    /// freed: it is called under a spinlock. Returns whether it has. Then this open file has the root, which needs no reference,
+    /// until [`Self::reuse`].
+    #[inline]
+    pub fn retire_now(&mut self) -> bool {
+        let OpenNode::Own(node) = &mut self.node else { return false };
+        if self.writes.get_mut() != self.reported.get_mut() || self.lock.is_held() {
+            return false;
+        }
+        let is_retired = node.mount.file_system.forget_now(node.ino);
+        if is_retired {
+            node.ino = Ino::ROOT;
+        }
+        is_retired
+    }
+
+    /// Makes a retired open file one of what a path leads to, whose reference it takes over, in the same mount. Returns whether
+    /// it has: not if it has another mount.
+    #[inline(always)]
+    pub(super) fn reuse(&mut self, mount: &Arc<Mount<S>>, found: FoundInode, flags: i32) -> bool {
+        let OpenNode::Own(node) = &mut self.node else { return false };
+        if !Arc::ptr_eq(&node.mount, mount) {
+            return false;
+        }
+        (node.ino, node.generation, node.file_type) = (found.ino, found.generation, found.file_type);
+        self.inode.ino = found.ino;
+        self.access_mode = flags & ACCESS_MODE;
+        *self.is_appending.get_mut() = flags & O_APPEND != 0;
+        self.position.store_exclusive(0);
+        true
     }
 
     pub(super) const fn node(&self) -> &OpenNode<S> {

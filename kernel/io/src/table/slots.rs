@@ -27,31 +27,44 @@ const fn word_count(chunk: usize) -> usize {
     if chunk == 0 { 1 } else { 1 << (chunk - 1) }
 }
 
-/// A slot; empty if its descriptor is not open.
-type Slot<R, T> = Mutex<R, Option<T>>;
+/// What a slot has.
+#[derive(Debug)]
+pub(super) struct Contents<T, K> {
+    /// What the descriptor refers to; `None` if it is not open.
+    pub(super) value: Option<T>,
+    /// What a former value has left for the next one.
+    pub(super) kept: Option<K>,
+}
+
+impl<T, K> Contents<T, K> {
+    const EMPTY: Self = Self { value: None, kept: None };
+}
+
+/// A slot.
+type Slot<R, T, K> = Mutex<R, Contents<T, K>>;
 
 /// Slots that are allocated together: an array of one, since a box of it can be allocated without panicking.
-type Chunk<R, T> = [Box<[Slot<R, T>]>; 1];
+type Chunk<R, T, K> = [Box<[Slot<R, T, K>]>; 1];
 
 /// A slot for each descriptor.
 #[derive(Debug)]
-pub(super) struct Slots<R: RawMutex, T> {
-    first: [Slot<R, T>; WORD],
+pub(super) struct Slots<R: RawMutex, T, K> {
+    first: [Slot<R, T, K>; WORD],
     /// The chunks behind the first one.
-    others: [OnceBox<Chunk<R, T>>; CHUNKS - 1],
+    others: [OnceBox<Chunk<R, T, K>>; CHUNKS - 1],
 }
 
-impl<R: RawMutex, T> Slots<R, T> {
+impl<R: RawMutex, T, K> Slots<R, T, K> {
     pub(super) const fn new() -> Self {
         Self {
-            first: [const { Mutex::const_new(R::INIT, None) }; WORD],
+            first: [const { Mutex::const_new(R::INIT, Contents::EMPTY) }; WORD],
             others: [const { OnceBox::new() }; CHUNKS - 1],
         }
     }
 
     /// The slot of a descriptor, if its chunk is there.
     #[inline]
-    pub(super) fn get(&self, descriptor: usize) -> Option<&Slot<R, T>> {
+    pub(super) fn get(&self, descriptor: usize) -> Option<&Slot<R, T, K>> {
         match self.first.get(descriptor) {
             Some(slot) => Some(slot),
             None => self.get_other(descriptor),
@@ -60,12 +73,12 @@ impl<R: RawMutex, T> Slots<R, T> {
 
     /// The slot of a descriptor of the first chunk.
     #[inline]
-    pub(super) fn get_first(&self, descriptor: usize) -> Option<&Slot<R, T>> {
+    pub(super) fn get_first(&self, descriptor: usize) -> Option<&Slot<R, T, K>> {
         self.first.get(descriptor)
     }
 
     #[cold]
-    fn get_other(&self, descriptor: usize) -> Option<&Slot<R, T>> {
+    fn get_other(&self, descriptor: usize) -> Option<&Slot<R, T, K>> {
         let (chunk, word) = word_position(descriptor / WORD);
         let [slots] = self.others.get(chunk.checked_sub(1)?)?.get()?;
         slots.get(word * WORD + descriptor % WORD)
@@ -85,11 +98,11 @@ impl<R: RawMutex, T> Slots<R, T> {
         let count = word_count(chunk) * WORD;
         let mut slots = Vec::new();
         slots.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
-        slots.resize_with(count, || Mutex::const_new(R::INIT, None));
+        slots.resize_with(count, || Mutex::const_new(R::INIT, Contents::EMPTY));
         let mut chunk = Vec::new();
         chunk.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;
         chunk.push(slots.into_boxed_slice());
-        let chunk: Box<Chunk<R, T>> = chunk.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)?;
+        let chunk: Box<Chunk<R, T, K>> = chunk.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)?;
         // If another thread was faster, its slots stay, and these are dropped.
         let _: Result<(), _> = place.set(chunk);
         Ok(())
@@ -108,7 +121,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "each look at a slot is a look at its whole chunk: minutes")]
     fn each_descriptor_has_a_slot() {
-        let slots: Slots<RawMutex, u32> = Slots::new();
+        let slots: Slots<RawMutex, u32, ()> = Slots::new();
         let mut known = HashSet::new();
         for _ in 0..CHUNKS {
             assert_eq!(slots.get(known.len()).is_none(), !known.is_empty(), "a chunk exists");

@@ -1,5 +1,6 @@
 //! Tests of the virtual file system with a ramfs.
 
+mod again;
 mod cache;
 mod kept;
 mod linux;
