@@ -112,7 +112,7 @@ pub fn command_line(data: &[u8]) {
     network.nameservers.iter().for_each(|&address| encoder.nameserver(address));
     network.hostname.iter().for_each(|name| encoder.hostname(name));
     network.host.iter().for_each(|&host| encoder.host(host));
-    let mut mounts = MountOptions::parse(data).mounts;
+    let mut mounts = MountOptions::parse(data).expect("the host has memory").mounts;
     // The encoder is given texts as tags.
     mounts.retain(|mount| str::from_utf8(&mount.tag).is_ok());
     for mount in &mounts {
@@ -130,7 +130,8 @@ pub fn command_line(data: &[u8]) {
     assert_eq!(CommandLine::parse(&line), expected, "parsing inverts encoding");
     let expected = NetworkOptions { malformed: Vec::new(), ..network };
     assert_eq!(NetworkOptions::parse(&line), expected, "parsing inverts encoding");
-    assert_eq!(MountOptions::parse(&line).mounts, mounts, "parsing inverts encoding");
+    let mount_options = MountOptions::parse(&line).expect("the host has memory");
+    assert_eq!(mount_options.mounts, mounts, "parsing inverts encoding");
 }
 
 /// Boot information: `data` is parsed and written again.

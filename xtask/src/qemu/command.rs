@@ -158,7 +158,7 @@ mod tests {
         for path in ["/srv", "/a b:ro", "/\"\\"] {
             let mount: MountConfig = format!("/tmp:{path}").parse().unwrap();
             let guest = Guest { mounts: vec![mount.clone()], ..Guest::new("a".into(), None, "a".into()) };
-            let parsed = MountOptions::parse(&guest.command_line());
+            let parsed = MountOptions::parse(&guest.command_line()).unwrap();
             let found: Vec<_> =
                 parsed.mounts.iter().map(|found| (&found.path[..], found.is_read_only)).collect();
             assert_eq!(found, [(mount.guest.as_bytes(), mount.read_only)]);
