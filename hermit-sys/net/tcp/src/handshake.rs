@@ -118,8 +118,7 @@ impl Connection {
     pub(crate) fn receive_in_syn_sent(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
         let header = &segment.header;
         let has_ack = header.flags.contains(Flags::ACK);
-        let is_acceptable = header.ack == self.parameters.iss + 1 && self.sending.nxt == header.ack;
-        if has_ack && !is_acceptable {
+        if has_ack && !self.acknowledges_syn(header) {
             // The host answers with a reset: see `Connection::is_answered_by_reset`.
             return Events::empty();
         }
@@ -148,15 +147,19 @@ impl Connection {
         Events::ESTABLISHED | Events::WRITABLE
     }
 
+    /// Whether a segment acknowledges the SYN of this end, which has been sent.
+    pub(crate) fn acknowledges_syn(&self, header: &Header) -> bool {
+        header.ack == self.parameters.iss + 1 && self.sending.nxt == header.ack
+    }
+
     /// Whether a segment in SYN-SENT acknowledges what was never sent: the host answers it with a reset
     /// (RFC 9293 §3.10.7.3), and a peer that remembers an earlier connection forgets it.
     #[must_use]
     pub fn is_answered_by_reset(&self, header: &Header) -> bool {
-        let is_acceptable = header.ack == self.parameters.iss + 1 && self.sending.nxt == header.ack;
         self.state == State::SynSent
             && header.flags.contains(Flags::ACK)
             && !header.flags.contains(Flags::RST)
-            && !is_acceptable
+            && !self.acknowledges_syn(header)
     }
 
     /// The handshake is complete.

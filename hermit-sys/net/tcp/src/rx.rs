@@ -144,7 +144,7 @@ impl Connection {
         let header = &segment.header;
         let mut events = Events::empty();
         if self.state == State::SynReceived {
-            if header.ack != self.parameters.iss + 1 || self.sending.nxt != header.ack {
+            if !self.acknowledges_syn(header) {
                 // The host answers what belongs to no connection with a reset.
                 return None;
             }

@@ -23,9 +23,12 @@ use rack::Rack;
 use scoreboard::Scoreboard;
 
 use crate::congestion::{Algorithm, CongestionControl, Control, MAX_WINDOW, Window};
-use crate::rtt::RttEstimator;
+use crate::rtt::{MS, RttEstimator};
 use crate::segment::SackBlock;
 use crate::seq::Seq;
+
+/// Duplicate acknowledgements, or segments behind a gap, that show a loss (RFC 5681 §3.2, RFC 8985 §6.2).
+const DUPLICATE_THRESHOLD: u32 = 3;
 
 /// State of the sender (RFC 5681 §3.2, RFC 6675 §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,13 @@ pub(crate) struct Acknowledgement<'a> {
     /// It has neither data nor a new window, so that it may be a duplicate (RFC 5681 §2).
     pub(crate) is_bare: bool,
     pub(crate) now: u64,
+}
+
+impl Acknowledgement<'_> {
+    /// Whether it echoes a timestamp from before `sent_at`: it answers an earlier transmission than that one.
+    fn is_of_before(&self, sent_at: u64) -> bool {
+        self.echo_sent_at.is_some_and(|echo| echo / MS < sent_at / MS)
+    }
 }
 
 /// The sender's state of loss recovery.

@@ -1,12 +1,8 @@
 //! What an acknowledgement changes.
 
 use super::scoreboard::SentRange;
-use super::{Acknowledgement, Phase, Recovery};
+use super::{Acknowledgement, DUPLICATE_THRESHOLD, Phase, Recovery};
 use crate::congestion::{Acked, CongestionControl};
-use crate::rtt::MS;
-
-/// Duplicate acknowledgements that show a loss to a sender without SACK (RFC 5681 §3.2).
-const DUPLICATE_THRESHOLD: u32 = 3;
 
 /// What has been delivered by an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,8 +57,7 @@ impl Recovery {
         let mut delivery = Delivery::default();
         let mut has_retransmitted = false;
         let (rack, rtt, now) = (&mut self.rack, &self.rtt, ack.now);
-        let is_original =
-            |range: &SentRange| ack.echo_sent_at.is_some_and(|echo| echo / MS < range.sent_at / MS);
+        let is_original = |range: &SentRange| ack.is_of_before(range.sent_at);
         self.board.acknowledge(ack.ack, |range| {
             has_retransmitted |= range.is_retransmitted;
             delivery.add(range, now);

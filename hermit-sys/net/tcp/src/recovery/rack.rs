@@ -1,11 +1,9 @@
 //! Detection of losses by time: RACK (RFC 8985 §6).
 
+use super::DUPLICATE_THRESHOLD;
 use super::scoreboard::{Scoreboard, SentRange};
 use crate::rtt::RttEstimator;
 use crate::seq::Seq;
-
-/// Segments behind a gap after which it counts as a loss, while no reordering has been seen (RFC 5681 §3.2).
-const DUPLICATE_THRESHOLD: u32 = 3;
 
 /// Recoveries without D-SACK after which the reordering window shrinks again (RFC 8985 §6.2, step 4).
 const WINDOW_PERSISTENCE: u32 = 16;

@@ -3,7 +3,6 @@
 use super::prr::Prr;
 use super::{Acknowledgement, Phase, Recovery, Undo};
 use crate::congestion::CongestionControl;
-use crate::rtt::MS;
 
 impl Recovery {
     /// Restores the window if nothing was lost: the original was acknowledged (Eifel, RFC 3522), or all retransmissions were
@@ -15,8 +14,8 @@ impl Recovery {
             return;
         }
         let is_recovering = matches!(self.phase, Phase::Recovery { .. } | Phase::Loss { .. });
-        let is_original = |sent_at: u64| ack.echo_sent_at.is_some_and(|echo| echo / MS < sent_at / MS);
-        let is_early = advance > 0 && is_recovering && undo.retransmitted_at.is_some_and(is_original);
+        let is_early =
+            advance > 0 && is_recovering && undo.retransmitted_at.is_some_and(|at| ack.is_of_before(at));
         let duplicate = ack.dsack.map_or(0, |block| block.end.since(block.start));
         let had_some = undo.retransmitted > 0;
         undo.retransmitted = undo.retransmitted.saturating_sub(duplicate);

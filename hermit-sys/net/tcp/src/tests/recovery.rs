@@ -2,34 +2,27 @@
 
 use super::rfcs::{ACCEPTED, ACCEPTED_PLAIN};
 use super::script::Script;
+use std::format;
+use std::string::String;
 
 /// RFC 6928: ten segments; RFC 5681 §3.1: slow start.
 #[test]
 fn initial_window_has_ten_segments() {
-    Script::new().run(ACCEPTED).run(
+    let script = format!(
         "
         100 write 20000
-        100 > A 1:1001
-        100 > A 1001:2001
-        100 > A 2001:3001
-        100 > A 3001:4001
-        100 > A 4001:5001
-        100 > A 5001:6001
-        100 > A 6001:7001
-        100 > A 7001:8001
-        100 > A 8001:9001
-        100 > A 9001:10001
+        {TEN_SEGMENTS_SENT}
         200 < A 1:1 ack 2001 win 64000
         200 > A 10001:11001
         200 > A 11001:12001
         200 > A 12001:13001
         200 > A 13001:14001
-        ",
+        "
     );
+    Script::new().run(ACCEPTED).run(&script);
 }
 
-const TEN_SEGMENTS: &str = "
-    100 write 10000
+const TEN_SEGMENTS_SENT: &str = "
     100 > A 1:1001
     100 > A 1001:2001
     100 > A 2001:3001
@@ -42,10 +35,15 @@ const TEN_SEGMENTS: &str = "
     100 > A 9001:10001
 ";
 
+/// Ten segments are written and sent.
+fn ten_segments() -> String {
+    format!("100 write 10000 {TEN_SEGMENTS_SENT}")
+}
+
 /// RFC 8985 §6.2: three segments behind a gap, without reordering before. RFC 6937: the second loss waits for its share.
 #[test]
 fn loss_is_retransmitted_after_three_segments_are_sacked() {
-    Script::new().run(ACCEPTED).run(TEN_SEGMENTS).run(
+    Script::new().run(ACCEPTED).run(&ten_segments()).run(
         "
         200 < A 1:1 ack 1 win 64000 sack 1001-2001
         201 < A 1:1 ack 1 win 64000 sack 1001-3001
@@ -61,7 +59,7 @@ fn loss_is_retransmitted_after_three_segments_are_sacked() {
 /// RFC 8985 §6.2: a segment that is late by less than a quarter of the RTT is no loss.
 #[test]
 fn reordering_window_waits() {
-    Script::new().run(ACCEPTED).run(TEN_SEGMENTS).run(
+    Script::new().run(ACCEPTED).run(&ten_segments()).run(
         "
         200 < A 1:1 ack 1 win 64000 sack 1001-2001
         210 < A 1:1 ack 10001 win 64000
@@ -112,7 +110,7 @@ fn tail_loss_is_probed_before_the_timeout() {
 /// RFC 5681 §3.2, RFC 6582, RFC 3042: a peer without SACK.
 #[test]
 fn duplicate_acknowledgements_show_a_loss() {
-    Script::new().run(ACCEPTED_PLAIN).run(TEN_SEGMENTS).run(
+    Script::new().run(ACCEPTED_PLAIN).run(&ten_segments()).run(
         "
         150 write 5000
         200 < A 1:1 ack 1 win 64000
