@@ -99,10 +99,6 @@ pub struct TransmitOptions {
 pub(crate) struct Sending {
     pub(crate) buffer: SendBuffer,
     pub(crate) max_limit: u32,
-    /// SND.UNA
-    pub(crate) una: Seq,
-    /// SND.NXT
-    pub(crate) nxt: Seq,
     /// SND.WND, scaled, and the largest one so far.
     pub(crate) window: u32,
     pub(crate) max_window: u32,
@@ -157,8 +153,6 @@ pub(crate) struct Ecn {
     pub(crate) is_on: bool,
     /// A mark is echoed until the peer says that it has reduced its window.
     pub(crate) echoes: bool,
-    /// The next data segment says that the window was reduced (CWR).
-    pub(crate) is_reduced: bool,
 }
 
 /// One end of a connection.
@@ -184,7 +178,6 @@ pub struct Connection {
 
 impl Connection {
     pub(crate) fn new(state: State, parameters: Parameters, now: u64) -> Self {
-        let iss = parameters.iss;
         let mss = u32::from(parameters.mss);
         let rtt = RttEstimator::new(now);
         let (size, max_limit) = parameters.receive_buffer;
@@ -204,8 +197,6 @@ impl Connection {
         let sending = Sending {
             buffer: SendBuffer::new(size),
             max_limit,
-            una: iss,
-            nxt: iss,
             window: 0,
             max_window: 0,
             wl1: Seq(0),
@@ -223,7 +214,7 @@ impl Connection {
             options: TransmitOptions::default(),
             sending,
             receiving,
-            recovery: Recovery::new(iss + 1, parameters.algorithm, mss, false, rtt, now),
+            recovery: Recovery::new(parameters.iss, parameters.algorithm, mss, false, rtt, now),
             ack: AckState::new(Seq(0), false),
             timestamps: None,
             ecn: Ecn::default(),

@@ -101,7 +101,7 @@ impl Connection {
 
     /// The SYN or SYN-ACK was sent.
     pub(crate) fn on_handshake_sent(&mut self, header: &Header, now: u64) {
-        self.sending.nxt = self.parameters.iss + 1;
+        self.recovery.start_at(self.parameters.iss + 1);
         if self.state == State::SynReceived {
             self.receiving.edge = self.receiving.edge.max(header.ack + u32::from(header.window));
             self.ack.on_sent(header.ack);
@@ -149,7 +149,7 @@ impl Connection {
 
     /// Whether a segment acknowledges the SYN of this end, which has been sent.
     pub(crate) fn acknowledges_syn(&self, header: &Header) -> bool {
-        header.ack == self.parameters.iss + 1 && self.sending.nxt == header.ack
+        header.ack == self.parameters.iss + 1 && self.recovery.nxt() == header.ack
     }
 
     /// Whether a segment in SYN-SENT acknowledges what was never sent: the host answers it with a reset
@@ -165,7 +165,6 @@ impl Connection {
     /// The handshake is complete.
     pub(crate) fn establish(&mut self, header: &Header, now: u64) {
         let una = self.parameters.iss + 1;
-        (self.sending.una, self.sending.nxt) = (una, una);
         let mut rtt = RttEstimator::new(now);
         let was_repeated = self.recovery.rtt().backoff() > 0;
         let echoed = header.options.timestamp.and_then(|timestamp| self.clock_time(timestamp.echo, now));

@@ -152,22 +152,22 @@ impl Connection {
             self.update_send_window(header);
             events |= Events::ESTABLISHED | Events::WRITABLE;
         }
-        let sending = &self.sending;
+        let (sending, una) = (&self.sending, self.recovery.una());
         // RFC 5961 §5.2.
-        if header.ack.is_before(sending.una - sending.max_window) || sending.nxt.is_before(header.ack) {
+        if header.ack.is_before(una - sending.max_window) || self.recovery.nxt().is_before(header.ack) {
             self.ack.challenge(now);
             return None;
         }
         let is_bare = segment.size() == 0 && self.scaled_window(header) == sending.window;
-        if header.ack.is_before(sending.una) {
+        if header.ack.is_before(una) {
             // Late: its SACK blocks may still be news, but nothing else.
             return Some(events);
         }
-        let advance = header.ack.since(sending.una);
+        let advance = header.ack.since(una);
         self.note_marks(header, now);
         self.pass_to_recovery(header, is_bare, now);
         if advance > 0 {
-            events |= self.advance(header.ack, pool, now);
+            events |= self.advance(header.ack, advance, pool, now);
         }
         if self.state != State::Closed {
             self.update_send_window(header);
@@ -181,8 +181,8 @@ impl Connection {
         if !self.ecn.is_on {
             return;
         }
-        if header.flags.contains(Flags::ECE) && self.recovery.on_mark(now) {
-            self.ecn.is_reduced = true;
+        if header.flags.contains(Flags::ECE) {
+            self.recovery.on_mark(now);
         }
         if header.flags.contains(Flags::CWR) {
             self.ecn.echoes = false;
@@ -194,7 +194,7 @@ impl Connection {
             return;
         }
         let given = if self.has_sack { header.options.sack } else { SackBlocks::default() };
-        let (sack, dsack) = given.split_duplicate(header.ack, self.sending.nxt);
+        let (sack, dsack) = given.split_duplicate(header.ack, self.recovery.nxt());
         let echo = header.options.timestamp.filter(|_| self.timestamps.is_some());
         let acknowledgement = Acknowledgement {
             ack: header.ack,
@@ -207,17 +207,15 @@ impl Connection {
         self.recovery.on_ack(&acknowledgement);
     }
 
-    /// Data or the FIN of this end has been acknowledged.
-    fn advance(&mut self, ack: Seq, pool: &mut Pool, now: u64) -> Events {
+    /// Data or the FIN of this end has been acknowledged: `data` numbers.
+    fn advance(&mut self, ack: Seq, mut data: u32, pool: &mut Pool, now: u64) -> Events {
         let sending = &mut self.sending;
-        let mut data = ack.since(sending.una);
         let is_fin_acked = sending.fin.is_some_and(|fin| fin.is_before(ack));
         if is_fin_acked {
             data -= 1;
         }
         let was_full = sending.buffer.room() <= sending.buffer.limit() / 3;
         sending.buffer.advance(data, pool);
-        sending.una = ack;
         if sending.small.is_some_and(|small| small.is_up_to(ack)) {
             sending.small = None;
         }

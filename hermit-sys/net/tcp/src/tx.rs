@@ -115,11 +115,11 @@ impl Connection {
         if sending.fin.is_some() {
             return NewData::Nothing;
         }
-        let unsent = sending.buffer.size() - sending.nxt.since(sending.una);
+        let unsent = sending.buffer.size() - self.recovery.outstanding();
         if unsent == 0 && !sending.is_closed {
             return NewData::Nothing;
         }
-        let window = (sending.una + sending.window).since(sending.nxt);
+        let window = sending.window.saturating_sub(self.recovery.outstanding());
         let mss = self.data_mss();
         let open = unsent.min(window);
         if window == 0 {
@@ -178,7 +178,7 @@ impl Connection {
 
     fn next_control(&mut self, now: u64) -> Option<Transmit> {
         if self.timers.sends_probe {
-            let header = Header { seq: self.sending.una - 1, ..self.header(now) };
+            let header = Header { seq: self.recovery.una() - 1, ..self.header(now) };
             return Some(self.bare(header, Kind::Probe));
         }
         let is_due = self.ack.is_due(now);
@@ -204,7 +204,7 @@ impl Connection {
         };
         let echo = if self.ecn.is_on && self.ecn.echoes { Flags::ECE } else { Flags::empty() };
         Header {
-            seq: self.sending.nxt,
+            seq: self.recovery.nxt(),
             ack: next,
             flags: Flags::ACK | echo,
             window: u16::try_from(field).unwrap_or(u16::MAX),
@@ -228,7 +228,7 @@ impl Connection {
         let mut header = self.header(now);
         header.options.sack = SackBlocks::default();
         header.seq = seq;
-        let offset = seq.since(self.sending.una);
+        let offset = seq.since(self.recovery.una());
         let is_last = offset + size >= self.sending.buffer.size();
         header.flags.set(Flags::PSH, size > 0 && is_last);
         header.flags.set(Flags::FIN, has_fin);
@@ -237,11 +237,11 @@ impl Connection {
     }
 
     fn new_segment(&self, size: u32, has_fin: bool, is_tail_probe: bool, now: u64) -> Transmit {
-        let mut transmit = self.with_data(self.sending.nxt, size, has_fin, now);
+        let mut transmit = self.with_data(self.recovery.nxt(), size, has_fin, now);
         transmit.kind = Kind::New { is_tail_probe };
         // Retransmissions and segments without data must not be marked (RFC 3168 §6.1.4, §6.1.5).
         transmit.is_ecn_capable = self.ecn.is_on && size > 0;
-        transmit.header.flags.set(Flags::CWR, self.ecn.is_on && self.ecn.is_reduced && size > 0);
+        transmit.header.flags.set(Flags::CWR, self.ecn.is_on && self.recovery.is_reduced() && size > 0);
         transmit
     }
 
@@ -301,9 +301,8 @@ impl Connection {
         if !transmit.size.is_multiple_of(transmit.mss) {
             sending.small = Some(end);
         }
-        sending.nxt = end;
         if transmit.header.flags.contains(Flags::CWR) {
-            self.ecn.is_reduced = false;
+            self.recovery.reduction_announced();
         }
     }
 

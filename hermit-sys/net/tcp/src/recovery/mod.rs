@@ -104,8 +104,6 @@ pub(crate) struct Recovery {
     probe: Option<Probe>,
     has_sack: bool,
     duplicates: u32,
-    una: Seq,
-    nxt: Seq,
     /// When the retransmission timer was last started, and the timer of the probe.
     timer_start: u64,
     probe_timer_start: u64,
@@ -114,6 +112,8 @@ pub(crate) struct Recovery {
     last_sent: u64,
     /// The window kept data back since the last acknowledgement.
     is_limited: bool,
+    /// The window was reduced, and no segment has said so (CWR, RFC 3168 §6.1.2).
+    is_reduced: bool,
 }
 
 impl Recovery {
@@ -131,7 +131,7 @@ impl Recovery {
             window.size = MAX_WINDOW;
         }
         Self {
-            board: Scoreboard::default(),
+            board: Scoreboard::new(una),
             rack: Rack::new(una),
             rtt,
             window,
@@ -142,14 +142,28 @@ impl Recovery {
             probe: None,
             has_sack,
             duplicates: 0,
-            una,
-            nxt: una,
             timer_start: now,
             probe_timer_start: now,
             reorder_deadline: None,
             last_sent: now,
             is_limited: false,
+            is_reduced: false,
         }
+    }
+
+    /// SND.UNA
+    pub(crate) fn una(&self) -> Seq {
+        self.board.start()
+    }
+
+    /// SND.NXT
+    pub(crate) const fn nxt(&self) -> Seq {
+        self.board.end()
+    }
+
+    /// The SYN was sent: the first byte of data has the number `una`.
+    pub(crate) fn start_at(&mut self, una: Seq) {
+        self.board = Scoreboard::new(una);
     }
 
     /// Bytes in flight. Each duplicate acknowledgement stands for a segment that has left the network, if the peer does not say
@@ -191,6 +205,16 @@ impl Recovery {
         self.rtt.reset_backoff();
     }
 
+    /// Whether the next new data says that the window was reduced.
+    pub(crate) const fn is_reduced(&self) -> bool {
+        self.is_reduced
+    }
+
+    /// The peer has been told that the window was reduced.
+    pub(crate) const fn reduction_announced(&mut self) {
+        self.is_reduced = false;
+    }
+
     /// Takes note that the congestion window holds data back.
     pub(crate) const fn set_limited(&mut self) {
         self.is_limited = true;
@@ -212,7 +236,6 @@ impl Recovery {
             self.timer_start = now;
         }
         self.board.push(start, start + size, now);
-        self.nxt = start + size;
         (self.probe_timer_start, self.last_sent) = (now, now);
         self.prr.on_sent(size);
     }

@@ -24,12 +24,11 @@ impl Delivery {
 impl Recovery {
     /// An acknowledgement has arrived that is not older than what is known.
     pub(crate) fn on_ack(&mut self, ack: &Acknowledgement<'_>) {
-        let advance = ack.ack.since(self.una);
+        let advance = ack.ack.since(self.una());
         let flight_before = self.in_flight();
         let delivery = self.deliver(ack);
-        self.una = self.una.max(ack.ack);
         self.note_rtt(advance, delivery.rtt, ack.now);
-        self.rack.on_acknowledgement(self.una, self.nxt, ack.dsack.is_some());
+        self.rack.on_acknowledgement(self.una(), self.nxt(), ack.dsack.is_some());
         let duplicate = self.count_duplicates(ack, advance);
         self.undo_if_spurious(ack, advance);
         self.finish_phase();
@@ -96,7 +95,7 @@ impl Recovery {
         }
         let mss = self.window.mss;
         if advance > 0 {
-            let is_partial = matches!(self.phase, Phase::Recovery { end } if self.una.is_before(end));
+            let is_partial = matches!(self.phase, Phase::Recovery { end } if self.una().is_before(end));
             self.duplicates = if is_partial { self.duplicates.saturating_sub(advance / mss) } else { 0 };
             if is_partial {
                 self.board.mark_first_lost(mss);
@@ -134,7 +133,7 @@ impl Recovery {
             return;
         }
         let smoothed_rtt = self.rtt.smoothed().unwrap_or(0);
-        let (una, nxt) = (self.una, self.nxt);
+        let (una, nxt) = (self.una(), self.nxt());
         let acked = Acked { bytes: delivered, una, nxt, rtt, smoothed_rtt, now };
         self.control.on_ack(&mut self.window, &acked);
     }

@@ -1,6 +1,6 @@
 //! Tail loss probes (RFC 8985 §7): when the last segments of a flight are lost, nothing behind them shows it.
 
-use super::{Acknowledgement, Phase, Prr, Recovery};
+use super::{Acknowledgement, Phase, Recovery};
 use crate::rtt::{MS, RttEstimator, SECOND};
 use crate::seq::Seq;
 
@@ -39,7 +39,7 @@ impl Recovery {
 
     /// A probe was sent.
     pub(crate) fn on_probe_sent(&mut self, is_retransmission: bool, now: u64) {
-        self.probe = Some(Probe { end: self.nxt, is_retransmission });
+        self.probe = Some(Probe { end: self.nxt(), is_retransmission });
         self.timer_start = now;
     }
 
@@ -47,20 +47,18 @@ impl Recovery {
     /// loss was by congestion as any other.
     pub(super) fn conclude_probe(&mut self, ack: &Acknowledgement<'_>, advance: u32, is_duplicate: bool) {
         let Some(probe) = self.probe else { return };
-        if self.una.is_before(probe.end) {
+        if self.una().is_before(probe.end) {
             return;
         }
         let is_repeated = ack.dsack.is_some() || is_duplicate || advance == 0 && ack.is_bare;
         if !probe.is_retransmission || is_repeated {
             self.probe = None;
-        } else if probe.end.is_before(self.una) {
+        } else if probe.end.is_before(self.una()) {
             self.probe = None;
             if self.phase == Phase::Open {
-                let (now, nxt) = (ack.now, self.nxt);
-                self.window.threshold =
-                    super::CongestionControl::on_congestion(&mut self.control, &self.window, now);
-                self.prr = Prr::new(self.in_flight());
-                self.phase = Phase::Reduction { end: nxt };
+                self.on_mark(ack.now);
+                // All that was lost is repaired: there is no recovery whose acknowledgements would pace the reduction.
+                (self.window.size, self.phase) = (self.window.threshold, Phase::Open);
             }
         }
     }

@@ -8,8 +8,9 @@ impl Recovery {
     /// Restores the window if nothing was lost: the original was acknowledged (Eifel, RFC 3522), or all retransmissions were
     /// duplicates (RFC 3708).
     pub(super) fn undo_if_spurious(&mut self, ack: &Acknowledgement<'_>, advance: u32) {
+        let una = self.una();
         let Some(undo) = &mut self.undo else { return };
-        if undo.end.is_before(self.una) && self.phase == Phase::Open {
+        if undo.end.is_before(una) && self.phase == Phase::Open {
             self.undo = None;
             return;
         }
@@ -27,6 +28,7 @@ impl Recovery {
         self.window.size = self.window.size.max(undo.window.size);
         self.window.threshold = undo.window.threshold;
         self.control = undo.control;
+        self.is_reduced = false;
         self.board.unmark_lost();
         self.phase = Phase::Open;
     }
@@ -36,7 +38,7 @@ impl Recovery {
         let (Phase::Reduction { end } | Phase::Recovery { end } | Phase::Loss { end }) = self.phase else {
             return;
         };
-        if self.una.is_before(end) {
+        if self.una().is_before(end) {
             return;
         }
         match self.phase {
@@ -46,8 +48,9 @@ impl Recovery {
         self.duplicates = 0;
         self.rack.on_recovered();
         self.phase = Phase::Open;
+        let nxt = self.nxt();
         if let Some(undo) = &mut self.undo {
-            undo.end = self.nxt;
+            undo.end = nxt;
         }
     }
 
@@ -58,7 +61,7 @@ impl Recovery {
             Phase::Open => self.reduce(now),
             Phase::Reduction { .. } => (),
         }
-        self.phase = Phase::Recovery { end: self.nxt };
+        self.phase = Phase::Recovery { end: self.nxt() };
     }
 
     /// Reduces the window, which shrinks while data is acknowledged.
@@ -66,23 +69,22 @@ impl Recovery {
         self.save_for_undo();
         self.window.threshold = self.control.on_congestion(&self.window, now);
         self.prr = Prr::new(self.in_flight().saturating_add(self.board.lost()));
+        self.is_reduced = true;
         self.probe = None;
     }
 
     pub(super) const fn save_for_undo(&mut self) {
         let (window, control) = (self.window, self.control);
-        self.undo = Some(Undo { window, control, retransmitted_at: None, retransmitted: 0, end: self.nxt });
+        self.undo = Some(Undo { window, control, retransmitted_at: None, retransmitted: 0, end: self.nxt() });
     }
 
-    /// The peer has echoed a congestion mark (RFC 3168 §6.1.2): at most one reduction in a round trip. Returns whether the
-    /// window was reduced.
-    pub(crate) fn on_mark(&mut self, now: u64) -> bool {
+    /// The peer has echoed a congestion mark (RFC 3168 §6.1.2): at most one reduction in a round trip.
+    pub(crate) fn on_mark(&mut self, now: u64) {
         if self.phase != Phase::Open {
-            return false;
+            return;
         }
         self.reduce(now);
         self.undo = None;
-        self.phase = Phase::Reduction { end: self.nxt };
-        true
+        self.phase = Phase::Reduction { end: self.nxt() };
     }
 }

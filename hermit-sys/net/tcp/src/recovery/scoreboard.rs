@@ -35,15 +35,32 @@ impl SentRange {
 
 /// All ranges from SND.UNA to SND.NXT, in order and without gaps. Ranges that were sent together are one; those that were
 /// selectively acknowledged are merged.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Scoreboard {
     ranges: VecDeque<SentRange>,
+    /// SND.NXT
+    end: Seq,
     sacked: u32,
     lost: u32,
     size: u32,
 }
 
 impl Scoreboard {
+    /// An empty one; the next range begins at `end`.
+    pub(crate) const fn new(end: Seq) -> Self {
+        Self { ranges: VecDeque::new(), end, sacked: 0, lost: 0, size: 0 }
+    }
+
+    /// SND.UNA
+    pub(crate) fn start(&self) -> Seq {
+        self.end - self.size
+    }
+
+    /// SND.NXT
+    pub(crate) const fn end(&self) -> Seq {
+        self.end
+    }
+
     /// Bytes on their way ("pipe").
     pub(crate) const fn in_flight(&self) -> u32 {
         self.size - self.sacked - self.lost
@@ -78,6 +95,7 @@ impl Scoreboard {
     /// Adds what was sent for the first time. There is room: see [`reserve`](Self::reserve).
     pub(crate) fn push(&mut self, start: Seq, end: Seq, now: u64) {
         self.size += end.since(start);
+        self.end = end;
         if let Some(last) = self.ranges.back_mut()
             && last.sent_at == now
             && last.state == RangeState::InFlight
@@ -241,7 +259,7 @@ impl Scoreboard {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.end);
     }
 }
 
@@ -264,7 +282,7 @@ mod tests {
         /// Against one state for each byte.
         #[test]
         fn scoreboard_agrees_with_a_byte_model(steps in vec((0..5_u8, 0..60_u32, 1..30_u32), 0..80)) {
-            let mut board = Scoreboard::default();
+            let mut board = Scoreboard::new(seq(0));
             let (mut una, mut model) = (0_u32, Vec::new());
             for (now, (step, at, size)) in (0..).zip(steps) {
                 let nxt = una + u32::try_from(model.len()).unwrap();
@@ -310,6 +328,7 @@ mod tests {
                     .flat_map(|range| (0..range.size()).map(move |_| range.state))
                     .collect();
                 prop_assert_eq!(&states, &model);
+                prop_assert_eq!((board.start(), board.end()), (seq(una), seq(una) + board.size()));
                 let count = |wanted| model.iter().filter(|&&state| state == wanted).count();
                 prop_assert_eq!(board.lost() as usize, count(RangeState::Lost));
                 prop_assert_eq!(board.sacked() as usize, count(RangeState::Sacked));

@@ -47,8 +47,9 @@ impl Recovery {
         let window = self.rtt.min().unwrap_or(0) / 4;
         self.rack.on_timeout(&mut self.board, window, now);
         self.duplicates = 0;
+        self.is_reduced = true;
         (self.probe, self.reorder_deadline) = (None, None);
-        self.phase = Phase::Loss { end: self.nxt };
+        self.phase = Phase::Loss { end: self.nxt() };
         self.window.size = self.in_flight().saturating_add(self.window.mss);
         self.rtt.back_off();
         self.timer_start = now;

@@ -267,6 +267,36 @@ fn congestion_marks_are_echoed_and_heeded() {
     );
 }
 
+/// RFC 3168 §6.1.2: whatever has reduced the window, a loss that a probe repaired (RFC 8985 §7.4) or one that SACK blocks show.
+#[test]
+fn every_reduction_is_announced_to_an_ecn_peer() {
+    Script::new().run(
+        "
+        0 < SEW 0:1 win 64000 mss 1000 sackok
+        0 > SAE 0:1 ack 1 mss 1000 sackok
+        100 < A 1:1 ack 1 win 64000
+        100 write 2000
+        100 > A 1:1001
+        100 > A 1001:2001
+        302 > A 1001:2001
+        310 write 1000
+        310 > A 2001:3001
+        402 < A 1:1 ack 3001 win 64000
+        402 write 5000
+        402 > AW 3001:4001
+        402 > A 4001:5001
+        402 > A 5001:6001
+        402 > A 6001:7001
+        402 > A 7001:8001
+        502 < A 1:1 ack 3001 win 64000 sack 4001-7001
+        502 > A 3001:4001
+        602 < A 1:1 ack 8001 win 64000
+        602 write 1000
+        602 > AW 8001:9001
+        ",
+    );
+}
+
 /// RFC 9293 §3.8.4.
 #[test]
 fn silent_peer_is_asked_and_given_up() {
