@@ -7,6 +7,16 @@ use crate::seq::Seq;
 /// Delay of an acknowledgement: Linux's `TCP_DELACK_MIN`.
 const DELAY: u64 = 40 * MS;
 
+/// Full-sized segments that may wait for one acknowledgement when data flows, and how long they do. RFC 9293 has two, but much
+/// of the work of a transfer is in them, and receivers have long been stretching that, since devices join segments.
+const MAX_STRETCH: u32 = 8;
+const STRETCH_DELAY: u64 = 5 * MS;
+
+/// Bytes that have flowed for each byte that waits; and the part of the receive buffer that waits at most: a peer that begins,
+/// or has lost something, sends little before it waits.
+const FLOW_SHARE: u32 = 16;
+const BUFFER_SHARE: u32 = 8;
+
 /// Full-sized segments at the start that are acknowledged one by one, since the peer's slow start waits for each: Linux's
 /// `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u8 = 16;
@@ -19,6 +29,8 @@ const CHALLENGE_INTERVAL: u64 = 500 * MS;
 pub(crate) struct AckState {
     /// Bytes in order since the last acknowledgement.
     pending: u32,
+    /// Bytes in order since the last gap or duplicate.
+    flowed: u32,
     deadline: Option<u64>,
     is_due: bool,
     quick: u8,
@@ -35,6 +47,7 @@ impl AckState {
     pub(crate) const fn new(next: Seq, is_quick_forced: bool) -> Self {
         Self {
             pending: 0,
+            flowed: 0,
             deadline: None,
             is_due: false,
             quick: QUICK_ACKS,
@@ -50,16 +63,27 @@ impl AckState {
         self.is_due = true;
     }
 
-    /// Data has arrived in order: every second full-sized segment is acknowledged at once, the rest after a delay.
-    pub(crate) fn on_data(&mut self, size: u32, mss: u32, now: u64) {
+    /// A gap or a duplicate is reported at once (RFC 5681 §4.2).
+    pub(crate) const fn on_disorder(&mut self) {
+        self.flowed = 0;
+        self.is_due = true;
+    }
+
+    /// Data has arrived in order: every second full-sized segment is acknowledged at once, fewer when data flows; the rest
+    /// after a delay. `limit` is the size of the receive buffer.
+    pub(crate) fn on_data(&mut self, size: u32, mss: u32, limit: u32, now: u64) {
         self.pending = self.pending.saturating_add(size);
+        self.flowed = self.flowed.saturating_add(size);
+        let stretch = (MAX_STRETCH * mss).min(limit / BUFFER_SHARE).min(self.flowed / FLOW_SHARE);
         let is_full = size >= mss;
-        if self.is_quick_forced || self.pending >= 2 * mss || is_full && self.quick > 0 {
+        if self.is_quick_forced || self.pending >= stretch.max(2 * mss) || is_full && self.quick > 0 {
             self.quick = self.quick.saturating_sub(1);
             self.is_due = true;
-        } else if self.deadline.is_none() {
-            self.deadline = Some(now.saturating_add(DELAY));
+            return;
         }
+        let delay = if self.pending >= 2 * mss { STRETCH_DELAY } else { DELAY };
+        let deadline = now.saturating_add(delay);
+        self.deadline = Some(self.deadline.map_or(deadline, |known| known.min(deadline)));
     }
 
     /// A segment that is not acceptable is answered, but not too often (RFC 5961 §7).

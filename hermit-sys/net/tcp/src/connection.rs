@@ -286,6 +286,43 @@ impl Connection {
         matches!(self.state, State::Established | State::CloseWait) && !self.sending.is_closed
     }
 
+    /// Maximum number of bytes in the receive buffer and in the send buffer, at present.
+    #[must_use]
+    pub const fn buffer_limits(&self) -> (u32, u32) {
+        (self.receiving.buffer.limit(), self.sending.buffer.limit())
+    }
+
+    /// Whether writers are worth waking: a third of the send buffer is free, as in Linux.
+    #[must_use]
+    pub const fn is_roomy(&self) -> bool {
+        let buffer = &self.sending.buffer;
+        self.can_write() && buffer.room() > buffer.limit() / 3
+    }
+
+    /// SND.NXT: the number of what is sent next.
+    #[must_use]
+    pub const fn send_next(&self) -> Seq {
+        self.recovery.nxt()
+    }
+
+    /// Whether a number is in flight: what a control message quotes must be (RFC 5927 §4.1).
+    #[must_use]
+    pub fn is_in_flight(&self, seq: Seq) -> bool {
+        self.recovery.una().is_up_to(seq) && seq.is_before(self.recovery.nxt())
+    }
+
+    /// Whether a RST is to be sent yet.
+    #[must_use]
+    pub const fn has_reset_to_send(&self) -> bool {
+        self.resets
+    }
+
+    /// Whether a segment is to be sent at once that acknowledges.
+    #[must_use]
+    pub fn is_ack_due(&self, now: u64) -> bool {
+        self.ack.is_due(now)
+    }
+
     /// Bytes that were written and are not acknowledged, and whether a FIN is not.
     #[must_use]
     pub fn unacknowledged(&self) -> (u32, bool) {
@@ -309,7 +346,9 @@ impl Connection {
     ) -> u32 {
         let taken = self.receiving.buffer.read(peek, sink, pool);
         if !peek && taken > 0 {
-            self.tune_receive_buffer(taken, now);
+            if !pool.is_scarce() {
+                self.tune_receive_buffer(taken, now);
+            }
             self.update_window();
         }
         taken
@@ -382,8 +421,9 @@ impl Connection {
         matches!(self.state, State::Established | State::FinWait1 | State::FinWait2)
     }
 
-    /// RCV.NXT
-    pub(crate) fn receive_next(&self) -> Seq {
+    /// RCV.NXT: the number that is expected next.
+    #[must_use]
+    pub fn receive_next(&self) -> Seq {
         self.receiving.buffer.next() + u32::from(self.receiving.is_finished)
     }
 

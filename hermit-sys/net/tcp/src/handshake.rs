@@ -152,14 +152,29 @@ impl Connection {
         header.ack == self.parameters.iss + 1 && self.recovery.nxt() == header.ack
     }
 
-    /// Whether a segment in SYN-SENT acknowledges what was never sent: the host answers it with a reset
-    /// (RFC 9293 §3.10.7.3), and a peer that remembers an earlier connection forgets it.
+    /// Whether a segment acknowledges what was never sent, before the handshake is complete: the host answers it with a reset
+    /// (RFC 9293 §3.10.7.3, §3.10.7.4), and a peer that remembers an earlier connection forgets it.
     #[must_use]
     pub fn is_answered_by_reset(&self, header: &Header) -> bool {
-        self.state == State::SynSent
+        let is_unanswered = match self.state {
+            State::SynSent => true,
+            State::SynReceived => {
+                let window = self.receiving.edge.since(self.receive_next()).max(1);
+                !header.flags.contains(Flags::SYN) && header.seq.is_in(self.receive_next(), window)
+            }
+            _ => false,
+        };
+        is_unanswered
             && header.flags.contains(Flags::ACK)
             && !header.flags.contains(Flags::RST)
             && !self.acknowledges_syn(header)
+    }
+
+    /// Sends the SYN again at once: the peer remembered an earlier connection, and has been reset (RFC 9293 §3.5.1).
+    pub const fn repeat_syn(&mut self, now: u64) {
+        if matches!(self.state, State::SynSent) {
+            self.timers.handshake_at = Some(now);
+        }
     }
 
     /// The handshake is complete.

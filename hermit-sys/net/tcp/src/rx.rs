@@ -62,8 +62,10 @@ impl Connection {
         match (size, window) {
             (0, 0) => seq == next,
             (0, _) => seq.is_in(next, window),
-            // A segment whose beginning was received already is trimmed.
+            // A bare FIN needs no room, and may not come again (Linux takes it, too).
+            (1, 0) => seq == next && segment.payload.is_empty(),
             (_, 0) => false,
+            // A segment whose beginning was received already is trimmed.
             _ => seq.is_before(next + window) && next.is_before(seq + size),
         }
     }
@@ -221,7 +223,7 @@ impl Connection {
         }
         // The buffer holds what is in flight and as much again for what comes next.
         let wanted = self.recovery.window().size.saturating_mul(2).min(sending.max_limit);
-        if wanted > sending.buffer.limit() {
+        if wanted > sending.buffer.limit() && !pool.is_scarce() {
             sending.buffer.set_limit(wanted);
         }
         let is_roomy = sending.buffer.room() > sending.buffer.limit() / 3;
@@ -326,11 +328,10 @@ impl Connection {
         if inserted.duplicate.is_some() && self.has_sack {
             self.ack.dsack = inserted.duplicate;
         }
-        // Gaps and duplicates are reported at once (RFC 5681 §4.2).
         if inserted.in_order == 0 || had_gap || inserted.duplicate.is_some() {
-            self.ack.set_due();
+            self.ack.on_disorder();
         } else {
-            self.ack.on_data(inserted.in_order, receiving.mss, now);
+            self.ack.on_data(inserted.in_order, receiving.mss, receiving.buffer.limit(), now);
         }
         if inserted.in_order > 0 { Events::READABLE } else { Events::empty() }
     }

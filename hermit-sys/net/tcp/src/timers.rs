@@ -169,7 +169,8 @@ impl Connection {
     }
 
     fn give_up(&mut self, pool: &mut Pool) -> Events {
-        self.resets = self.is_synchronized();
+        // A peer that does not end its half of a connection without an owner hears nothing, as from Linux.
+        self.resets = self.is_synchronized() && self.state != State::FinWait2;
         self.end(Some(Failure::TimedOut), pool);
         Events::CLOSED
     }
@@ -188,6 +189,20 @@ impl Connection {
         self.sending.mss = mss.max(MIN_MSS);
         let data = self.data_mss();
         self.recovery.set_mss(data);
+    }
+
+    /// The host has no way to the peer at present: as long as it has none, what is to be sent counts as unacknowledged.
+    pub fn on_unreachable(&mut self, now: u64) {
+        if self.is_synchronized() && self.unacknowledged() != (0, false) {
+            self.timers.stalled_since.get_or_insert(now);
+        }
+    }
+
+    /// Sends smaller segments, because a router of the path takes no larger packets (RFC 1191 §6.3); larger ones are ignored.
+    pub fn reduce_mss(&mut self, mss: u16) {
+        if mss < self.sending.mss {
+            self.set_mss(mss);
+        }
     }
 
     /// Both ends are closed.

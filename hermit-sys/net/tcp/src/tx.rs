@@ -83,7 +83,7 @@ impl Connection {
         if self.timers.sends_tail_probe {
             return self.tail_probe(now);
         }
-        if let Some((seq, size)) = self.recovery.next_lost(max.max(1))
+        if let Some((seq, size)) = self.recovery.next_lost(max.max(self.data_mss()))
             && (self.recovery.room() >= self.data_mss().min(size) || self.recovery.in_flight() == 0)
         {
             return Some(self.retransmission(seq, size, false, now));
@@ -183,6 +183,12 @@ impl Connection {
         }
         let is_due = self.ack.is_due(now);
         is_due.then(|| self.bare(self.header(now), Kind::Ack))
+    }
+
+    /// The header of an acknowledgement sent now, for what the host remembers of a connection in TIME-WAIT.
+    #[must_use]
+    pub fn acknowledgement(&self, now: u64) -> Header {
+        self.header(now)
     }
 
     /// The header of a segment without data.

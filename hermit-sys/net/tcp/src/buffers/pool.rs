@@ -15,8 +15,9 @@ const KEPT_PART: usize = 16;
 /// All chunks of a stack: at most a limit in use, and some kept for later.
 #[derive(Debug)]
 pub struct Pool {
-    /// In chunks.
+    /// Bytes that may be in use.
     limit: usize,
+    /// Bytes in use: chunks, and what [`charge`](Self::charge) counts.
     used: usize,
     free: Vec<Chunk>,
 }
@@ -25,19 +26,19 @@ impl Pool {
     /// A pool of which at most `limit` bytes are in use.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { limit: limit / CHUNK, used: 0, free: Vec::new() }
+        Self { limit, used: 0, free: Vec::new() }
     }
 
     /// Bytes that may be in use.
     #[must_use]
     pub const fn limit(&self) -> usize {
-        self.limit * CHUNK
+        self.limit
     }
 
     /// Bytes in use.
     #[must_use]
     pub const fn used(&self) -> usize {
-        self.used * CHUNK
+        self.used
     }
 
     /// Bytes kept for later data.
@@ -51,20 +52,42 @@ impl Pool {
         self.free = Vec::new();
     }
 
+    /// Counts `bytes` of other memory, if they are left; returns whether they were.
+    #[must_use]
+    pub const fn charge(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.limit.saturating_sub(self.used);
+        if fits {
+            self.used += bytes;
+        }
+        fits
+    }
+
+    /// Counts `bytes` of other memory no longer.
+    pub const fn refund(&mut self, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes);
+    }
+
+    /// Whether half of all is in use: buffers do not grow then.
+    pub(crate) const fn is_scarce(&self) -> bool {
+        self.used > self.limit / 2
+    }
+
     /// A chunk, with whatever it had when it was used last; `None` at the limit and without memory.
     pub(crate) fn take(&mut self) -> Option<Chunk> {
-        if self.used >= self.limit {
+        if !self.charge(CHUNK) {
             return None;
         }
-        let chunk = self.free.pop().or_else(new_chunk)?;
-        self.used += 1;
-        Some(chunk)
+        let chunk = self.free.pop().or_else(new_chunk);
+        if chunk.is_none() {
+            self.refund(CHUNK);
+        }
+        chunk
     }
 
     /// Takes a chunk back.
     pub(crate) fn give(&mut self, chunk: Chunk) {
-        self.used = self.used.saturating_sub(1);
-        if self.free.len() < self.limit / KEPT_PART && self.free.try_reserve(1).is_ok() {
+        self.refund(CHUNK);
+        if self.kept() + CHUNK <= self.limit / KEPT_PART && self.free.try_reserve(1).is_ok() {
             self.free.push(chunk);
         }
     }
@@ -86,7 +109,7 @@ mod tests {
     fn pool_is_bounded_and_keeps_a_part() {
         let mut pool = Pool::new(32 * CHUNK + 1);
         let chunks: Vec<_> = core::iter::from_fn(|| pool.take()).collect();
-        assert_eq!((chunks.len(), pool.used(), pool.limit()), (32, 32 * CHUNK, 32 * CHUNK));
+        assert_eq!((chunks.len(), pool.used(), pool.limit()), (32, 32 * CHUNK, 32 * CHUNK + 1));
         for chunk in chunks {
             pool.give(chunk);
         }
@@ -95,5 +118,15 @@ mod tests {
         assert_eq!((pool.used(), pool.kept()), (CHUNK, CHUNK));
         pool.reclaim();
         assert_eq!(pool.kept(), 0);
+    }
+
+    #[test]
+    fn other_memory_counts() {
+        let mut pool = Pool::new(2 * CHUNK);
+        assert!(!pool.charge(2 * CHUNK + 1) && pool.charge(CHUNK + 1) && pool.is_scarce());
+        assert!(pool.take().is_none());
+        pool.refund(1);
+        assert!(pool.take().is_some());
+        assert_eq!(pool.used(), 2 * CHUNK);
     }
 }
