@@ -1,4 +1,4 @@
-//! The dependencies of a workspace's packages for the guest, as cargo resolves them: their names, and where the sources are.
+//! The dependencies of a workspace's packages for the guest that cargo builds: their names, and where the sources are.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::features::Features;
 use crate::process;
 use crate::target::GUEST_TARGET;
 
@@ -62,10 +63,12 @@ impl Graph {
         let root = metadata["workspace_root"].as_str().context("no workspace root")?;
         let packages = metadata["packages"].as_array().context("no packages")?;
         let nodes = metadata["resolve"]["nodes"].as_array().context("no graph")?;
+        let features = Features::new(&metadata, |edge| is_built(edge, purpose));
         let edges = nodes.iter().flat_map(|node| {
             let dependencies =
                 node["deps"].as_array().into_iter().flatten().filter(|edge| is_linked(edge, purpose));
-            dependencies.filter_map(|edge| Some((text(&node["id"])?, text(&edge["pkg"])?)))
+            let pairs = dependencies.filter_map(|edge| Some((text(&node["id"])?, text(&edge["pkg"])?)));
+            pairs.filter(|(from, to)| features.is_enabled(from, to))
         });
         Ok(Self {
             root: PathBuf::from(root),
@@ -143,11 +146,15 @@ pub(super) fn names(folder: &Path, packages: &[&str], features: &[String]) -> Re
 
 /// Whether a dependency is linked for this purpose, not only used by a build script.
 fn is_linked(edge: &Value, purpose: Purpose) -> bool {
-    edge["dep_kinds"]
-        .as_array()
-        .into_iter()
-        .flatten()
+    let mut kinds = edge["dep_kinds"].as_array().into_iter().flatten();
+    kinds
         .any(|kind| kind["kind"].is_null() || (purpose == Purpose::ProgramsAndTests && kind["kind"] == "dev"))
+}
+
+/// Whether a dependency is built for this purpose. Build scripts' dependencies share features with others by cargo's resolver 1.
+fn is_built(edge: &Value, purpose: Purpose) -> bool {
+    let mut kinds = edge["dep_kinds"].as_array().into_iter().flatten();
+    is_linked(edge, purpose) || kinds.any(|kind| kind["kind"] == "build")
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -159,30 +166,39 @@ mod tests {
     use super::{Graph, Purpose};
     use serde_json::{Value, json};
 
-    fn package(name: &str, source: Value) -> Value {
+    /// Dependencies of a kind, by their names.
+    type Dependencies<'a> = &'a [(&'a str, Value)];
+
+    fn package(name: &str, source: &Value, dependencies: Dependencies<'_>) -> Value {
         let manifest = format!("/{name}/Cargo.toml");
-        json!({ "id": name, "name": name, "version": "1.0.0", "manifest_path": manifest, "source": source })
+        let declared =
+            dependencies.iter().map(|(name, kind)| json!({ "name": name, "kind": kind, "target": null }));
+        json!({
+            "id": name, "name": name, "version": "1.0.0", "manifest_path": manifest, "source": source,
+            "dependencies": declared.collect::<Vec<_>>(),
+        })
     }
 
-    fn edge(to: &str, kind: Value) -> Value {
-        json!({ "pkg": to, "dep_kinds": [{ "kind": kind, "target": null }] })
+    fn node(name: &str, dependencies: Dependencies<'_>) -> Value {
+        let kind = |kind| json!([{ "kind": kind, "target": null }]);
+        let edges = dependencies.iter().map(|(name, of)| json!({ "pkg": name, "dep_kinds": kind(of) }));
+        json!({ "id": name, "deps": edges.collect::<Vec<_>>() })
     }
 
     #[test]
     fn dependencies_are_those_of_the_roots_that_are_linked() {
         let registry = json!("registry+https://github.com/rust-lang/crates.io-index");
+        let web = [("tokio", Value::Null), ("cc", json!("build")), ("tar", json!("dev"))];
+        let (tool, tokio) = ([("rustix", Value::Null)], [("mio", Value::Null)]);
         let metadata = json!({
             "workspace_root": "/w",
+            "workspace_members": ["web", "tool"],
             "packages": [
-                package("web", Value::Null), package("tool", Value::Null), package("tokio", registry.clone()),
-                package("mio", registry.clone()), package("cc", registry.clone()), package("tar", registry.clone()),
-                package("rustix", registry),
+                package("web", &Value::Null, &web), package("tool", &Value::Null, &tool), package("tokio", &registry, &tokio),
+                package("mio", &registry, &[]), package("cc", &registry, &[]), package("tar", &registry, &[]),
+                package("rustix", &registry, &[]),
             ],
-            "resolve": { "nodes": [
-                { "id": "web", "deps": [edge("tokio", Value::Null), edge("cc", json!("build")), edge("tar", json!("dev"))] },
-                { "id": "tool", "deps": [edge("rustix", Value::Null)] },
-                { "id": "tokio", "deps": [edge("mio", Value::Null)] },
-            ] },
+            "resolve": { "nodes": [node("web", &web), node("tool", &tool), node("tokio", &tokio)] },
         });
         let names = |root: &str, purpose| {
             let graph = Graph::parse(&metadata.to_string(), purpose).unwrap();

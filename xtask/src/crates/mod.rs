@@ -8,6 +8,7 @@
 //! registry's crates, builds for the guest have a lock file of their own, which is derived from it.
 
 mod configuration;
+mod features;
 mod graph;
 mod patch;
 mod source;

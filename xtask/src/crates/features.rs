@@ -1,0 +1,231 @@
+//! Which dependencies features enable, by cargo's rules.
+//!
+//! Cargo's metadata list more: a weak feature, `NAME?/FEATURE`, counts there as if it enabled the optional dependency `NAME`. It
+//! only enables a feature of the dependency if something else enables the dependency itself.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+/// The packages of cargo's metadata with what is enabled of them. Features of a package are united over all that depend on it.
+pub(super) struct Features<'a> {
+    packages: HashMap<&'a str, Enabled<'a>>,
+}
+
+struct Enabled<'a> {
+    package: &'a Value,
+    dependencies: Vec<Dependency<'a>>,
+    /// A member of the workspace, or an enabled dependency of a package that is built.
+    is_built: bool,
+    features: HashSet<&'a str>,
+    /// Optional dependencies, by their names in the manifest.
+    optional: HashSet<&'a str>,
+}
+
+/// An edge of cargo's graph.
+struct Dependency<'a> {
+    id: &'a str,
+    /// The dependencies in the manifest that it stands for.
+    declared: Vec<&'a Value>,
+}
+
+impl<'a> Features<'a> {
+    /// Enables what follows from the enabled features of the workspace's members, by the dependencies that `is_used` selects.
+    pub(super) fn new(metadata: &'a Value, is_used: impl Fn(&Value) -> bool) -> Self {
+        let packages: HashMap<_, _> = by_id(&metadata["packages"]).collect();
+        let nodes: HashMap<_, _> = by_id(&metadata["resolve"]["nodes"]).collect();
+        let members: HashSet<_> = strings(&metadata["workspace_members"]).collect();
+        let enabled = packages.iter().map(|(&id, &package)| {
+            let node = nodes.get(id).copied().unwrap_or(&Value::Null);
+            let edges = array(&node["deps"]).filter(|edge| is_used(edge));
+            let dependencies = edges.filter_map(|edge| Dependency::new(package, edge, &packages)).collect();
+            let is_built = members.contains(id);
+            let features = strings(&node["features"]).filter(|_| is_built).collect();
+            (id, Enabled { package, dependencies, is_built, features, optional: HashSet::new() })
+        });
+        let mut features = Self { packages: enabled.collect() };
+        while features.spread() {}
+        features
+    }
+
+    /// Whether a package is built with a dependency.
+    pub(super) fn is_enabled(&self, package: &str, dependency: &str) -> bool {
+        self.packages.get(package).is_some_and(|package| {
+            let mut edges = package.dependencies.iter().filter(|edge| edge.id == dependency);
+            package.is_built && edges.any(|edge| package.declared(edge).next().is_some())
+        })
+    }
+
+    /// Enables what follows directly from what is enabled; returns whether that was more.
+    fn spread(&mut self) -> bool {
+        let mut is_more = false;
+        let mut dependencies = Vec::new();
+        for package in self.packages.values_mut().filter(|package| package.is_built) {
+            is_more |= package.follow();
+            dependencies.extend(package.enabled_dependencies());
+        }
+        for (id, features) in dependencies {
+            let Some(dependency) = self.packages.get_mut(id) else { continue };
+            is_more |= !std::mem::replace(&mut dependency.is_built, true);
+            for feature in features {
+                is_more |= dependency.features.insert(feature);
+            }
+        }
+        is_more
+    }
+}
+
+impl<'a> Enabled<'a> {
+    /// Enables the package's own features and optional dependencies that enabled features name; returns whether there are more.
+    fn follow(&mut self) -> bool {
+        let before = self.features.len() + self.optional.len();
+        for value in self.values() {
+            let dependency = value.split_once('/').map(|(name, _)| name).or(value.strip_prefix("dep:"));
+            self.optional.extend(dependency.filter(|name| !name.ends_with('?')));
+            // A dependency without `dep:` is a feature of that name, too.
+            let feature = value.split_once('/').map_or(value, |(name, _)| name);
+            if self.package["features"].get(feature).is_some() {
+                self.features.insert(feature);
+            }
+        }
+        self.features.len() + self.optional.len() > before
+    }
+
+    /// What the enabled features enable, as the manifest says it.
+    fn values(&self) -> Vec<&'a str> {
+        self.features.iter().flat_map(|name| strings(&self.package["features"][name])).collect()
+    }
+
+    /// Identifiers of the enabled dependencies, with the features that this package enables.
+    fn enabled_dependencies(&self) -> Vec<(&'a str, Vec<&'a str>)> {
+        let values = self.values();
+        let dependencies = self.dependencies.iter().filter_map(|edge| {
+            let mut declared = self.declared(edge).peekable();
+            declared.peek()?;
+            Some((edge.id, declared.flat_map(|dependency| features_of(dependency, &values)).collect()))
+        });
+        dependencies.collect()
+    }
+
+    /// The enabled ones of the dependencies in the manifest that an edge stands for.
+    fn declared<'e>(&'e self, edge: &'e Dependency<'a>) -> impl Iterator<Item = &'a Value> + 'e {
+        let is_enabled = |dependency: &Value| {
+            dependency["optional"] != true
+                || name_of(dependency).is_some_and(|name| self.optional.contains(name))
+        };
+        edge.declared.iter().copied().filter(move |dependency| is_enabled(dependency))
+    }
+}
+
+impl<'a> Dependency<'a> {
+    fn new(package: &'a Value, edge: &'a Value, packages: &HashMap<&str, &Value>) -> Option<Self> {
+        let id = edge["pkg"].as_str()?;
+        let name = &packages.get(id)?["name"];
+        let is_of_kind = |dependency: &Value| {
+            let same = |kind: &Value| ["kind", "target"].iter().all(|key| kind[key] == dependency[key]);
+            array(&edge["dep_kinds"]).any(same)
+        };
+        let is_renamed = |dependency: &Value| {
+            let name = dependency["rename"].as_str().map(|name| name.replace('-', "_"));
+            name.is_some() && name.as_deref() == edge["name"].as_str()
+        };
+        let declared: Vec<_> = array(&package["dependencies"])
+            .filter(|dependency| dependency["name"] == *name && is_of_kind(dependency))
+            .collect();
+        let renamed: Vec<_> = declared.iter().copied().filter(|dependency| is_renamed(dependency)).collect();
+        Some(Self { id, declared: if renamed.is_empty() { declared } else { renamed } })
+    }
+}
+
+/// The features of a dependency that the manifest and these values of enabled features enable.
+fn features_of<'a>(dependency: &'a Value, values: &[&'a str]) -> Vec<&'a str> {
+    let default = (dependency["uses_default_features"] != false).then_some("default");
+    let by_feature = values.iter().filter_map(|value| {
+        let (name, feature) = value.split_once('/')?;
+        (name_of(dependency) == Some(name.trim_end_matches('?'))).then_some(feature)
+    });
+    strings(&dependency["features"]).chain(default).chain(by_feature).collect()
+}
+
+/// Name of a dependency in the manifest.
+fn name_of(dependency: &Value) -> Option<&str> {
+    dependency["rename"].as_str().or(dependency["name"].as_str())
+}
+
+fn by_id(values: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    array(values).filter_map(|value| Some((value["id"].as_str()?, value)))
+}
+
+fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn strings(value: &Value) -> impl Iterator<Item = &str> {
+    array(value).filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Features;
+    use serde_json::{Value, json};
+
+    fn optional(name: &str, features: &[&str]) -> Value {
+        json!({ "name": name, "optional": true, "features": features, "kind": null, "target": null })
+    }
+
+    fn edge(to: &str) -> Value {
+        json!({ "name": to, "pkg": to, "dep_kinds": [{ "kind": null, "target": null }] })
+    }
+
+    /// Which of the packages that `crypto` may depend on it is built with, if a program uses it with these features.
+    fn enabled(features: &[&str]) -> Vec<&'static str> {
+        let metadata = json!({
+            "workspace_members": ["program"],
+            "packages": [
+                {
+                    "id": "program", "name": "program", "features": {},
+                    "dependencies": [{
+                        "name": "crypto", "optional": false, "features": features, "uses_default_features": false,
+                        "kind": null, "target": null
+                    }],
+                },
+                {
+                    "id": "crypto", "name": "crypto",
+                    "features": {
+                        "ring": ["dep:ring"], "std": ["ring?/std", "tls?/std"], "all": ["tls/std", "ring"],
+                        "tls": ["dep:tls"],
+                    },
+                    "dependencies": [optional("ring", &[]), optional("tls", &[])],
+                },
+                { "id": "ring", "name": "ring", "features": { "std": [] }, "dependencies": [] },
+                {
+                    "id": "tls", "name": "tls", "features": { "std": ["dep:sys"], "sys": ["dep:sys"] },
+                    "dependencies": [optional("sys", &[])],
+                },
+                { "id": "sys", "name": "sys", "features": {}, "dependencies": [] },
+            ],
+            "resolve": { "nodes": [
+                { "id": "program", "deps": [edge("crypto")], "features": [] },
+                // As cargo resolves them: with weak features as if they were strong ones.
+                { "id": "crypto", "deps": [edge("ring"), edge("tls")], "features": ["std"] },
+                { "id": "tls", "deps": [edge("sys")], "features": ["std"] },
+            ] },
+        });
+        let features = Features::new(&metadata, |_| true);
+        let edges = [("crypto", "ring"), ("crypto", "tls"), ("tls", "sys")];
+        edges.iter().filter(|(from, to)| features.is_enabled(from, to)).map(|(_, to)| *to).collect()
+    }
+
+    #[test]
+    fn weak_feature_enables_no_dependency() {
+        assert_eq!(enabled(&["std"]), [""; 0]);
+        assert_eq!(enabled(&["ring", "std"]), ["ring"]);
+    }
+
+    #[test]
+    fn weak_feature_applies_to_a_dependency_that_another_feature_enables() {
+        assert_eq!(enabled(&["tls"]), ["tls"]);
+        assert_eq!(enabled(&["std", "tls"]), ["tls", "sys"]);
+        assert_eq!(enabled(&["all"]), ["ring", "tls", "sys"]);
+    }
+}
