@@ -63,9 +63,10 @@ impl AckState {
         self.is_due = true;
     }
 
-    /// A gap or a duplicate is reported at once (RFC 5681 §4.2).
+    /// A gap or a duplicate is reported at once (RFC 5681 §4.2). The peer's window is small then, and the next segments are
+    /// acknowledged one by one, as in Linux after duplicates.
     pub(crate) const fn on_disorder(&mut self) {
-        self.flowed = 0;
+        (self.flowed, self.quick) = (0, QUICK_ACKS);
         self.is_due = true;
     }
 

@@ -45,28 +45,27 @@ impl Connection {
             Some(events) => events,
             None => return Events::empty(),
         };
-        if self.can_receive() {
+        // A bare FIN needs no room, and may not come again (Linux takes it, too).
+        let is_bare_fin = segment.payload.is_empty() && header.seq == self.receive_next();
+        let is_beyond = self.receiving.edge.is_up_to(header.seq) && !is_bare_fin;
+        if self.can_receive() && !is_beyond {
             events |= self.receive_data(segment, pool, now);
         } else if segment.size() > 0 && self.state != State::Closed {
-            // The peer has ended; this comes again.
+            // The peer has ended and this comes again, or its window is shut and it asks.
             self.ack.set_due();
         }
         events
     }
 
-    /// Whether a segment has a number within the window (RFC 9293 §3.10.7.4, first step).
+    /// Whether a segment has a number within the window (RFC 9293 §3.10.7.4, first step), or right behind it, as in Linux:
+    /// there a peer is that has filled the window, and when both have and lost data, only acknowledgements from there go on.
     fn is_acceptable(&self, segment: &Segment<'_>) -> bool {
         let (next, seq) = (self.receive_next(), segment.header.seq);
         let window = self.receiving.edge.since(next);
-        let size = segment.size();
-        match (size, window) {
-            (0, 0) => seq == next,
-            (0, _) => seq.is_in(next, window),
-            // A bare FIN needs no room, and may not come again (Linux takes it, too).
-            (1, 0) => seq == next && segment.payload.is_empty(),
-            (_, 0) => false,
+        match segment.size() {
+            0 => seq.is_in(next, window + 1),
             // A segment whose beginning was received already is trimmed.
-            _ => seq.is_before(next + window) && next.is_before(seq + size),
+            size => seq.is_up_to(next + window) && next.is_before(seq + size),
         }
     }
 
@@ -313,6 +312,7 @@ impl Connection {
 
     fn store(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
         let size = u32::try_from(segment.payload.len()).unwrap_or(u32::MAX);
+        let timestamps = self.timestamp_size();
         let receiving = &mut self.receiving;
         // Nothing comes behind a FIN.
         let payload = match receiving.fin {
@@ -323,8 +323,10 @@ impl Connection {
             None => segment.payload,
         };
         let had_gap = receiving.buffer.has_gap();
+        // A device may have joined segments.
+        let largest = u32::from(self.parameters.mss) - timestamps;
         let inserted = receiving.buffer.insert(segment.header.seq, payload, pool);
-        receiving.mss = receiving.mss.max(size.min(u32::from(self.parameters.mss)));
+        receiving.mss = receiving.mss.max(size.min(largest));
         if inserted.duplicate.is_some() && self.has_sack {
             self.ack.dsack = inserted.duplicate;
         }

@@ -147,7 +147,7 @@ impl Connection {
         match self.recovery.on_timer(now) {
             Some(Expiry::Probe) => self.timers.sends_tail_probe = true,
             Some(Expiry::Timeout) => self.on_retransmission_timeout(),
-            Some(Expiry::Retransmit) | None => (),
+            Some(Expiry::Retransmit | Expiry::Repeat) | None => (),
         }
         if self.timers.window_probe_at.is_some_and(|at| at <= now) {
             self.timers.window_probe_at = None;

@@ -81,7 +81,12 @@ impl Connection {
 
     fn next_data(&mut self, max: u32, now: u64) -> Option<Transmit> {
         if self.timers.sends_tail_probe {
-            return self.tail_probe(now);
+            let probe = self.tail_probe(now);
+            if probe.is_some() {
+                return probe;
+            }
+            // All was acknowledged meanwhile.
+            self.timers.sends_tail_probe = false;
         }
         if let Some((seq, size)) = self.recovery.next_lost(max.max(self.data_mss()))
             && (self.recovery.room() >= self.data_mss().min(size) || self.recovery.in_flight() == 0)
@@ -169,7 +174,10 @@ impl Connection {
     /// A tail loss probe: new data if there is any, or the last segment again (RFC 8985 §7.3).
     fn tail_probe(&mut self, now: u64) -> Option<Transmit> {
         let mss = self.data_mss();
-        if let NewData::Segment { size, has_fin } = self.next_new(mss, mss) {
+        // The peer acknowledges what it had already at once.
+        if !self.recovery.is_probing()
+            && let NewData::Segment { size, has_fin } = self.next_new(mss, mss)
+        {
             return Some(self.new_segment(size, has_fin, true, now));
         }
         let (seq, size) = self.recovery.probe_range(mss)?;

@@ -63,6 +63,8 @@ pub(crate) enum Expiry {
     Retransmit,
     /// A tail loss probe is to be sent.
     Probe,
+    /// The first segment is to be retransmitted again.
+    Repeat,
     /// The retransmission timeout has passed.
     Timeout,
 }
@@ -104,6 +106,8 @@ pub(crate) struct Recovery {
     probe: Option<Probe>,
     has_sack: bool,
     duplicates: u32,
+    /// A retransmission may be repeated without waiting for the timeout: something was delivered since the last time.
+    may_repeat: bool,
     /// When the retransmission timer was last started, and the timer of the probe.
     timer_start: u64,
     probe_timer_start: u64,
@@ -114,6 +118,9 @@ pub(crate) struct Recovery {
     is_limited: bool,
     /// The window was reduced, and no segment has said so (CWR, RFC 3168 §6.1.2).
     is_reduced: bool,
+    /// Retransmission timeouts, for measurements.
+    #[cfg(test)]
+    pub(crate) timeouts: u32,
 }
 
 impl Recovery {
@@ -142,12 +149,15 @@ impl Recovery {
             probe: None,
             has_sack,
             duplicates: 0,
+            may_repeat: false,
             timer_start: now,
             probe_timer_start: now,
             reorder_deadline: None,
             last_sent: now,
             is_limited: false,
             is_reduced: false,
+            #[cfg(test)]
+            timeouts: 0,
         }
     }
 
@@ -227,7 +237,10 @@ impl Recovery {
 
     /// What is to be retransmitted next, at most `max` bytes.
     pub(crate) fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
-        self.board.first_lost().map(|range| (range.start, range.size().min(max)))
+        let range = self.board.first_lost()?;
+        // Whole segments.
+        let whole = max - max % self.window.mss.clamp(1, max);
+        Some((range.start, range.size().min(whole)))
     }
 
     /// Data was sent for the first time.
@@ -246,7 +259,7 @@ impl Recovery {
             self.timer_start = now;
         }
         self.board.retransmit(start, start + size, now);
-        self.last_sent = now;
+        (self.probe_timer_start, self.last_sent) = (now, now);
         self.prr.on_sent(size);
         if let Some(undo) = &mut self.undo {
             undo.retransmitted_at.get_or_insert(now);

@@ -28,6 +28,9 @@ impl Recovery {
         let flight_before = self.in_flight();
         let delivery = self.deliver(ack);
         self.note_rtt(advance, delivery.rtt, ack.now);
+        if delivery.bytes > 0 {
+            (self.may_repeat, self.probe_timer_start) = (true, ack.now);
+        }
         self.rack.on_acknowledgement(self.una(), self.nxt(), ack.dsack.is_some());
         let duplicate = self.count_duplicates(ack, advance);
         self.undo_if_spurious(ack, advance);

@@ -13,6 +13,7 @@ pub(super) struct Probe {
     /// TLP.end_seq: SND.NXT when it was sent.
     end: Seq,
     is_retransmission: bool,
+    is_second: bool,
 }
 
 /// Time without an acknowledgement after which a probe is sent (PTO, §7.2).
@@ -25,9 +26,29 @@ pub(super) fn interval(rtt: &RttEstimator, is_single: bool) -> u64 {
 }
 
 impl Recovery {
-    /// Whether the timer is to send a probe (§7.2).
+    /// Whether the timer is to send a probe (§7.2). RFC 8985 sends one, and QUIC one after the other (RFC 9002 §6.2): here it is
+    /// two, as far as there is time before the timeout.
     pub(super) fn may_probe(&self) -> bool {
-        self.has_sack && self.phase == Phase::Open && self.probe.is_none() && self.board.sacked() == 0
+        let is_open = matches!(self.phase, Phase::Open | Phase::Reduction { .. });
+        self.has_sack
+            && is_open
+            && self.probe.is_none_or(|probe| !probe.is_second)
+            && self.board.sacked() == 0
+    }
+
+    /// Whether the timer is to have the first segment retransmitted again. RFC 8985 probes only outside of a recovery, so that
+    /// there a retransmission that is lost with nothing behind it takes a timeout. As QUIC does (RFC 9002 §6.2), it is probed
+    /// here too, once for each delivery; the peer has a gap, and so it does not delay its acknowledgements.
+    pub(super) const fn may_repeat(&self) -> bool {
+        let is_repairing = matches!(self.phase, Phase::Recovery { .. } | Phase::Loss { .. });
+        self.has_sack && is_repairing && self.may_repeat && self.board.sacked() > 0
+    }
+
+    /// Retransmits the first segment again, whatever the window is.
+    pub(super) fn repeat_first(&mut self) {
+        self.may_repeat = false;
+        self.board.mark_first_lost(self.window.mss);
+        self.window.size = self.window.size.max(self.in_flight().saturating_add(self.window.mss));
     }
 
     /// The last bytes that were sent, at most `max`: what a probe retransmits without new data (§7.3).
@@ -37,10 +58,19 @@ impl Recovery {
         Some((last.end - size, size))
     }
 
+    /// Whether a probe is unanswered.
+    pub(crate) const fn is_probing(&self) -> bool {
+        self.probe.is_some()
+    }
+
     /// A probe was sent.
     pub(crate) fn on_probe_sent(&mut self, is_retransmission: bool, now: u64) {
-        self.probe = Some(Probe { end: self.nxt(), is_retransmission });
-        self.timer_start = now;
+        let first = self.probe.is_none();
+        let is_retransmission = is_retransmission && self.probe.is_none_or(|probe| probe.is_retransmission);
+        self.probe = Some(Probe { end: self.nxt(), is_retransmission, is_second: !first });
+        if first {
+            self.timer_start = now;
+        }
     }
 
     /// Finds out by an acknowledgement whether the probe has repaired a loss (§7.4.2). Then the window is reduced, since the

@@ -15,7 +15,20 @@ impl Recovery {
         let timeout = self.timer_start.saturating_add(self.rtt.rto());
         if self.may_probe() {
             let interval = probe::interval(&self.rtt, self.board.in_flight() <= self.window.mss);
-            return Some((self.probe_timer_start.saturating_add(interval).min(timeout), Expiry::Probe));
+            if !self.is_probing() {
+                return Some((self.probe_timer_start.saturating_add(interval).min(timeout), Expiry::Probe));
+            }
+            let second = self.probe_timer_start.saturating_add(2 * interval);
+            if second < timeout {
+                return Some((second, Expiry::Probe));
+            }
+        }
+        if self.may_repeat() {
+            let interval = probe::interval(&self.rtt, false);
+            let repeat = self.probe_timer_start.saturating_add(interval);
+            if repeat < timeout {
+                return Some((repeat, Expiry::Repeat));
+            }
         }
         Some((timeout, Expiry::Timeout))
     }
@@ -32,7 +45,8 @@ impl Recovery {
                     self.window.size = self.window.size.max(self.in_flight().saturating_add(self.window.mss));
                 }
             }
-            Expiry::Probe => (self.timer_start, self.probe_timer_start) = (now, now),
+            Expiry::Probe => self.probe_timer_start = now,
+            Expiry::Repeat => self.repeat_first(),
             Expiry::Timeout => self.on_timeout(now),
         }
         Some(expiry)
@@ -48,7 +62,11 @@ impl Recovery {
         self.rack.on_timeout(&mut self.board, window, now);
         self.duplicates = 0;
         self.is_reduced = true;
-        (self.probe, self.reorder_deadline) = (None, None);
+        #[cfg(test)]
+        {
+            self.timeouts += 1;
+        }
+        (self.probe, self.reorder_deadline, self.may_repeat) = (None, None, false);
         self.phase = Phase::Loss { end: self.nxt() };
         self.window.size = self.in_flight().saturating_add(self.window.mss);
         self.rtt.back_off();

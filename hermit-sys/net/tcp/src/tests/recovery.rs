@@ -101,8 +101,8 @@ fn tail_loss_is_probed_before_the_timeout() {
         100 > A 1001:2001
         302 > A 1001:2001
         602 > A 1:1001
-        1202 > A 1:1001
-        2402 > A 1:1001
+        1202 > A 1:513
+        2402 > A 1:513
         ",
     );
 }
@@ -155,6 +155,45 @@ fn spurious_timeout_is_undone() {
         710 > A 8893:9881
         710 > A 9881:10869
         710 > A 10869:11857
+        ",
+    );
+}
+
+/// RFC 9002 §6.2 in spirit: a retransmission that is lost with nothing behind it is repeated before the timeout, once.
+#[test]
+fn lost_retransmission_is_repeated_before_the_timeout() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 write 5000
+        100 > A 1:1001
+        100 > A 1001:2001
+        100 > A 2001:3001
+        100 > A 3001:4001
+        100 > A 4001:5001
+        200 < A 1:1 ack 1 win 64000 sack 1001-5001
+        200 > A 1:1001
+        402 > A 1:1001
+        702 > A 1:1001
+        1302 > A 1:513
+        ",
+    );
+}
+
+/// RFC 8985 §7.2, and a second probe if there is time: the acknowledgement of the first one was lost.
+#[test]
+fn short_round_trips_have_two_probes() {
+    Script::new().run(
+        "
+        0 < S 0:1 win 64000 mss 1000 wscale 0 sackok
+        0 > SA 0:1 ack 1 mss 1000 wscale 0 sackok
+        10 < A 1:1 ack 1 win 64000
+        100 write 2000
+        100 > A 1:1001
+        100 > A 1001:2001
+        122 > A 1001:2001
+        166 > A 1001:2001
+        332 > A 1:1001
+        340 < A 1:1 ack 2001 win 64000
         ",
     );
 }

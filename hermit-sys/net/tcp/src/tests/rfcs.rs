@@ -131,6 +131,24 @@ fn acknowledgements_are_delayed_and_every_second_segment_is_acknowledged() {
     );
 }
 
+/// A device may join segments: what it gives is no segment of that size.
+#[test]
+fn joined_segments_do_not_raise_the_size_of_two() {
+    Script::new().run(
+        "
+        0 < S 0:1 win 64000 mss 1000 sackok ts 5000 0
+        0 > SA 0:1 ack 1 mss 1000 sackok
+        10 < A 1:1 ack 1 win 64000 ts 5010 0
+        20 < A 1:15809 ack 1 ts 5020 0
+        20 > A 1:1 ack 15809
+        20 read 15808
+        200 < A 15809:16309 ack 1 ts 5200 0
+        210 < A 16309:17785 ack 1 ts 5210 0
+        210 > A 1:1 ack 17785
+        ",
+    );
+}
+
 /// RFC 2018 §4, RFC 2883 §4, RFC 5681 §4.2.
 #[test]
 fn gaps_and_duplicates_are_reported_at_once() {
@@ -166,6 +184,58 @@ fn shut_window_is_probed() {
         1100 > A 1000:1000
         1150 < A 1:1 ack 1001 win 2000
         1150 > A 1001:1501
+        ",
+    );
+}
+
+/// Linux's `tcp_sequence`: both have filled the other's window and lost data, or ask while the window is shut.
+#[test]
+fn acknowledgement_from_the_end_of_the_window_counts() {
+    let small = || {
+        Script::new().with(|parameters| parameters.receive_buffer = (2000, 2000)).run(
+            "
+            0 < S 0:1 win 64000 mss 1000
+            0 > SA 0:1 ack 1 win 2000 mss 1000
+            100 < A 1:1 ack 1 win 64000
+            100 write 1000
+            100 > A 1:1001 ack 1
+            ",
+        )
+    };
+    small().run(
+        "
+        150 < A 1001:2001 ack 1
+        150 > A 1001:1001 ack 1
+        200 < A 2001:2001 ack 1001 win 64000
+        10000 write 500
+        10000 > A 1001:1501 ack 1
+        ",
+    );
+    small().run(
+        "
+        150 < A 1:2001 ack 1
+        150 > A 1001:1001 ack 2001 win 0
+        200 < A 2001:2002 ack 1001 win 64000
+        200 > A 1001:1001 ack 2001 win 0
+        10000 write 500
+        10000 > A 1001:1501 ack 2001
+        ",
+    );
+}
+
+/// A probe that could not be sent before its cause was gone must not keep the shut window from being probed.
+#[test]
+fn late_tail_probe_is_given_up() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 write 2000
+        100 > A 1:1001
+        100 > A 1001:2001
+        301 hold
+        304 < A 1:1 ack 2001 win 0
+        304 resume
+        304 write 500
+        671 > A 2000:2000
         ",
     );
 }

@@ -7,6 +7,7 @@
 //! | `< FLAGS SEQ:END [ack N] [win N] [OPTIONS]` | a segment arrives |
 //! | `> FLAGS SEQ:END [ack N] [win N] [OPTIONS]` | a segment was sent, then and not before |
 //! | `write N`, `read N`, `close`, `abort` | the owner's calls |
+//! | `hold`, `resume` | the device is full, and is not any more |
 //! | `nodelay`, `keepalive IDLE INTERVAL COUNT` | options; times in ms |
 //! | `state NAME` | the state is this |
 //!
@@ -37,6 +38,7 @@ pub(super) struct Script {
     now: u64,
     sent: VecDeque<(u64, Header, u32)>,
     written: u64,
+    is_held: bool,
 }
 
 /// A segment of a line.
@@ -126,6 +128,7 @@ impl Script {
             now: 0,
             sent: VecDeque::new(),
             written: 0,
+            is_held: false,
         }
     }
 
@@ -158,6 +161,10 @@ impl Script {
         let now = self.now;
         if word == "connect" {
             self.connection = Some(Connection::connect(self.parameters, now));
+            return;
+        }
+        if matches!(word, "hold" | "resume") {
+            self.is_held = word == "hold";
             return;
         }
         if word == "<" {
@@ -231,7 +238,7 @@ impl Script {
 
     /// Takes the segments that the connection sends now.
     fn collect(&mut self) {
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = self.connection.as_mut().filter(|_| !self.is_held) else { return };
         while let Some(transmit) = connection.next_segment(1000, self.now) {
             connection.sent(&transmit, self.now);
             self.sent.push_back((self.now, transmit.header, transmit.size()));
