@@ -102,6 +102,7 @@ fn tail_loss_is_probed_before_the_timeout() {
         302 > A 1001:2001
         602 > A 1:1001
         1202 > A 1:513
+        1202 > A 513:1001
         2402 > A 1:513
         ",
     );
@@ -175,6 +176,7 @@ fn lost_retransmission_is_repeated_before_the_timeout() {
         402 > A 1:1001
         702 > A 1:1001
         1302 > A 1:513
+        1302 > A 513:1001
         ",
     );
 }
