@@ -17,6 +17,9 @@ const STRETCH_DELAY: u64 = 5 * MS;
 const FLOW_SHARE: u32 = 16;
 const BUFFER_SHARE: u32 = 8;
 
+/// The part of the receive buffer that is acknowledged at once, however large segments are.
+const WINDOW_SHARE: u32 = 4;
+
 /// Full-sized segments at the start that are acknowledged one by one, since the peer's slow start waits for each: Linux's
 /// `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u8 = 16;
@@ -75,14 +78,16 @@ impl AckState {
     pub(crate) fn on_data(&mut self, size: u32, mss: u32, limit: u32, now: u64) {
         self.pending = self.pending.saturating_add(size);
         self.flowed = self.flowed.saturating_add(size);
+        // Segments within a host are as large as the window, which must open again.
+        let two = (2 * mss).min(limit / WINDOW_SHARE);
         let stretch = (MAX_STRETCH * mss).min(limit / BUFFER_SHARE).min(self.flowed / FLOW_SHARE);
         let is_full = size >= mss;
-        if self.is_quick_forced || self.pending >= stretch.max(2 * mss) || is_full && self.quick > 0 {
+        if self.is_quick_forced || self.pending >= stretch.max(two) || is_full && self.quick > 0 {
             self.quick = self.quick.saturating_sub(1);
             self.is_due = true;
             return;
         }
-        let delay = if self.pending >= 2 * mss { STRETCH_DELAY } else { DELAY };
+        let delay = if self.pending >= two { STRETCH_DELAY } else { DELAY };
         let deadline = now.saturating_add(delay);
         self.deadline = Some(self.deadline.map_or(deadline, |known| known.min(deadline)));
     }

@@ -292,6 +292,21 @@ impl Connection {
         (self.receiving.buffer.limit(), self.sending.buffer.limit())
     }
 
+    /// Fixes the maximum number of bytes in the send buffer: `SO_SNDBUF`. What is in it stays.
+    pub const fn set_send_buffer(&mut self, size: u32) {
+        self.sending.max_limit = size;
+        self.sending.buffer.set_limit(size);
+    }
+
+    /// Fixes the maximum number of bytes in the receive buffer: `SO_RCVBUF`. What the peer was told that there is room for
+    /// stays.
+    pub fn set_receive_buffer(&mut self, size: u32) {
+        let receiving = &mut self.receiving;
+        let promised = receiving.buffer.ready() + receiving.edge.since(receiving.buffer.next());
+        receiving.max_limit = size;
+        receiving.buffer.set_limit(size.max(promised));
+    }
+
     /// Whether writers are worth waking: a third of the send buffer is free, as in Linux.
     #[must_use]
     pub const fn is_roomy(&self) -> bool {
