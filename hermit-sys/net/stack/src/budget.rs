@@ -1,206 +1,151 @@
-//! Memory for buffers: much for each while there are few, little when there are many, never more than allowed.
-
-use alloc::vec::Vec;
+//! Memory for data: much for each connection while there are few, little when there are many, never more than allowed.
 
 use hermit_interface::Errno;
+use hermit_tcp::Pool;
 
-use crate::tcp::channel::Channel;
-
-/// The buffer of a connection, in each direction: as much as a fast path is worth, and as little as works. Miri takes
-/// minutes to fill a large one.
+/// Bytes of a connection's buffer, in each direction, at the start: at most, and at least. Miri takes minutes to fill a
+/// large one.
 pub(crate) const LARGEST: usize = if cfg!(miri) { 32 << 10 } else { 512 << 10 };
 const SMALLEST: usize = 8 << 10;
+
+/// Maximum number of bytes to which a buffer grows: what a path of 100 Mbit/s and 300 ms has in flight.
+const MAX_GROWN: usize = if cfg!(miri) { LARGEST } else { 4 << 20 };
+
+/// A buffer grows to one part in this many of all memory at most.
+const GROWN_SHARE: usize = 4;
 
 /// What may be used if nothing else is said.
 const DEFAULT_LIMIT: usize = 16 << 20;
 
-/// The n-th of those who hold buffers gets a share of 1/(n · this). The sum stays below the limit for as many
-/// as there can be, because it grows like the logarithm of n.
+/// The n-th connection begins with buffers of a share of 1/(n · this). The sum stays below the limit for as many as there
+/// can be, because it grows like the logarithm of n.
 const SHARES: usize = 10;
 
-/// What part of the limit may lie unused in sockets that wait to be used again.
-const POOLED_PART: usize = 4;
+/// Bytes of a connection without data, roughly.
+pub(crate) const CONNECTION: usize = 2 << 10;
 
-/// The bytes of all buffers.
+/// The bytes of all data that waits to be sent or read.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    limit: usize,
-    used: usize,
-    /// How many connections there are.
-    holders: usize,
-    /// Channels that are used again: making one means clearing its memory.
-    pool: Vec<Channel>,
-    pooled: usize,
+    pool: Pool,
+    connections: usize,
 }
 
 impl Budget {
     pub(crate) const fn new(limit: usize) -> Self {
         let limit = if limit == 0 { DEFAULT_LIMIT } else { limit };
-        Self { limit, used: 0, holders: 0, pool: Vec::new(), pooled: 0 }
+        Self { pool: Pool::new(limit), connections: 0 }
     }
 
-    /// Bytes that are used; what waits to be used again does not count.
+    /// The memory of streams.
+    pub(crate) const fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// Bytes in use; what is kept for later data does not count.
     #[cfg(test)]
     pub(crate) const fn used(&self) -> usize {
-        self.used
+        self.pool.used()
     }
 
-    /// Bytes that wait to be used again.
-    pub(crate) const fn pooled_bytes(&self) -> usize {
-        self.pooled
+    /// Bytes that are kept for later data.
+    pub(crate) const fn kept(&self) -> usize {
+        self.pool.kept()
     }
 
-    /// Frees what waits to be used again.
+    /// Frees what is kept for later data.
     pub(crate) fn reclaim(&mut self) {
-        self.shrink_pool(0);
+        self.pool.reclaim();
     }
 
     /// Bytes that may be used.
     pub(crate) const fn limit(&self) -> usize {
-        self.limit
-    }
-
-    /// Bytes that a connection needs at least.
-    pub(crate) const fn least(&self) -> usize {
-        Channel::footprint(SMALLEST, SMALLEST)
+        self.pool.limit()
     }
 
     /// Takes `bytes`, if they are left.
-    pub(crate) fn charge(&mut self, bytes: usize) -> bool {
-        let fits = bytes <= self.limit.saturating_sub(self.used);
-        if fits {
-            self.used += bytes;
-            self.shrink_pool(self.limit - self.used);
-        }
-        fits
+    pub(crate) const fn charge(&mut self, bytes: usize) -> bool {
+        self.pool.charge(bytes)
     }
 
     /// Gives `bytes` back.
     pub(crate) const fn refund(&mut self, bytes: usize) {
-        self.used = self.used.saturating_sub(bytes);
+        self.pool.refund(bytes);
     }
 
-    /// The size of a buffer for one more connection.
+    /// The size of a buffer with which one more connection begins.
     pub(crate) fn share(&self) -> usize {
-        let share = self.limit / SHARES / (self.holders + 1) / 2;
+        let share = self.limit() / SHARES / (self.connections + 1) / 2;
         let power = share.checked_ilog2().map_or(0, |log| 1 << log);
         power.clamp(SMALLEST, LARGEST)
     }
 
-    /// Buffers for one more connection; of the sizes that are wanted, if any are, within reason.
+    /// Bytes of a buffer at the start and at most, for one more connection; of the size that is wanted, if one is, within
+    /// reason.
+    pub(crate) fn buffer(&self, wanted: Option<u32>) -> (u32, u32) {
+        let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
+        if let Some(wanted) = wanted {
+            let size = wanted.clamp(to_u32(SMALLEST / 2), to_u32(MAX_GROWN));
+            return (size, size);
+        }
+        let share = self.share();
+        (to_u32(share), to_u32(share.max((self.limit() / GROWN_SHARE).min(MAX_GROWN))))
+    }
+
+    /// Counts one more connection.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn channel(&mut self, receive: Option<usize>, send: Option<usize>) -> Result<Channel, Errno> {
-        let share = self.share();
-        let size = |wanted: Option<usize>| wanted.map_or(share, |wanted| wanted.clamp(SMALLEST / 2, LARGEST));
-        let (mut receive, mut send) = (size(receive), size(send));
-        loop {
-            match self.channel_of(receive, send) {
-                Err(_) if receive > SMALLEST || send > SMALLEST => {
-                    receive = (receive / 2).max(SMALLEST.min(receive));
-                    send = (send / 2).max(SMALLEST.min(send));
-                }
-                result => return result,
-            }
-        }
-    }
-
-    fn channel_of(&mut self, receive: usize, send: usize) -> Result<Channel, Errno> {
-        let bytes = Channel::footprint(receive, send);
-        if !self.charge(bytes) {
+    pub(crate) const fn connect(&mut self) -> Result<(), Errno> {
+        if !self.charge(CONNECTION) {
             return Err(Errno::ENOMEM);
         }
-        let channel = self.pooled(receive, send).map_or_else(|| self.new_channel(receive, send), Ok);
-        match channel {
-            Ok(_) => self.holders += 1,
-            Err(_) => self.refund(bytes),
-        }
-        channel
+        self.connections += 1;
+        Ok(())
     }
 
-    fn pooled(&mut self, receive: usize, send: usize) -> Option<Channel> {
-        let place = self.pool.iter().position(|channel| channel.sizes() == (receive, send))?;
-        let channel = self.pool.swap_remove(place);
-        self.pooled -= channel.bytes();
-        Some(channel)
+    /// Counts a connection no longer, and frees what it has.
+    pub(crate) fn disconnect(&mut self, connection: &mut hermit_tcp::Connection) {
+        connection.release(&mut self.pool);
+        self.uncount();
     }
 
-    /// New buffers; without memory for them those of other sizes are freed first.
-    fn new_channel(&mut self, receive: usize, send: usize) -> Result<Channel, Errno> {
-        Channel::new(receive, send).or_else(|error| {
-            if self.pool.is_empty() {
-                return Err(error);
-            }
-            self.reclaim();
-            Channel::new(receive, send)
-        })
-    }
-
-    /// Takes the buffers of a connection back.
-    pub(crate) fn give_back(&mut self, channel: Channel) {
-        self.refund(channel.bytes());
-        self.holders = self.holders.saturating_sub(1);
-        let room = (self.limit / POOLED_PART).min(self.limit.saturating_sub(self.used));
-        // Those of another size than the next one would get are of no use.
-        let is_wanted = channel.sizes() == (self.share(), self.share());
-        if is_wanted && self.pooled + channel.bytes() <= room && self.pool.try_reserve(1).is_ok() {
-            self.pooled += channel.bytes();
-            self.pool.push(channel);
-        }
-    }
-
-    /// Frees pooled channels until at most `room` bytes are left.
-    fn shrink_pool(&mut self, room: usize) {
-        while self.pooled > room {
-            let Some(channel) = self.pool.pop() else { return };
-            self.pooled -= channel.bytes();
-        }
+    /// Counts a connection no longer that has nothing.
+    pub(crate) const fn uncount(&mut self) {
+        self.refund(CONNECTION);
+        self.connections = self.connections.saturating_sub(1);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, LARGEST, SMALLEST};
+    use super::{Budget, CONNECTION, LARGEST, MAX_GROWN, SMALLEST};
     use std::vec::Vec;
 
     #[test]
     fn many_connections_fit_because_later_ones_get_less() {
-        let limit = if cfg!(miri) { 1 << 20 } else { 64 << 20 };
+        let limit = 64 << 20;
         let mut budget = Budget::new(limit);
-        let channels: Vec<_> = core::iter::from_fn(|| budget.channel(None, None).ok()).collect();
-        assert!(channels.len() > limit >> 15, "{}", channels.len());
-        assert!(budget.used() <= limit);
-        assert_eq!(channels.first().unwrap().sizes(), (LARGEST, LARGEST));
-        assert_eq!(channels.last().unwrap().sizes(), (SMALLEST, SMALLEST));
-        for channel in channels {
-            budget.give_back(channel);
-        }
-        assert_eq!(budget.used(), 0);
-        assert!(budget.pooled <= limit / 4);
+        let shares: Vec<_> = core::iter::from_fn(|| {
+            let share = budget.share();
+            budget.connect().ok().map(|()| share)
+        })
+        .collect();
+        assert_eq!(shares.len(), limit / CONNECTION);
+        assert_eq!((shares[0], *shares.last().unwrap()), (LARGEST, SMALLEST));
+        // As long as they are not the smallest ones, all can be full at once.
+        let sum: usize = shares.iter().take_while(|&&share| share > SMALLEST).map(|share| 2 * share).sum();
+        assert!(sum < limit, "{sum}");
     }
 
     #[test]
-    fn a_pooled_channel_is_used_again_and_gives_way() {
-        let mut budget = Budget::new(8 << 20);
-        let channel = budget.channel(None, None).unwrap();
-        let bytes = channel.bytes();
-        budget.give_back(channel);
-        assert_eq!(budget.pooled, bytes);
-        let again = budget.channel(None, None).unwrap();
-        assert_eq!((again.bytes(), budget.pooled), (bytes, 0));
-        budget.give_back(again);
-        assert_eq!(budget.pooled_bytes(), bytes);
-        budget.reclaim();
-        assert_eq!((budget.pooled_bytes(), budget.used()), (0, 0));
-        let another = budget.channel(None, None).unwrap();
-        budget.give_back(another);
-        assert!(budget.charge(8 << 20));
-        assert_eq!(budget.pooled_bytes(), 0);
-        assert!(!budget.charge(1));
-        assert!(budget.channel(None, None).is_err());
-        budget.refund(8 << 20);
-        assert_eq!(budget.channel(Some(1), Some(usize::MAX)).unwrap().sizes(), (SMALLEST / 2, LARGEST));
+    fn buffers_have_the_size_that_is_wanted_or_grow() {
+        let budget = Budget::new(1 << 30);
+        let [least, largest, grown] =
+            [SMALLEST / 2, LARGEST, MAX_GROWN].map(|size| u32::try_from(size).unwrap());
+        assert_eq!(budget.buffer(Some(1)), (least, least));
+        assert_eq!(budget.buffer(Some(u32::MAX)), (grown, grown));
+        assert_eq!(budget.buffer(None), (largest, grown));
     }
 }

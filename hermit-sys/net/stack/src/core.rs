@@ -35,6 +35,10 @@ use crate::wire::fragments::Fragments;
 
 /// What a socket is.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most sockets are connections, and a box cannot be made fallibly"
+)]
 pub(crate) enum Body {
     /// A stream that has not been connected, and does not listen.
     Idle,
@@ -178,7 +182,7 @@ impl Core {
             network: Network::default(),
             neighbors: Neighbors::new(host.random()),
             fragments: Fragments::default(),
-            tcp: Tcp::new(info.as_ref(), host, now),
+            tcp: Tcp::new(host),
             udp: Ports::new(host.random()),
             control: info.as_ref().map(|info| Control::new(info, host.random(), &configuration, now)),
             queries: Queries::new(),

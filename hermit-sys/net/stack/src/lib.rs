@@ -1,19 +1,18 @@
-//! Sockets with Linux's meaning, over smoltcp.
+//! Sockets with Linux's meaning.
 //!
 //! The stack is a plain object: it never waits, has no threads and knows no hardware. Its user calls it with a lock
 //! held and gets woken by [`Host::wake`]; frames come and go by [`Hardware`]; time is an argument.
 //!
-//! smoltcp looks at all sockets for each packet. Here each connection has a socket set of its own, and whoever is
-//! concerned by a frame, a deadline or a call is found without looking at anybody else. smoltcp's part is TCP itself,
-//! and what keeps a host on its network; the rest is here:
+//! TCP itself is the state machine of `hermit-tcp`, formats and what keeps a host on its network are smoltcp's; the rest is
+//! here. The connection that a frame, a deadline or a call concerns is found without looking at any other.
 //!
 //! | module | what |
 //! | --- | --- |
 //! | `stack`, `core`, `poll` | what users call; all state; a round of work |
 //! | `receive`, `wire`, `link` | for whom a frame is; how headers are read and written; where frames go |
 //! | `network` | which way packets go, which neighbors are where |
-//! | `tcp` | connections, listeners, how they end and how long they are waited for |
-//! | `udp` | datagrams, without smoltcp's sockets |
+//! | `tcp` | connections, listeners, how segments come and go |
+//! | `udp` | datagrams |
 //! | `control`, `resolve` | addresses from servers and routers; names |
 //! | `bind`, `ports`, `settings` | who has which address; options |
 //! | `budget`, `slab`, `timers`, `allowance` | memory, names of sockets, deadlines, bounds |

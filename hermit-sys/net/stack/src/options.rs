@@ -21,9 +21,9 @@ pub enum SocketOption {
     ReuseAddress(bool),
     /// `SO_BROADCAST`: broadcast addresses may be sent to.
     Broadcast(bool),
-    /// `SO_SNDBUF`, in bytes. For a stream it counts only before it is connected; what is read is what there is.
+    /// `SO_SNDBUF`, in bytes. Without it, that of a stream grows with what is in flight; what is read is what there is.
     SendBuffer(u32),
-    /// `SO_RCVBUF`, in bytes. For a stream it counts only before it is connected or listens.
+    /// `SO_RCVBUF`, in bytes. Without it, that of a stream grows with what its owner reads in a round trip.
     ReceiveBuffer(u32),
     /// `IP_TTL`; 0 is refused.
     TimeToLive(u8),

@@ -70,8 +70,7 @@ impl Core {
     fn run_timers(&mut self, link: &mut dyn Link, host: &mut dyn Host) {
         let now = self.now;
         while let Some(slot) = self.timers.pop_due(now) {
-            self.lose_patience(slot, host);
-            self.mark(slot);
+            self.on_timer(slot, host);
         }
         while let Some(due) = self.neighbors.due(now) {
             match due {
@@ -94,7 +93,7 @@ impl Core {
     fn poll_control(&mut self, link: &mut dyn Link, host: &mut dyn Host) {
         let now = self.now;
         let Some(control) = self.control.as_mut().filter(|control| control.next <= now) else { return };
-        control.poll(now, link, &mut self.tcp.local.interface);
+        control.poll(now, link);
         self.learn_addresses();
         self.look_for_answers(host);
     }

@@ -3,10 +3,12 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use hermit_interface::Errno;
+use hermit_interface::net::MIN_MTU_V6;
+use hermit_tcp::Seq;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetProtocol, Icmpv4Message, Icmpv4Packet,
-    Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscNeighborFlags, NdiscRepr, TcpPacket,
+    Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscNeighborFlags, NdiscRepr,
 };
 
 use crate::address::{Endpoint, Tuple};
@@ -17,7 +19,8 @@ use crate::host::Host;
 use crate::link::Link;
 use crate::network::sources::{is_no_source, is_unicast};
 use crate::tcp::connection::Phase;
-use crate::tcp::ingress::Via;
+use crate::tcp::path::Limits;
+use crate::tcp::rx::Via;
 use crate::udp::groups::Interface;
 use crate::wire::emit::{self, ETHERNET, EthernetHeader};
 use crate::wire::packet::{Frame, Packet};
@@ -25,6 +28,9 @@ use crate::wire::packet::{Frame, Packet};
 /// The ports of DHCP (RFC 2131, section 4.1).
 pub(crate) const DHCP_SERVER: u16 = 67;
 pub(crate) const DHCP_CLIENT: u16 = 68;
+
+/// The least path MTU that is believed in IPv4, below which routers fragment: Linux's `ip_rt_min_pmtu`.
+const LEAST_PATH_MTU_V4: u16 = 552;
 
 impl Core {
     /// Takes a frame from the device.
@@ -244,7 +250,8 @@ impl Core {
                     return;
                 }
                 match unreachable_v4(message.msg_code()) {
-                    Errno::EMSGSIZE => self.allow_cutting(message.data()),
+                    // RFC 1191 §4.
+                    Errno::EMSGSIZE => self.shrink_path(message.data(), packet.payload.get(6..8)),
                     error => self.hear_of(message.data(), error, host),
                 }
             }
@@ -256,6 +263,10 @@ impl Core {
                 match message.msg_type() {
                     Icmpv6Message::DstUnreachable => {
                         self.hear_of(message.payload(), unreachable_v6(message.msg_code()), host);
+                    }
+                    // RFC 4443 §3.2. No packet of IPv6 is larger than 64 KiB.
+                    Icmpv6Message::PktTooBig => {
+                        self.shrink_path(message.payload(), packet.payload.get(6..8));
                     }
                     Icmpv6Message::NeighborSolicit | Icmpv6Message::NeighborAdvert => {
                         self.learn_from_ndisc(packet, from, &message);
@@ -302,31 +313,39 @@ impl Core {
         }
     }
 
-    /// Somebody says that a packet of ours was too large: those of its connection may be cut from now on. smoltcp
-    /// cannot make them smaller.
-    fn allow_cutting(&mut self, sent: &[u8]) {
-        let Some((IpProtocol::Tcp, local, remote)) = ends(sent) else { return };
-        let Some(&slot) = self.tcp.connections.get(&Tuple { local, remote }) else { return };
-        if let Some(connection) = self.connection(slot) {
-            connection.may_be_cut = true;
-        }
+    /// A router says that a packet of a connection was larger than what it can send on: those that follow are not.
+    fn shrink_path(&mut self, sent: &[u8], mtu: Option<&[u8]>) {
+        let mtu = mtu.and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_be_bytes);
+        let Some(slot) = self.find_sent(sent) else { return };
+        let Some(connection) = self.connection(slot) else { return };
+        let remote = connection.tuple.remote.address;
+        let least = if remote.is_ipv4() { LEAST_PATH_MTU_V4 } else { MIN_MTU_V6 };
+        connection.may_be_fragmented |= mtu < least;
+        connection.tcp.reduce_mss(Limits::without_headers(mtu.max(least), &remote));
+        self.mark(slot);
+    }
+
+    /// The connection of a segment whose packet somebody quotes, if that segment is in flight: no other is
+    /// believed to have been sent (RFC 5927 §4.1).
+    fn find_sent(&mut self, sent: &[u8]) -> Option<u32> {
+        let (IpProtocol::Tcp, local, remote) = ends(sent)? else { return None };
+        let (.., payload) = quoted(sent)?;
+        let seq = Seq(u32::from_be_bytes(payload.get(4..8)?.try_into().ok()?));
+        let slot = *self.tcp.connections.get(&Tuple { local, remote })?;
+        let is_sent = self.connection(slot)?.tcp.is_in_flight(seq);
+        is_sent.then_some(slot)
     }
 
     /// Somebody says that one of our packets, whose beginning is given, did not arrive.
     fn hear_of(&mut self, sent: &[u8], error: Errno, host: &mut dyn Host) {
         let Some((protocol, local, remote)) = ends(sent) else { return };
-        let Some((.., payload)) = quoted(sent) else { return };
         match protocol {
             IpProtocol::Udp if matches!(error, Errno::ECONNREFUSED | Errno::ENOPROTOOPT) => {
                 self.refuse_datagram((local.address, local.port), remote, error, host);
             }
             IpProtocol::Tcp => {
-                let Some(&slot) = self.tcp.connections.get(&Tuple { local, remote }) else { return };
-                let Some(connection) = self.connection(slot) else { return };
-                // Only what we have sent is believed to have been sent.
-                let number = payload.get(4..8).map(|_| TcpPacket::new_unchecked(payload).seq_number());
-                let is_ours = connection.last_sent.is_some_and(|sent| Some(sent.sequence) == number);
-                if is_ours && connection.phase == Phase::Connecting {
+                let Some(slot) = self.find_sent(sent) else { return };
+                if self.connection(slot).is_some_and(|connection| connection.phase == Phase::Connecting) {
                     self.fail(slot, error, host);
                 }
             }

@@ -8,7 +8,7 @@ use hermit_interface::net::HOST_NAME;
 
 use crate::configuration::HostAddress;
 use crate::control::names::{Question, normalized};
-use crate::core::{Core, instant};
+use crate::core::Core;
 use crate::host::Host;
 use crate::network::is_link_local;
 use crate::slab::Slab;
@@ -192,9 +192,8 @@ impl Core {
             return Ok([Question::Failed(ResolveError::NoServer)].into());
         };
         // Whoever can guess the number and the port of a question can answer it.
-        let side = &mut self.tcp.local;
-        side.reseed(host.random(), instant(now));
-        let (names, interface) = (&mut control.names, &mut side.interface);
+        control.idle.reseed(host.random(), now);
+        let (names, interface) = (&mut control.names, control.idle.interface());
         let mut parts = Vec::new();
         for is_v4 in [true, false].into_iter().filter(|&is_v4| families.contains(is_v4)) {
             match names.ask(interface, name, is_v4) {

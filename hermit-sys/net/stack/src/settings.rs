@@ -42,10 +42,18 @@ impl Core {
             SocketOption::ReuseAddress(on) => return self.set_reuse(slot, on),
             SocketOption::Broadcast(on) => settings.broadcast = on,
             SocketOption::SendBuffer(size) => {
-                settings.send_buffer = Some(size.clamp(LEAST_SEND_BUFFER, MAX_BUFFER));
+                let size = size.clamp(LEAST_SEND_BUFFER, MAX_BUFFER);
+                settings.send_buffer = Some(size);
+                if let Some(connection) = entry.connection_mut() {
+                    connection.tcp.set_send_buffer(size);
+                }
             }
             SocketOption::ReceiveBuffer(size) => {
-                settings.receive_buffer = Some(size.clamp(LEAST_RECEIVE_BUFFER, MAX_BUFFER));
+                let size = size.clamp(LEAST_RECEIVE_BUFFER, MAX_BUFFER);
+                settings.receive_buffer = Some(size);
+                if let Some(connection) = entry.connection_mut() {
+                    connection.tcp.set_receive_buffer(size);
+                }
             }
             SocketOption::TimeToLive(ttl) => settings.ttl = nonzero(ttl)?,
             SocketOption::HopLimit(limit) => settings.hop_limit = nonzero(limit)?,
@@ -69,7 +77,11 @@ impl Core {
             }
             SocketOption::Error(_) => return Err(Errno::ENOPROTOOPT),
         }
-        // Waking times and what may be sent depend on some of them.
+        let settings = entry.settings;
+        if let Some(connection) = entry.connection_mut() {
+            connection.apply(&settings);
+        }
+        // Deadlines and what may be sent depend on some of them.
         self.mark(slot);
         Ok(())
     }
@@ -130,12 +142,11 @@ impl Core {
     fn buffers(&self, id: SocketId) -> Result<(u32, u32), Errno> {
         let entry = self.peek(id)?;
         let (receive, send) = match &entry.body {
-            Body::Connection(connection) => connection.channel.sizes(),
+            Body::Connection(connection) => connection.tcp.buffer_limits(),
             Body::Datagrams(_) => (DEFAULT_BUFFER, DEFAULT_BUFFER),
-            Body::Idle | Body::Listener(_) => (self.budget.share(), self.budget.share()),
+            Body::Idle | Body::Listener(_) => (self.budget.buffer(None).0, self.budget.buffer(None).0),
         };
-        let size = |wanted: Option<u32>, is: usize| {
-            let is = u32::try_from(is).unwrap_or(u32::MAX);
+        let size = |wanted: Option<u32>, is: u32| {
             if entry.connection().is_some() { is } else { wanted.unwrap_or(is) }
         };
         let settings = &entry.settings;

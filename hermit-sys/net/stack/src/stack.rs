@@ -135,7 +135,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     /// Size in bytes of the buffers that are kept for later connections.
     #[must_use]
     pub const fn kept_memory(&self) -> usize {
-        self.core.budget.pooled_bytes()
+        self.core.budget.kept()
     }
 
     /// Frees the buffers that are kept for later connections.

@@ -5,6 +5,7 @@
 
 mod advertisement;
 mod gateway;
+mod idle;
 pub(crate) mod names;
 mod selection;
 
@@ -23,13 +24,14 @@ use smoltcp::wire::{DhcpOption, EthernetAddress, HardwareAddress, IpCidr, Ipv4Ci
 
 use crate::configuration::{Cidr, Configuration};
 use crate::control::gateway::{Exchanging, FarGateway};
+use crate::control::idle::Idle;
 use crate::control::names::Names;
 use crate::control::selection::{Selection, link_local};
 use crate::core::instant;
 use crate::hardware::{HardwareInfo, LEAST_MTU};
 use crate::link::Link;
 use crate::network::sources::is_host_address;
-use crate::wire::device::{Egress, Ingress, Touch};
+use crate::wire::device::{Egress, Ingress};
 use crate::wire::emit::ETHERNET;
 
 /// The DHCP option with the host's name (RFC 2132, section 3.14).
@@ -56,6 +58,7 @@ pub(crate) enum Taker {
 /// smoltcp's interface with all of this.
 pub(crate) struct Control {
     interface: Interface,
+    pub(crate) idle: Idle,
     capabilities: DeviceCapabilities,
     dhcp: Option<(SocketSet<'static>, SocketHandle)>,
     pub(crate) names: Names,
@@ -137,6 +140,7 @@ impl Control {
         let dhcp = (!has_v4).then(|| dhcp_client(configuration.hostname.clone()));
         let mut control = Self {
             interface,
+            idle: Idle::new(seed, now),
             capabilities,
             // Who has an address waits for no other: a server is asked beside that.
             is_configured: dhcp.is_none() || !own.is_empty(),
@@ -266,21 +270,12 @@ impl Control {
         self.next = now;
     }
 
-    /// Transmits what there is. `idle` is an interface that says truly when a socket is due: this one does not while
-    /// it waits for routers.
-    pub(crate) fn poll(&mut self, now: u64, link: &mut dyn Link, idle: &mut Interface) {
+    /// Transmits what there is.
+    pub(crate) fn poll(&mut self, now: u64, link: &mut dyn Link) {
         let time = instant(now);
         self.interface.poll_maintenance(time);
         let mut link = Exchanging { link, gateway: self.far };
-        let mut device = Egress {
-            link: &mut link,
-            ethernet: None,
-            capabilities: &self.capabilities,
-            fills_checksums: false,
-            touch: Touch { uncut: usize::MAX, ..Touch::default() },
-            room: self.capabilities.max_transmission_unit,
-            sent: None,
-        };
+        let mut device = Egress { link: &mut link, capabilities: &self.capabilities };
         let mut due: Option<Instant> = None;
         let mut messages = 32;
         for set in self.dhcp.as_mut().map(|(set, _)| set).into_iter().chain([self.names.set()]) {
@@ -289,7 +284,7 @@ impl Control {
             while has_sent() && messages > 0 {
                 messages -= 1;
             }
-            due = [due, idle.poll_at(time, set)].into_iter().flatten().min();
+            due = [due, self.idle.interface().poll_at(time, set)].into_iter().flatten().min();
         }
         let tick = if now < self.lively_until { LIVELY } else { QUIET };
         let due = due.map_or(u64::MAX, crate::core::nanoseconds);

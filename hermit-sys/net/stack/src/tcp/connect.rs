@@ -3,16 +3,16 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hermit_interface::Errno;
-use smoltcp::socket::tcp::State;
+use hermit_tcp::{Algorithm, Parameters, Seq};
 
 use crate::address::{Endpoint, Tuple};
-use crate::core::{Body, Core, Entry, instant};
+use crate::core::{Body, Core};
 use crate::host::Host;
 use crate::network::Route;
+use crate::options::Settings;
 use crate::ports::Ports;
-use crate::tcp::channel::Channel;
 use crate::tcp::connection::{Connection, Phase};
-use crate::tcp::side::{Path, Side};
+use crate::tcp::path::Path;
 
 /// The address that is meant by connecting to all of a family: this host.
 pub(crate) const fn or_loopback(address: IpAddr) -> IpAddr {
@@ -21,17 +21,6 @@ pub(crate) const fn or_loopback(address: IpAddr) -> IpAddr {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => IpAddr::V6(Ipv6Addr::LOCALHOST),
         address => address,
     }
-}
-
-/// Has smoltcp ask for a connection.
-///
-/// # Errors
-///
-/// `EADDRNOTAVAIL`.
-fn ask(side: &mut Side, channel: &mut Channel, tuple: Tuple, random: u64, now: u64) -> Result<(), Errno> {
-    side.reseed(random, instant(now));
-    let context = side.interface.context();
-    channel.socket_mut().connect(context, tuple.remote, tuple.local).map_err(|_| Errno::EADDRNOTAVAIL)
 }
 
 impl Core {
@@ -59,20 +48,18 @@ impl Core {
             Some(Route::Neighbor(_)) => false,
             Some(Route::Everybody(_)) | None => return Err(Errno::ENETUNREACH),
         };
-        // Nobody can be there, and smoltcp would not ask.
+        // No peer has that port.
         if remote.port == 0 {
             return Err(Errno::ECONNREFUSED);
         }
         let local = self.source_for(own, remote, host)?;
         let tuple = Tuple { local, remote };
         let path = Path::to(&remote.address, is_local);
-        let mut channel = self.channel(&settings, path)?;
-        let side = self.tcp.side(path).ok_or(Errno::ENETUNREACH);
-        if let Err(error) = side.and_then(|side| ask(side, &mut channel, tuple, host.random(), self.now)) {
-            self.budget.give_back(channel);
-            return Err(error);
-        }
-        let connection = Connection::new(channel, tuple, path, Phase::Connecting, self.now);
+        self.budget.connect()?;
+        let parameters = self.parameters(&settings, path, &remote.address, host);
+        let tcp = hermit_tcp::Connection::connect(parameters, self.now);
+        let mut connection = Connection::new(tcp, tuple, path, Phase::Connecting, self.now);
+        connection.apply(&settings);
         if let Some(entry) = self.sockets.get_mut(slot) {
             entry.body = Body::Connection(connection);
         }
@@ -84,21 +71,29 @@ impl Core {
         Err(Errno::EINPROGRESS)
     }
 
-    /// Asks for a connection once more, at once: the peer remembered an earlier one of the same ends, and has just been told to
-    /// forget it (RFC 9293, section 3.5.1). smoltcp would wait a second.
-    pub(crate) fn ask_again(&mut self, slot: u32, host: &mut dyn Host) {
-        let now = self.now;
-        let Some(connection) = self.sockets.get_mut(slot).and_then(Entry::connection_mut) else { return };
-        let is_asking = connection.state() == State::SynSent;
-        if !is_asking || core::mem::replace(&mut connection.has_asked_again, true) {
-            return;
-        }
-        let Some(side) = self.tcp.side(connection.path) else { return };
-        connection.channel.socket_mut().abort();
-        connection.last_sent = None;
-        match ask(side, &mut connection.channel, connection.tuple, host.random(), now) {
-            Ok(()) => self.mark(slot),
-            Err(error) => self.end(slot, Some(error), host),
+    /// What one more connection begins with.
+    pub(crate) fn parameters(
+        &self,
+        settings: &Settings,
+        path: Path,
+        remote: &IpAddr,
+        host: &mut dyn Host,
+    ) -> Parameters {
+        // Nothing is lost between two ends on one host but for want of memory.
+        let algorithm = if path == Path::Local { Algorithm::Unlimited } else { Algorithm::default() };
+        // Nobody can guess them from those of other connections (RFC 6528, RFC 7323 §5.4).
+        let random = host.random();
+        let [iss, clock_offset] =
+            [random & u64::from(u32::MAX), random >> 32].map(|half| u32::try_from(half).unwrap_or(0));
+        Parameters {
+            iss: Seq(iss),
+            clock_offset,
+            mss: path.limits(self.port.as_ref()).mss(remote),
+            algorithm,
+            receive_buffer: self.budget.buffer(settings.receive_buffer),
+            send_buffer: self.budget.buffer(settings.send_buffer),
+            asks_for_ecn: false,
+            has_options: true,
         }
     }
 
@@ -135,8 +130,8 @@ impl Core {
         self.release_port(slot);
         let Some(entry) = self.sockets.get_mut(slot) else { return };
         entry.error = None;
-        if let Body::Connection(connection) = core::mem::replace(&mut entry.body, Body::Idle) {
-            self.budget.give_back(connection.channel);
+        if let Body::Connection(mut connection) = core::mem::replace(&mut entry.body, Body::Idle) {
+            self.budget.disconnect(&mut connection.tcp);
         }
     }
 

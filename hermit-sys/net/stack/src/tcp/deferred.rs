@@ -6,10 +6,12 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use hermit_tcp::Segment;
+
 use crate::address::{Endpoint, Tuple};
 use crate::core::Core;
 use crate::host::Host;
-use crate::tcp::ingress::Via;
+use crate::tcp::rx::Via;
 use crate::wire::packet::Packet;
 
 /// Maximum number of deferred SYNs of all listeners.
@@ -40,6 +42,17 @@ pub(crate) struct DeferredSyn {
     received: u64,
     via: Via,
     packet: Vec<u8>,
+}
+
+impl DeferredSyn {
+    /// The connection that it asks for, and its segment.
+    fn parse(&self) -> Option<(Tuple, Segment<'_>)> {
+        let packet = Packet::parse(&self.packet)?;
+        let received = packet.tcp(true)?;
+        let local = Endpoint::new(packet.destination, received.destination_port);
+        let remote = Endpoint::new(packet.source, received.source_port);
+        Some((Tuple { local, remote }, received.segment))
+    }
 }
 
 /// The listeners that have deferred SYNs.
@@ -151,13 +164,10 @@ impl Core {
 
     /// Answers a SYN; returns whether it need not be kept.
     fn admit(&mut self, listener: u32, syn: &DeferredSyn, host: &mut dyn Host) -> bool {
-        let Some(packet) = Packet::parse(&syn.packet) else { return true };
-        let Some(segment) = packet.tcp(true) else { return true };
-        let local = Endpoint::new(packet.destination, segment.dst_port());
-        let tuple = Tuple { local, remote: Endpoint::new(packet.source, segment.src_port()) };
+        let Some((tuple, segment)) = syn.parse() else { return true };
         // The peer has repeated it.
         let is_known = self.tcp.connections.contains_key(&tuple);
-        is_known || self.invite(listener, &packet, (&segment, tuple), syn.via, host)
+        is_known || self.invite(listener, (&segment, tuple), syn.via, host)
     }
 
     /// Resets the peers of deferred SYNs, whose listener is closed.
@@ -165,8 +175,8 @@ impl Core {
         self.tcp.deferred.subtract(queue.len());
         self.tcp.deferred.listeners.retain(|&other| other != listener);
         for syn in queue {
-            if let Some(packet) = Packet::parse(&syn.packet) {
-                self.refuse(&packet, syn.via);
+            if let Some((tuple, segment)) = syn.parse() {
+                self.refuse(tuple, &segment, syn.via);
             }
         }
     }

@@ -76,6 +76,15 @@ impl Core {
 
     /// Resets the peer of a connection, which is over then. One without a socket is removed once the reset has been sent.
     pub(crate) fn reset(&mut self, slot: u32, error: Option<Errno>, host: &mut dyn Host) {
+        let Self { sockets, budget, .. } = self;
+        if let Some(connection) = sockets.get_mut(slot).and_then(Entry::connection_mut) {
+            connection.tcp.abort(budget.pool());
+        }
+        self.finish(slot, error, host);
+    }
+
+    /// A connection is over but for a reset that is to be sent.
+    pub(crate) fn finish(&mut self, slot: u32, error: Option<Errno>, host: &mut dyn Host) {
         self.unmap(slot);
         self.timers.set(slot, None);
         let Some(entry) = self.sockets.get_mut(slot) else { return };
@@ -84,18 +93,26 @@ impl Core {
         }
         if let Some(connection) = entry.connection_mut() {
             connection.is_over = true;
-            connection.channel.socket_mut().abort();
         }
         entry.wake(host);
         self.mark(slot);
+    }
+
+    /// A connection did not come to be.
+    pub(crate) fn fail(&mut self, slot: u32, error: Errno, host: &mut dyn Host) {
+        let Self { sockets, budget, .. } = self;
+        if let Some(connection) = sockets.get_mut(slot).and_then(Entry::connection_mut) {
+            connection.tcp.abort(budget.pool());
+        }
+        self.end(slot, Some(error), host);
     }
 
     /// Removes a connection that no socket has and no listener will accept.
     pub(crate) fn discard(&mut self, slot: u32) {
         self.detach(slot);
         self.unmap(slot);
-        if let Some(Entry { body: Body::Connection(connection), .. }) = self.remove(slot) {
-            self.budget.give_back(connection.channel);
+        if let Some(Entry { body: Body::Connection(mut connection), .. }) = self.remove(slot) {
+            self.budget.disconnect(&mut connection.tcp);
         }
     }
 }

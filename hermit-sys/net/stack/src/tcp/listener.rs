@@ -4,16 +4,16 @@ use alloc::collections::VecDeque;
 use core::net::SocketAddr;
 
 use hermit_interface::Errno;
-use smoltcp::socket::tcp::State;
-use smoltcp::wire::TcpPacket;
+use hermit_tcp::Segment;
 
 use crate::address::Tuple;
-use crate::core::{Body, Core, Entry, instant};
+use crate::budget::CONNECTION;
+use crate::core::{Body, Core, Entry};
 use crate::host::Host;
 use crate::socket::SocketId;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::deferred::DeferredSyn;
-use crate::tcp::ingress::Via;
+use crate::tcp::rx::Via;
 use crate::wire::packet::Packet;
 
 /// The largest backlog: Linux's `somaxconn`.
@@ -142,12 +142,12 @@ impl Core {
         &mut self,
         listener: u32,
         packet: &Packet<'_>,
-        (segment, tuple): (&TcpPacket<&[u8]>, Tuple),
+        syn: (&Segment<'_>, Tuple),
         via: Via,
         host: &mut dyn Host,
     ) {
         let is_behind = self.has_deferred(listener);
-        if is_behind || !self.invite(listener, packet, (segment, tuple), via, host) {
+        if is_behind || !self.invite(listener, syn, via, host) {
             self.defer(listener, packet, via);
         }
     }
@@ -156,25 +156,15 @@ impl Core {
     pub(crate) fn invite(
         &mut self,
         listener: u32,
-        packet: &Packet<'_>,
-        (segment, tuple): (&TcpPacket<&[u8]>, Tuple),
+        syn: (&Segment<'_>, Tuple),
         via: Via,
         host: &mut dyn Host,
     ) -> bool {
         if !self.make_room(listener) {
             return false;
         }
-        let now = instant(self.now);
-        if let Some(side) = self.tcp.side(via.path(&packet.source)) {
-            side.reseed(host.random(), now);
-        }
-        let Ok(slot) = self.half_open(listener, tuple, via) else { return false };
-        self.receive_for(slot, packet, segment, via, host);
-        let is_begun =
-            self.connection(slot).is_some_and(|connection| connection.state() == State::SynReceived);
-        if !is_begun {
-            self.discard(slot);
-        }
+        let Ok(slot) = self.half_open(listener, syn, via, host) else { return false };
+        self.mark(slot);
         true
     }
 
@@ -183,7 +173,7 @@ impl Core {
     /// there are too many of all and this listener does not have most of them, the oldest of all, as soon as its peer is not
     /// expected to answer any more.
     fn make_room(&mut self, slot: u32) -> bool {
-        let most = self.budget.limit() / HALF_OPEN_PART / self.budget.least();
+        let most = self.budget.limit() / HALF_OPEN_PART / CONNECTION;
         let (all, oldest_of_all) = (self.tcp.half_open.len(), self.tcp.half_open.front().copied());
         let is_crowded = all >= ALL_HALF_OPEN.min(most);
         let Some(listener) = self.listener(slot) else { return false };
@@ -214,22 +204,25 @@ impl Core {
 
     /// Whether a half-open connection began at this time or before.
     fn began_by(&mut self, slot: u32, time: u64) -> bool {
-        self.connection(slot).is_none_or(|connection| connection.patience.started() <= time)
+        self.connection(slot).is_none_or(|connection| connection.started <= time)
     }
 
-    /// A connection of a listener, to be begun by a peer.
-    fn half_open(&mut self, listener: u32, tuple: Tuple, via: Via) -> Result<u32, Errno> {
+    /// A connection of a listener, begun by the SYN of a peer.
+    fn half_open(
+        &mut self,
+        listener: u32,
+        (segment, tuple): (&Segment<'_>, Tuple),
+        via: Via,
+        host: &mut dyn Host,
+    ) -> Result<u32, Errno> {
         let Some(entry) = self.sockets.get(listener) else { return Err(Errno::EBADF) };
         let (family, settings) = (entry.family, entry.settings);
         let path = via.path(&tuple.remote.address);
-        let mut channel = self.channel(&settings, path)?;
-        if channel.socket_mut().listen(tuple.local).is_err() {
-            self.budget.give_back(channel);
-            return Err(Errno::EINVAL);
-        }
-        let connection = Connection::new(channel, tuple, path, Phase::HalfOpen { listener }, self.now);
-        let body = Body::Connection(connection);
-        let slot = self.adopt(Entry::new(None, family, settings, body))?;
+        let parameters = self.parameters(&settings, path, &tuple.remote.address, host);
+        let tcp = hermit_tcp::Connection::accept(parameters, segment, self.now);
+        let mut connection = Connection::new(tcp, tuple, path, Phase::HalfOpen { listener }, self.now);
+        connection.apply(&settings);
+        let slot = self.adopt(Entry::new(None, family, settings, Body::Connection(connection)))?;
         let queue = self.listener(listener).map(|listener| &mut listener.half_open);
         let is_queued =
             queue.is_some_and(|queue| enqueue(queue, slot)) && enqueue(&mut self.tcp.half_open, slot);

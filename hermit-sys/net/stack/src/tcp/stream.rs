@@ -3,17 +3,14 @@
 use core::net::SocketAddr;
 
 use hermit_interface::Errno;
-use smoltcp::socket::tcp::{CongestionControl, State};
+use hermit_tcp::State;
 
 use crate::address::Endpoint;
 use crate::core::{Body, Core, Entry};
 use crate::host::Host;
 use crate::link::Link;
-use crate::options::Settings;
 use crate::socket::Shutdown;
-use crate::tcp::channel::Channel;
 use crate::tcp::connection::Phase;
-use crate::tcp::side::Path;
 
 impl Core {
     /// Gives a stream its own address.
@@ -36,26 +33,14 @@ impl Core {
         self.take_address(slot, local, host)
     }
 
-    /// A channel for a connection.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn channel(&mut self, settings: &Settings, path: Path) -> Result<Channel, Errno> {
-        let size = |size: Option<u32>| size.and_then(|size| usize::try_from(size).ok());
-        let mut channel = self.budget.channel(size(settings.receive_buffer), size(settings.send_buffer))?;
-        // Nothing is lost between two ends on one host but for want of memory.
-        channel.refresh(if path == Path::Local { CongestionControl::None } else { CongestionControl::Reno });
-        Ok(channel)
-    }
-
     /// Adds a connection, of which the tables know then.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn adopt(&mut self, entry: Entry) -> Result<u32, Errno> {
-        let slot = self.insert(entry)?;
+        self.budget.connect()?;
+        let slot = self.insert(entry).inspect_err(|_| self.budget.uncount())?;
         if let Err(error) = self.map(slot) {
             self.discard(slot);
             return Err(error);
@@ -74,7 +59,8 @@ impl Core {
         bytes: &[u8],
         link: &mut dyn Link,
     ) -> Result<usize, Errno> {
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let Self { sockets, budget, .. } = self;
+        let Some(entry) = sockets.get_mut(slot) else { return Err(Errno::EBADF) };
         if let Some(error) = entry.error.take() {
             return Err(error);
         }
@@ -85,11 +71,13 @@ impl Core {
         if !connection.is_established() {
             return Err(Errno::EAGAIN);
         }
-        let sent = connection.channel.socket_mut().send_slice(bytes).map_err(|_| Errno::EPIPE)?;
+        let sent = connection.tcp.write(bytes, budget.pool());
         if sent == 0 && !bytes.is_empty() {
-            return Err(Errno::EAGAIN);
+            // A peer that reads makes room in the buffer; other connections have all the memory.
+            let is_full = connection.tcp.writable() == 0;
+            return Err(if is_full { Errno::EAGAIN } else { Errno::ENOBUFS });
         }
-        connection.note_offered(sent);
+        connection.held += sent;
         self.offer(slot, link);
         Ok(sent)
     }
@@ -105,23 +93,22 @@ impl Core {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, Errno> {
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let Self { sockets, budget, now, .. } = self;
+        let Some(entry) = sockets.get_mut(slot) else { return Err(Errno::EBADF) };
         let error = entry.error;
         let Some(connection) = entry.connection_mut() else { return Err(Errno::ENOTCONN) };
-        if connection.channel.socket().can_recv() && connection.is_established() {
-            if peek {
-                return Ok(peek_into(&mut connection.channel, sink));
+        let tcp = &mut connection.tcp;
+        if tcp.readable() > 0 && connection.phase == Phase::Open {
+            let taken = tcp.read(peek, sink, budget.pool(), *now);
+            // The peer may have to be told that there is room again.
+            if tcp.is_ack_due(*now) {
+                self.mark(slot);
             }
-            let before = connection.channel.socket().recv_queue();
-            let taken = take_into(&mut connection.channel, sink);
-            if connection.may_invite(before) {
-                self.consider(slot);
-            }
-            return Ok(taken);
+            return Ok(usize::try_from(taken).unwrap_or(usize::MAX));
         }
         let is_read_over = connection.is_read_over();
         // What happens after the end does not concern who reads.
-        if let Some(error) = error.filter(|_| !connection.has_ended) {
+        if let Some(error) = error.filter(|_| !connection.tcp.is_read_closed()) {
             entry.error = None;
             return Err(error);
         }
@@ -157,14 +144,17 @@ impl Core {
     /// Closes a stream, which may live on until its data has been delivered.
     pub(crate) fn close_stream(&mut self, slot: u32, is_reset: bool, host: &mut dyn Host) {
         self.dismiss(slot, host);
+        let now = self.now;
         let Some(entry) = self.sockets.get_mut(slot) else { return };
         entry.cookie = None;
         let Some(connection) = entry.connection_mut() else {
             self.remove(slot);
             return;
         };
-        let is_unread = connection.channel.socket().can_recv();
-        if connection.is_over && !connection.has_reset_to_send() || connection.phase == Phase::Connecting {
+        connection.tcp.set_orphan(now);
+        let is_unread = connection.tcp.readable() > 0;
+        if connection.is_over && !connection.tcp.has_reset_to_send() || connection.phase == Phase::Connecting
+        {
             return self.discard(slot);
         }
         if connection.is_over {
@@ -188,7 +178,7 @@ impl Core {
         let connection = self.connection(slot).filter(|connection| connection.is_established());
         let Some(connection) = connection.filter(|connection| !connection.is_over) else { return Ok(()) };
         // Closing resets the peer then.
-        if connection.channel.socket().can_recv() {
+        if connection.tcp.readable() > 0 {
             return Ok(());
         }
         connection.shut(Shutdown::Both);
@@ -213,40 +203,4 @@ impl Core {
             entry.connection().filter(|connection| connection.is_established() && !connection.is_over);
         connection.map(|connection| connection.tuple.remote.present(entry.family)).ok_or(Errno::ENOTCONN)
     }
-}
-
-/// Gives received bytes away; returns how many were taken. They lie in one piece or in two.
-pub(crate) fn take_into(channel: &mut Channel, sink: &mut dyn FnMut(&[u8]) -> usize) -> usize {
-    let mut total = 0;
-    for _ in 0..2 {
-        let offered = |bytes: &mut [u8]| {
-            let taken = sink(bytes).min(bytes.len());
-            (taken, (taken, taken == bytes.len()))
-        };
-        if !channel.socket().can_recv() {
-            break;
-        }
-        let Ok((taken, took_all)) = channel.socket_mut().recv(offered) else { break };
-        total += taken;
-        if !took_all {
-            break;
-        }
-    }
-    total
-}
-
-/// Shows received bytes; returns how many were taken. smoltcp shows no more than the first piece, unless copied.
-fn peek_into(channel: &mut Channel, sink: &mut dyn FnMut(&[u8]) -> usize) -> usize {
-    let queued = channel.socket().recv_queue();
-    let Ok(first) = channel.socket_mut().peek(queued) else { return 0 };
-    let size = first.len();
-    let taken = sink(first).min(size);
-    let mut copy = alloc::vec::Vec::new();
-    if taken < size || size == queued || copy.try_reserve_exact(queued).is_err() {
-        return taken;
-    }
-    copy.resize(queued, 0);
-    let copied = channel.socket_mut().peek_slice(&mut copy).unwrap_or(0);
-    let rest = copy.get(size..copied).unwrap_or(&[]);
-    taken + sink(rest).min(rest.len())
 }

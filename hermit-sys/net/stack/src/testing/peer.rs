@@ -33,8 +33,8 @@ impl Peer {
     pub(crate) fn of(world: &mut World, node: usize, socket: SocketId) -> Self {
         let ends = (world.nodes[node].remote(socket).unwrap(), world.nodes[node].local(socket).unwrap());
         let slot = world.nodes[node].core.sockets.slot(socket).unwrap();
-        let sent = world.nodes[node].core.connection(slot).unwrap().last_sent.unwrap();
-        Self { node, ends, first: sent.acknowledged, acknowledged: sent.end, window: 0x2000 }
+        let (acknowledged, first) = world.nodes[node].core.connection(slot).unwrap().numbers();
+        Self { node, ends, first, acknowledged, window: 0x2000 }
     }
 
     /// Sends a segment.

@@ -51,7 +51,12 @@ fn a_window_that_is_closed_without_an_acknowledgement_is_asked_for() {
     world.run(100 * SECOND);
     assert!(sent(&mut world, 0) >= 3);
     world.wire.borrow_mut().is_cut = false;
-    assert!(world.run_until(70 * SECOND, |world| world.receive(1, server).as_ref() == Ok(&bytes)));
+    // Repetitions have become smaller.
+    let mut received = Vec::new();
+    assert!(world.run_until(70 * SECOND, |world| {
+        received.extend(world.receive(1, server).unwrap_or_default());
+        received == bytes
+    }));
 }
 
 #[test]

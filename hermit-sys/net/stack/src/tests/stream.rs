@@ -1,12 +1,13 @@
 //! Bytes that flow.
 
-use crate::Errno;
 use crate::budget::LARGEST;
 use crate::testing::wire::{Faults, Port};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, pattern, v4, v6};
-use crate::wire::emit::{self, Acknowledgement};
 use crate::wire::packet::{Frame, Packet};
+use crate::wire::tcp::{ChecksumBy, TCP, fill_checksum, write_header};
+use crate::{Errno, OptionName, SocketOption};
 use core::net::SocketAddr;
+use hermit_tcp::{Flags, Header, Seq};
 use smoltcp::wire::{IpProtocol, TcpSeqNumber};
 use std::vec::Vec;
 
@@ -55,38 +56,50 @@ fn devices_segment_and_fill_in_checksums() {
 }
 
 #[test]
-fn packets_that_are_too_large_for_somebody_may_be_cut() {
+fn packets_are_no_larger_than_a_router_says() {
     use smoltcp::phy::ChecksumCapabilities;
     use smoltcp::wire::{Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
 
-    let (mut world, client, server) = World::pair();
-    let log = |world: &mut World| {
+    // The largest packet that a router says it takes, what is sent then, and whether that must not be fragmented. A router
+    // that says nothing takes the least.
+    for (mtu, size, dont_fragment) in [(1000_u16, 1000, true), (0, 552, false)] {
+        let (mut world, client, server) = World::pair();
+        let largest = |world: &mut World| {
+            let frames = world.wire.borrow_mut().log.replace(std::vec![]).unwrap_or_default();
+            frames.into_iter().max_by_key(Vec::len).unwrap()
+        };
         world.wire.borrow_mut().log = Some(std::vec![]);
+        world.wire.borrow_mut().is_cut = true;
         world.nodes[0].send(client, &pattern(1400), None).unwrap();
+        world.nodes[0].poll(world.now);
+        let frame = largest(&mut world);
+        world.wire.borrow_mut().is_cut = false;
+        let sent = Ipv4Packet::new_checked(&frame[14..]).unwrap();
+        assert!(sent.dont_frag());
+        let message = Icmpv4Repr::DstUnreachable {
+            reason: Icmpv4DstUnreachable::FragRequired,
+            header: Ipv4Repr {
+                src_addr: sent.src_addr(),
+                dst_addr: sent.dst_addr(),
+                next_header: IpProtocol::Tcp,
+                payload_len: 20,
+                hop_limit: 64,
+            },
+            data: &sent.payload()[..20],
+        };
+        world.inject(1, mac(0), header(v4(1), v4(0), IpProtocol::Icmp, message.buffer_len()), |bytes| {
+            message.emit(&mut Icmpv4Packet::new_unchecked(&mut *bytes), &ChecksumCapabilities::default());
+            bytes[6..8].copy_from_slice(&mtu.to_be_bytes());
+            Icmpv4Packet::new_unchecked(bytes).fill_checksum();
+        });
+        world.run(MILLISECOND);
+        largest(&mut world);
         assert!(world.run_until(SECOND, |world| world.receive(1, server).is_ok()));
-        world.wire.borrow_mut().log.take().unwrap().into_iter().find(|frame| frame.len() > 1000).unwrap()
-    };
-    let frame = log(&mut world);
-    let sent = Ipv4Packet::new_checked(&frame[14..]).unwrap();
-    assert!(sent.dont_frag());
-    let message = Icmpv4Repr::DstUnreachable {
-        reason: Icmpv4DstUnreachable::FragRequired,
-        header: Ipv4Repr {
-            src_addr: sent.src_addr(),
-            dst_addr: sent.dst_addr(),
-            next_header: IpProtocol::Tcp,
-            payload_len: 20,
-            hop_limit: 64,
-        },
-        data: &sent.payload()[..20],
-    };
-    world.inject(1, mac(0), header(v4(1), v4(0), IpProtocol::Icmp, message.buffer_len()), |bytes| {
-        message.emit(&mut Icmpv4Packet::new_unchecked(bytes), &ChecksumCapabilities::default());
-    });
-    world.run(SECOND);
-    let frame = log(&mut world);
-    let packet = Ipv4Packet::new_checked(&frame[14..]).unwrap();
-    assert!(!packet.dont_frag() && packet.verify_checksum());
+        let frame = largest(&mut world);
+        let packet = Ipv4Packet::new_checked(&frame[14..]).unwrap();
+        assert!(packet.verify_checksum());
+        assert_eq!((packet.total_len(), packet.dont_frag()), (size, dont_fragment));
+    }
 }
 
 #[test]
@@ -136,7 +149,7 @@ fn a_tail_does_not_wait_for_full_segments_but_for_another_tail() {
     world.run(SECOND);
     let small = took(&mut world, 3, 3);
     assert!(small >= MILLISECOND, "{small}");
-    world.nodes[0].set_option(client, crate::SocketOption::NoDelay(true)).unwrap();
+    world.nodes[0].set_option(client, SocketOption::NoDelay(true)).unwrap();
     let small = took(&mut world, 3, 3);
     assert!(small < MILLISECOND, "{small}");
 }
@@ -214,9 +227,11 @@ fn segments(world: &World, node: u8) -> Vec<(TcpSeqNumber, TcpSeqNumber, usize)>
     let payloads = frames.filter_map(|frame| Frame::parse(frame)).map(|frame| frame.payload);
     let packets = payloads.filter_map(|payload| {
         let packet = Packet::parse(payload)?;
-        let segment = packet.tcp(true)?;
-        let size = segment.payload().len();
-        Some((segment.seq_number() + size, segment.ack_number(), size))
+        let segment = packet.tcp(true)?.segment;
+        let size = segment.payload.len();
+        let [end, ack] =
+            [segment.header.seq.0, segment.header.ack.0].map(|seq| TcpSeqNumber(seq.cast_signed()));
+        Some((end + size, ack, size))
     });
     packets.collect()
 }
@@ -234,12 +249,34 @@ fn a_peer_that_has_sent_more_than_is_taken_now_can_open_its_window() {
     world.wire.borrow_mut().log = Some(Vec::new());
     let (from, to) = (world.nodes[0].local(client).unwrap(), world.nodes[0].remote(client).unwrap());
     for ahead in 1..16 {
-        let answer = Acknowledgement { sequence: end + ahead, acknowledged, window: 1000 };
-        let header = header(from.ip(), to.ip(), IpProtocol::Tcp, emit::TCP);
+        let seq = Seq((end + ahead).0.cast_unsigned());
+        let ack = Seq(acknowledged.0.cast_unsigned());
+        let answer = Header { seq, ack, flags: Flags::ACK, window: 1000, ..Header::default() };
+        let header = header(from.ip(), to.ip(), IpProtocol::Tcp, TCP);
         world.inject(0, mac(1), header, |bytes| {
-            emit::acknowledgement(bytes, (from.ip(), from.port()), (to.ip(), to.port()), answer);
+            write_header(bytes, from.port(), to.port(), &answer);
+            fill_checksum(bytes, from.ip(), to.ip(), ChecksumBy::Software);
         });
     }
     world.run(MILLISECOND);
     assert!(segments(&world, 1).iter().any(|(.., size)| *size > 1000));
+}
+
+/// A program may set the sizes of its buffers whenever it wants to.
+#[test]
+fn buffers_have_the_sizes_that_are_set_after_connecting() {
+    let (mut world, client, server) = World::pair();
+    world.nodes[0].set_option(client, SocketOption::SendBuffer(20_000)).unwrap();
+    world.nodes[1].set_option(server, SocketOption::ReceiveBuffer(30_000)).unwrap();
+    let bytes = pattern(200_000);
+    let taken = fill(&mut world, 0, client, &bytes);
+    // What the peer was told at the beginning stays.
+    assert!((20_000..20_000 + 30_000 + 65_535).contains(&taken), "{taken}");
+    let mut received = 0;
+    assert!(world.run_until(SECOND, |world| {
+        received += world.receive(1, server).map_or(0, |bytes| bytes.len());
+        received == taken
+    }));
+    let size = world.nodes[0].option(client, OptionName::SendBuffer);
+    assert_eq!(size, Ok(SocketOption::SendBuffer(20_000)));
 }

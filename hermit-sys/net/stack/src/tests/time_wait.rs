@@ -82,7 +82,7 @@ fn two_who_remember_the_same_connection_do_not_answer_each_other() {
         let (mut world, client, server) = World::pair();
         let port = world.nodes[1].remote(server).unwrap().port();
         let ours = world.nodes[0].core.sockets.slot(client).unwrap();
-        let last = world.nodes[0].core.connection(ours).and_then(|connection| connection.last_sent).unwrap();
+        let (last, _) = world.nodes[0].core.connection(ours).unwrap().numbers();
         world.nodes[0].close(client).unwrap();
         world.nodes[1].close(server).unwrap();
         world.run(SECOND);
@@ -94,7 +94,7 @@ fn two_who_remember_the_same_connection_do_not_answer_each_other() {
             segment.set_src_port(port);
             segment.set_dst_port(80);
             // Behind the end.
-            segment.set_seq_number(TcpSeqNumber(last.end.0.wrapping_add(1 + offset)));
+            segment.set_seq_number(TcpSeqNumber(last.0.wrapping_add(1 + offset)));
             segment.set_ack_number(TcpSeqNumber(1));
             segment.set_header_len(20);
             segment.clear_flags();

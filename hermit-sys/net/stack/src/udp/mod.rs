@@ -20,7 +20,7 @@ use crate::socket::{Readiness, Shutdown};
 use crate::tcp::connect::or_loopback;
 
 /// Most bytes that wait in a socket if nothing else is asked for: Linux's `rmem_default`, and `rmem_max`.
-pub(crate) const DEFAULT_BUFFER: usize = 212_992;
+pub(crate) const DEFAULT_BUFFER: u32 = 212_992;
 
 /// A datagram that waits to be received.
 #[derive(Debug)]

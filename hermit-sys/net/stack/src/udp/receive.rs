@@ -14,10 +14,11 @@ use crate::wire::packet::Packet;
 
 /// Puts a datagram into a socket's queue; without room, it is lost.
 fn deliver(entry: &mut Entry, from: Endpoint, payload: &[u8], budget: &mut Budget, host: &mut dyn Host) {
-    let limit = entry.settings.receive_buffer.and_then(|size| usize::try_from(size).ok());
+    let limit =
+        usize::try_from(entry.settings.receive_buffer.unwrap_or(DEFAULT_BUFFER)).unwrap_or(usize::MAX);
     let cost = Datagram::cost(payload.len());
     let Body::Datagrams(datagrams) = &mut entry.body else { return };
-    if datagrams.queued + cost > limit.unwrap_or(DEFAULT_BUFFER) || datagrams.queue.try_reserve(1).is_err() {
+    if datagrams.queued + cost > limit || datagrams.queue.try_reserve(1).is_err() {
         return;
     }
     let mut bytes = Vec::new();

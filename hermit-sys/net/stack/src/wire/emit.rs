@@ -6,10 +6,8 @@ use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, ETHERNET_HEADER_LEN, EthernetAddress, EthernetFrame, EthernetProtocol,
     Icmpv6Packet, Icmpv6Repr, IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, NdiscRepr,
-    TCP_HEADER_LEN, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber, UDP_HEADER_LEN, UdpPacket, UdpRepr,
+    UDP_HEADER_LEN, UdpPacket, UdpRepr,
 };
-
-use crate::wire::packet::Packet;
 
 /// Bytes of an Ethernet header.
 pub(crate) const ETHERNET: usize = ETHERNET_HEADER_LEN;
@@ -31,11 +29,6 @@ impl EthernetHeader {
     /// The protocol that carries an address.
     pub(crate) const fn protocol(address: &IpAddr) -> EthernetProtocol {
         if address.is_ipv4() { EthernetProtocol::Ipv4 } else { EthernetProtocol::Ipv6 }
-    }
-
-    /// The protocol that carries packets of a version of IP.
-    pub(crate) const fn of_version(version: u8) -> EthernetProtocol {
-        if version == 4 { EthernetProtocol::Ipv4 } else { EthernetProtocol::Ipv6 }
     }
 
     /// Writes it at the start of a frame and returns the rest.
@@ -238,82 +231,9 @@ pub(crate) fn udp(bytes: &mut [u8], ends: (IpAddr, u16), to: (IpAddr, u16), payl
     repr.emit(&mut packet, &source, &destination, payload.len(), copy, &ChecksumCapabilities::default());
 }
 
-/// An acknowledgement without data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Acknowledgement {
-    pub(crate) sequence: TcpSeqNumber,
-    pub(crate) acknowledged: TcpSeqNumber,
-    pub(crate) window: u16,
-}
-
-/// Bytes of a segment without options and data.
-pub(crate) const TCP: usize = TCP_HEADER_LEN;
-
-/// Writes an acknowledgement from one end to the other.
-pub(crate) fn acknowledgement(
-    bytes: &mut [u8],
-    from: (IpAddr, u16),
-    to: (IpAddr, u16),
-    what: Acknowledgement,
-) {
-    let repr = TcpRepr {
-        src_port: from.1,
-        dst_port: to.1,
-        control: TcpControl::None,
-        seq_number: what.sequence,
-        ack_number: Some(what.acknowledged),
-        window_len: what.window,
-        window_scale: None,
-        max_seg_size: None,
-        sack_permitted: false,
-        sack_ranges: [None; 3],
-        timestamp: None,
-        payload: &[],
-    };
-    let packet = &mut TcpPacket::new_unchecked(bytes);
-    repr.emit(packet, &from.0.into(), &to.0.into(), &ChecksumCapabilities::default());
-}
-
-/// Makes a first segment announce that no more than so many bytes are taken at a time. Its checksum, if it has one,
-/// is wrong then.
-pub(crate) fn limit_segment(bytes: &mut [u8], most: u16) {
-    const END: u8 = 0;
-    const NOTHING: u8 = 1;
-    const LIMIT: u8 = 2;
-    let header = bytes.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
-    let Some(mut options) = bytes.get_mut(TCP..header) else { return };
-    loop {
-        let size = match *options {
-            [END, ..] | [] => return,
-            [NOTHING, ..] => 1,
-            [LIMIT, 4, ref mut limit @ ..] if limit.len() >= 2 => {
-                let (limit, _) = limit.split_at_mut(2);
-                if limit > &mut most.to_be_bytes()[..] {
-                    limit.copy_from_slice(&most.to_be_bytes());
-                }
-                return;
-            }
-            [_, size, ..] => usize::from(size).max(2),
-            [_] => return,
-        };
-        let Some(rest) = options.get_mut(size..) else { return };
-        options = rest;
-    }
-}
-
-/// Fills in the checksum of the segment that is in a packet.
-pub(crate) fn fill_tcp_checksum(bytes: &mut [u8]) {
-    let Some(packet) = Packet::parse(bytes) else { return };
-    let start = packet.bytes.len() - packet.payload.len();
-    let (source, destination) = (packet.source.into(), packet.destination.into());
-    if let Some(segment) = bytes.get_mut(start..).filter(|segment| segment.len() >= TCP) {
-        TcpPacket::new_unchecked(segment).fill_checksum(&source, &destination);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{IpHeader, limit_segment, multicast_mac, solicitation, solicitation_size};
+    use super::{IpHeader, multicast_mac, solicitation, solicitation_size};
     use crate::wire::packet::{Frame, Packet};
     use core::net::IpAddr;
     use smoltcp::wire::{EthernetAddress, EthernetProtocol, Icmpv6Packet, IpProtocol};
@@ -342,31 +262,6 @@ mod tests {
             panic!()
         };
         assert!(message.verify_checksum(&source, &destination));
-    }
-
-    #[test]
-    fn a_limit_is_lowered_wherever_it_is() {
-        for (options, expected) in [
-            (&[2, 4, 0x20, 0, 0, 0, 0, 0], Some(1000)),
-            (&[1, 1, 3, 3, 2, 2, 4, 0x20], None),
-            (&[1, 3, 3, 7, 2, 4, 0x20, 0], Some(1000)),
-            (&[2, 4, 0, 9, 0, 0, 0, 0], Some(9)),
-            (&[0, 2, 4, 0x20, 0, 0, 0, 0], None),
-            (&[9, 0, 9, 200, 2, 4, 0x20, 0], None),
-        ] {
-            let mut bytes = [0; 28];
-            bytes[12] = 0x70;
-            bytes[20..].copy_from_slice(options);
-            limit_segment(&mut bytes, 1000);
-            let place = bytes[20..].windows(2).position(|pair| pair == [2, 4]).unwrap() + 22;
-            let limit = bytes[place..].first_chunk().map(|&limit| u16::from_be_bytes(limit));
-            match expected {
-                Some(expected) => assert_eq!(limit, Some(expected)),
-                None => assert_eq!(&bytes[20..], options),
-            }
-        }
-        limit_segment(&mut [], 1);
-        limit_segment(&mut [0xff; 14], 1);
     }
 
     #[test]

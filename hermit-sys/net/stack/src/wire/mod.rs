@@ -4,3 +4,4 @@ pub(crate) mod device;
 pub(crate) mod emit;
 pub(crate) mod fragments;
 pub(crate) mod packet;
+pub(crate) mod tcp;

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader,
-    Ipv6FragmentHeader, Ipv6Packet, TcpPacket, UdpPacket,
+    Ipv6FragmentHeader, Ipv6Packet, UdpPacket,
 };
 
 /// An Ethernet frame.
@@ -111,11 +111,13 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The segment of TCP that is in it, if it is intact.
-    pub(crate) fn tcp(&self, is_checked: bool) -> Option<TcpPacket<&'a [u8]>> {
-        let segment = TcpPacket::new_checked(self.payload).ok()?;
-        let is_intact = is_checked || segment.verify_checksum(&self.source.into(), &self.destination.into());
-        (is_intact && segment.src_port() != 0 && segment.dst_port() != 0).then_some(segment)
+    /// The type of service, or the traffic class.
+    pub(crate) fn traffic_class(&self) -> u8 {
+        match *self.bytes {
+            [first, second, ..] if first >> 4 == 6 => (first << 4) | (second >> 4),
+            [_, second, ..] => second,
+            _ => 0,
+        }
     }
 
     /// The datagram of UDP that is in it, if it is intact.
