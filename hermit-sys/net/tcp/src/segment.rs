@@ -59,6 +59,9 @@ impl SackBlocks {
     /// a duplicate: it is before `ack` or within the second one (RFC 2883 §4).
     pub(crate) fn split_duplicate(&self, ack: Seq, nxt: Seq) -> (Self, Option<SackBlock>) {
         let mut blocks = Self::default();
+        if self.count == 0 {
+            return (blocks, None);
+        }
         let mut given = self.as_slice();
         let mut duplicate = None;
         if let [first, rest @ ..] = given {

@@ -93,21 +93,22 @@ impl Connection {
     /// the peer or the owner.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
-        let deadlines = match self.state {
-            State::Closed => return self.resets.then_some(0),
-            State::TimeWait => [self.timers.time_wait_until, self.ack.deadline(), None, None, None],
-            State::SynSent | State::SynReceived => {
-                [self.timers.handshake_at, self.give_up_at(), None, None, None]
-            }
-            _ => [
-                self.recovery.timer().map(|(deadline, _)| deadline),
-                self.ack.deadline(),
-                self.timers.window_probe_at,
-                self.keep_alive_deadline(),
-                self.give_up_at(),
-            ],
+        let timers = &self.timers;
+        let earliest = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
         };
-        deadlines.into_iter().flatten().min()
+        match self.state {
+            State::Closed => self.resets.then_some(0),
+            State::TimeWait => earliest(timers.time_wait_until, self.ack.deadline()),
+            State::SynSent | State::SynReceived => earliest(timers.handshake_at, self.give_up_at()),
+            _ => {
+                let sending =
+                    earliest(self.recovery.timer().map(|(deadline, _)| deadline), timers.window_probe_at);
+                let idle = if timers.keep_alive.is_some() { self.keep_alive_deadline() } else { None };
+                earliest(earliest(sending, self.ack.deadline()), earliest(idle, self.give_up_at()))
+            }
+        }
     }
 
     /// Keep-alive probes are for connections on which nothing is outstanding.

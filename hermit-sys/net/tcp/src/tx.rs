@@ -79,6 +79,32 @@ impl Connection {
         data.or_else(|| self.next_control(now))
     }
 
+    /// Whether [`next_segment`](Self::next_segment) may return a segment now: if not, it returns none, and need not be asked.
+    #[must_use]
+    pub fn may_send(&self, now: u64) -> bool {
+        match self.state {
+            State::Closed => return self.resets,
+            State::SynSent | State::SynReceived => return true,
+            _ => (),
+        }
+        let sending = &self.sending;
+        let unsent =
+            sending.buffer.size() > self.recovery.outstanding() || sending.is_closed && sending.fin.is_none();
+        let is_due = self.timers.sends_tail_probe || self.timers.sends_probe || self.ack.is_due(now);
+        unsent || is_due || self.recovery.has_lost()
+    }
+
+    /// Whether new data certainly waits for an acknowledgement, which is outstanding: there is no need to ask for a segment
+    /// before something has been received, or a deadline has passed.
+    #[must_use]
+    pub fn is_held_back(&self) -> bool {
+        let (sending, outstanding) = (&self.sending, self.recovery.outstanding());
+        let mss = self.data_mss();
+        let is_small = sending.buffer.size().saturating_sub(outstanding) < mss && !self.may_send_small();
+        let is_shut = outstanding >= sending.window;
+        outstanding > 0 && (is_small || is_shut || self.recovery.room() < mss)
+    }
+
     fn next_data(&mut self, max: u32, now: u64) -> Option<Transmit> {
         if self.timers.sends_tail_probe {
             let probe = self.tail_probe(now);

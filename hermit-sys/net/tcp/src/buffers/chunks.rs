@@ -5,10 +5,15 @@ use core::iter;
 
 use super::pool::{CHUNK, Chunk, Pool};
 
+/// Capacity of a list of chunks that is kept while a stream has no data.
+const KEPT_CAPACITY: usize = 8;
+
 /// Bytes by their offset from the first one that is still needed.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
-    chunks: VecDeque<Option<Chunk>>,
+    /// The first chunk, apart from the others: most streams never have more, and so no list.
+    first: Option<Chunk>,
+    rest: VecDeque<Option<Chunk>>,
     /// Offset of the first byte in the first chunk.
     head: usize,
 }
@@ -32,10 +37,15 @@ impl Chunks {
     /// The memory from a place to the end of its chunk.
     fn room_at(&mut self, place: usize, pool: &mut Pool) -> Option<&mut [u8]> {
         let (index, start) = (place / CHUNK, place % CHUNK);
-        let missing = (index + 1).saturating_sub(self.chunks.len());
-        self.chunks.try_reserve(missing).ok()?;
-        self.chunks.extend(iter::repeat_with(|| None).take(missing));
-        let chunk = self.chunks.get_mut(index)?;
+        let chunk = match index.checked_sub(1) {
+            None => &mut self.first,
+            Some(index) => {
+                let missing = (index + 1).saturating_sub(self.rest.len());
+                self.rest.try_reserve(missing).ok()?;
+                self.rest.extend(iter::repeat_with(|| None).take(missing));
+                self.rest.get_mut(index)?
+            }
+        };
         if chunk.is_none() {
             *chunk = Some(pool.take()?);
         }
@@ -47,7 +57,10 @@ impl Chunks {
         let place = self.head + offset;
         let (index, start) = (place / CHUNK, place % CHUNK);
         let end = CHUNK.min(start + size);
-        let chunk = self.chunks.get(index).and_then(Option::as_ref);
+        let chunk = match index.checked_sub(1) {
+            None => self.first.as_ref(),
+            Some(index) => self.rest.get(index).and_then(Option::as_ref),
+        };
         chunk.and_then(|chunk| chunk.get(start..end)).unwrap_or(&[])
     }
 
@@ -66,16 +79,22 @@ impl Chunks {
         self.head += size;
         while self.head >= CHUNK {
             self.head -= CHUNK;
-            if let Some(Some(chunk)) = self.chunks.pop_front() {
+            let next = self.rest.pop_front().flatten();
+            if let Some(chunk) = core::mem::replace(&mut self.first, next) {
                 pool.give(chunk);
             }
         }
     }
 
-    /// Frees all chunks, and the list of them.
+    /// Frees all chunks, and a long list of them.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
-        for chunk in core::mem::take(&mut self.chunks).into_iter().flatten() {
+        if let Some(chunk) = self.first.take() {
             pool.give(chunk);
+        }
+        if self.rest.capacity() > KEPT_CAPACITY {
+            core::mem::take(&mut self.rest).into_iter().flatten().for_each(|chunk| pool.give(chunk));
+        } else {
+            self.rest.drain(..).flatten().for_each(|chunk| pool.give(chunk));
         }
         self.head = 0;
     }

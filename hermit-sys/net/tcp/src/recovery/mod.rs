@@ -230,6 +230,11 @@ impl Recovery {
         self.is_limited = true;
     }
 
+    /// Whether something is lost, and to be retransmitted.
+    pub(crate) const fn has_lost(&self) -> bool {
+        self.board.lost() > 0
+    }
+
     /// Makes room for the next transmission; `false` without memory.
     pub(crate) fn reserve(&mut self) -> bool {
         self.board.reserve()
