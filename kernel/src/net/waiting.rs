@@ -69,8 +69,8 @@ fn poll<R>(
     Poll::Pending
 }
 
-/// Does something, or adds the thread to the waiters. The first attempt of a call that has to wait is two, before and after
-/// the poll of the stack, with the stack locked once.
+/// Does something, or adds the thread to the waiters. The device is polled only if that is needed: a thread that has been woken
+/// finds what the thread that woke it has received. With the stack locked once.
 fn try_or_wait<R>(
     network: &Network,
     waiters: &WaitQueue,
@@ -81,19 +81,22 @@ fn try_or_wait<R>(
     act(network, |stack| {
         if *attempt != Attempt::First {
             waiters.remove(context);
-            super::poll(stack);
         }
+        let mut is_polled = false;
         loop {
             // The only call, so that it is compiled in place.
             let result = action(stack);
-            if !matches!(result, Err(Errno::EAGAIN)) || *attempt == Attempt::Last {
+            if !matches!(result, Err(Errno::EAGAIN)) {
                 return result;
             }
-            if *attempt == Attempt::Repeated {
+            if is_polled && *attempt != Attempt::Last {
+                *attempt = Attempt::Repeated;
                 waiters.add(context);
+            }
+            if is_polled {
                 return result;
             }
-            *attempt = Attempt::Repeated;
+            is_polled = true;
             super::poll(stack);
         }
     })
