@@ -54,7 +54,7 @@ impl Core {
 
     /// Takes a packet that this host has sent to itself.
     pub(crate) fn receive_local(&mut self, bytes: &[u8], host: &mut dyn Host) {
-        if let Some(packet) = Packet::parse(bytes) {
+        if let Some(packet) = Packet::parse_local(bytes) {
             self.receive_segment(&packet, Via::Local, true, host);
         }
     }

@@ -143,6 +143,11 @@ impl Connection {
         Snapshot { state: self.state(), readable: self.tcp.readable() }
     }
 
+    /// Whether a segment has left nothing to be done but to wait.
+    pub(crate) fn is_settled(&self, before: Snapshot, now: u64) -> bool {
+        self.state() == before.state && !self.tcp.may_send(now)
+    }
+
     /// Whether who waits for the socket has reason to look again.
     pub(crate) fn has_news(&self, before: Snapshot, events: Events) -> bool {
         events.intersects(Events::READABLE | Events::WRITABLE) || self.state() != before.state

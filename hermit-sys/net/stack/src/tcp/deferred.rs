@@ -47,7 +47,8 @@ pub(crate) struct DeferredSyn {
 impl DeferredSyn {
     /// The connection that it asks for, and its segment.
     fn parse(&self) -> Option<(Tuple, Segment<'_>)> {
-        let packet = Packet::parse(&self.packet)?;
+        // It was intact when it arrived.
+        let packet = Packet::parse_local(&self.packet)?;
         let received = packet.tcp(true)?;
         let local = Endpoint::new(packet.destination, received.destination_port);
         let remote = Endpoint::new(packet.source, received.source_port);

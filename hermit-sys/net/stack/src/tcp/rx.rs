@@ -154,8 +154,12 @@ impl Core {
         }
         let before = connection.snapshot();
         let events = connection.tcp.receive(segment, budget.pool(), *now);
-        // It may have an answer to send, or more data.
-        self.mark(slot);
+        let (is_settled, deadline) = (connection.is_settled(before, *now), connection.tcp.deadline());
+        if is_settled {
+            self.schedule(slot, deadline);
+        } else {
+            self.mark(slot);
+        }
         self.note_change(slot, before, events, host);
     }
 

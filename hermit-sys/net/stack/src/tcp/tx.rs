@@ -74,6 +74,9 @@ impl Sender<'_> {
         identification: &mut u32,
         now: u64,
     ) -> Option<Outcome> {
+        if !connection.tcp.may_send(now) {
+            return Some(Outcome::Done(connection.tcp.deadline()));
+        }
         let remote = connection.tuple.remote.address;
         // The option of timestamps is in each segment with data.
         let most = u32::from(self.limits.segmented_size(&remote)).saturating_sub(12);
@@ -271,7 +274,7 @@ impl Core {
     pub(crate) fn offer(&mut self, slot: u32, link: &mut dyn Link) {
         let Some(connection) = self.connection(slot) else { return };
         let may_wait = connection.held < CORK;
-        if connection.is_corked && may_wait {
+        if connection.is_corked && may_wait || connection.tcp.is_held_back() {
             return;
         }
         let is_remote = connection.path != Path::Local;
@@ -296,7 +299,7 @@ impl Core {
     }
 
     /// Sets when a connection is to be looked after at the latest.
-    fn schedule(&mut self, slot: u32, deadline: Option<u64>) {
+    pub(crate) fn schedule(&mut self, slot: u32, deadline: Option<u64>) {
         let earliest = self.now.saturating_add(SOON);
         let connection = self.sockets.get(slot).and_then(Entry::connection);
         if connection.is_some_and(|connection| !connection.is_over) {

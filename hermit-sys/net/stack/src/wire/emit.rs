@@ -62,13 +62,23 @@ impl IpHeader {
 
     /// Writes it at the start of a packet and returns the rest. Addresses of two versions write nothing.
     pub(crate) fn write<'a>(&self, bytes: &'a mut [u8]) -> &'a mut [u8] {
+        self.write_without_checksum(bytes);
+        if self.source.is_ipv4() {
+            Ipv4Packet::new_unchecked(&mut *bytes).fill_checksum();
+        }
+        &mut bytes[self.size()..]
+    }
+
+    /// Writes it but for the checksum of IPv4, for a packet that does not leave this host.
+    pub(crate) fn write_without_checksum(&self, bytes: &mut [u8]) {
         match (self.source, self.destination) {
             (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
                 let mut packet = Ipv4Packet::new_unchecked(&mut *bytes);
                 let (next_header, hop_limit) = (self.protocol, self.hop_limit);
                 let repr = Ipv4Repr { src_addr, dst_addr, next_header, payload_len: self.size, hop_limit };
                 repr.emit(&mut packet, &ChecksumCapabilities::ignored());
-                set_class(bytes, self.class);
+                packet.set_dscp(self.class >> 2);
+                packet.set_ecn(self.class & 3);
             }
             (IpAddr::V6(src_addr), IpAddr::V6(dst_addr)) => {
                 let mut packet = Ipv6Packet::new_unchecked(&mut *bytes);
@@ -79,7 +89,6 @@ impl IpHeader {
             }
             _ => (),
         }
-        &mut bytes[self.size()..]
     }
 
     /// Makes what was written the header of a part of a packet of IPv4.
@@ -106,20 +115,6 @@ pub(crate) fn fragment_v6(
     let [high, low] = field.to_be_bytes();
     let [a, b, c, d] = identification.to_be_bytes();
     bytes.copy_from_slice(&[u8::from(protocol), 0, high, low, a, b, c, d]);
-}
-
-/// Sets the type of service, or the traffic class, in the header of a packet.
-pub(crate) fn set_class(packet: &mut [u8], class: u8) {
-    match packet.first().map(|first| first >> 4) {
-        Some(4) => {
-            let mut packet = Ipv4Packet::new_unchecked(packet);
-            packet.set_dscp(class >> 2);
-            packet.set_ecn(class & 3);
-            packet.fill_checksum();
-        }
-        Some(6) => Ipv6Packet::new_unchecked(packet).set_traffic_class(class),
-        _ => (),
-    }
 }
 
 /// Bytes of a question for the hardware address of a neighbor of IPv4, and of an answer.

@@ -52,6 +52,13 @@ pub(crate) struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// Reads a packet whose header is intact.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let is_intact = bytes.first()? >> 4 != 4
+            || Ipv4Packet::new_checked(bytes).is_ok_and(|packet| packet.verify_checksum());
+        if is_intact { Self::parse_local(bytes) } else { None }
+    }
+
+    /// Reads a packet that has not left this host, and has no checksum.
+    pub(crate) fn parse_local(bytes: &'a [u8]) -> Option<Self> {
         match bytes.first()? >> 4 {
             4 => Self::parse_v4(bytes),
             6 => Self::parse_v6(bytes),
@@ -61,7 +68,7 @@ impl<'a> Packet<'a> {
 
     fn parse_v4(bytes: &'a [u8]) -> Option<Self> {
         let packet = Ipv4Packet::new_checked(bytes).ok()?;
-        if !packet.verify_checksum() || packet.header_len() < 20 {
+        if packet.header_len() < 20 {
             return None;
         }
         let offset = usize::from(packet.frag_offset());

@@ -59,6 +59,12 @@ impl<'a> Packet<'a> {
 /// Reads options. What is not known, and everything behind an option that is not intact, is skipped.
 fn parse_options(mut bytes: &[u8]) -> Options {
     let mut options = Options::default();
+    // What most segments have (RFC 7323, appendix A).
+    if let &[1, 1, 8, 10, a, b, c, d, e, f, g, h] = bytes {
+        let [value, echo] = [[a, b, c, d], [e, f, g, h]].map(u32::from_be_bytes);
+        options.timestamp = Some(Timestamp { value, echo });
+        return options;
+    }
     while let Ok((rest, option)) = TcpOption::parse(bytes) {
         match option {
             TcpOption::EndOfList => break,
@@ -191,7 +197,11 @@ impl OutgoingSegment<'_> {
             Some(header) => header.write(bytes),
             None => bytes,
         };
-        self.ip.write(packet);
+        if self.checksum == ChecksumBy::Nobody {
+            self.ip.write_without_checksum(packet);
+        } else {
+            self.ip.write(packet);
+        }
         if let Some(identification) = self.identification.filter(|_| self.ip.source.is_ipv4()) {
             IpHeader::write_fragment_v4(packet, identification, 0, true);
         }
