@@ -10,7 +10,6 @@
 //! | `POST /echo` | the request's body |
 //! | `GET /bytes/N` | N bytes |
 //! | `GET /file` | the contents of the file named by the variable `HTTPD_FILE` |
-//! | `GET /memory` | the size in bytes of the largest block that the program could allocate |
 //! | `GET /available` | the size in bytes of the memory that is not in use (`/proc/meminfo`) |
 //! | `POST /exit`, `GET /exit` | `goodbye`; then the program exits |
 //!

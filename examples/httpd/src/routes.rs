@@ -28,9 +28,8 @@ pub(crate) fn respond(request: &HttpRequest, body: Vec<u8>) -> Response {
         }
         "/exit" => not_allowed("GET, POST"),
         "/file" if is_get_or_head => file(),
-        "/memory" if is_get_or_head => Response::new(Content::Text(format!("{}\n", memory::largest_block()))),
         "/available" if is_get_or_head => available(),
-        "/file" | "/memory" | "/available" => not_allowed("GET, HEAD"),
+        "/file" | "/available" => not_allowed("GET, HEAD"),
         "*" => Response { allow: Some("GET, HEAD, POST"), ..Response::new(Content::Text(String::new())) },
         path => match path.strip_prefix("/bytes/") {
             Some(count) if is_get_or_head => filler(count),
@@ -90,8 +89,6 @@ mod tests {
         assert_eq!(respond_to("GET", "/bytes/17").content, Content::Filler(17));
         assert!(respond_to("POST", "/exit").exits);
         assert_eq!(respond_to("OPTIONS", "*").status, Status::Ok);
-        let Content::Text(size) = respond_to("GET", "/memory").content else { panic!("it is no text") };
-        assert!(size.trim_end().parse::<usize>().unwrap() > 1 << 20);
         let Content::Text(size) = respond_to("GET", "/available").content else { panic!("it is no text") };
         assert!(size.trim_end().parse::<u64>().unwrap() > 1 << 20);
     }

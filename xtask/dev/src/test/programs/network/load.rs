@@ -63,9 +63,9 @@ pub(super) fn twice(
     let run = || {
         http::get_with_retries(address, "/")?;
         test(address)?;
-        let before = settled(address, memory)?;
+        let before = settled(address, available)?;
         test(address)?;
-        is_released(address, before, memory)
+        is_released(address, before, available)
     };
     server_guest::during(&guest, run, || http::exit(address)).map(drop)
 }
@@ -103,18 +103,9 @@ pub(super) fn is_released(
     }
 }
 
-/// The largest block that the server could allocate.
-fn memory(address: SocketAddr) -> Result<u64> {
-    size(address, "/memory")
-}
-
-/// The server's memory that is not in use, in however many pieces.
+/// The server's memory that is not in use, in however many pieces: the connection that asks uses chunks between free ones.
 pub(super) fn available(address: SocketAddr) -> Result<u64> {
-    size(address, "/available")
-}
-
-fn size(address: SocketAddr, path: &str) -> Result<u64> {
-    let text = String::from_utf8(http::get_with_retries(address, path)?)?;
+    let text = String::from_utf8(http::get_with_retries(address, "/available")?)?;
     text.trim().parse().with_context(|| text.clone())
 }
 
