@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::iter::successors;
 use core::mem;
 use core::ops::ControlFlow;
 use core::sync::atomic::AtomicU64;
@@ -180,11 +181,9 @@ impl<S: System> Mount<S> {
 pub(super) struct Node<S: System> {
     pub(super) mount: Arc<Mount<S>>,
     pub(super) ino: Ino,
-    /// Tells inodes apart that had the same number one after the other.
-    pub(super) generation: u64,
     pub(super) file_type: FileType,
     /// The directory above a directory, where the file system does not find it.
-    above: Option<Arc<Self>>,
+    above: Lock<S, Option<Arc<Self>>>,
 }
 
 impl<S: System> Node<S> {
@@ -196,8 +195,8 @@ impl<S: System> Node<S> {
     /// An inode that a path leads to, whose reference the node takes over.
     #[inline]
     pub(super) fn new(mount: &Arc<Mount<S>>, found: FoundInode) -> Self {
-        let FoundInode { ino, generation, file_type } = found;
-        Self { mount: Arc::clone(mount), ino, generation, file_type, above: None }
+        let FoundInode { ino, file_type, .. } = found;
+        Self { mount: Arc::clone(mount), ino, file_type, above: Mutex::new(None) }
     }
 
     /// As [`Self::new`], to be shared.
@@ -208,7 +207,7 @@ impl<S: System> Node<S> {
     /// As [`Self::of_found`], below a directory that is kept.
     fn below(above: Option<Arc<Self>>, mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
         let mut node = Self::new(mount, found);
-        node.above = above;
+        *node.above.get_mut() = above;
         S::arc(node).ok_or(Errno::ENOMEM)
     }
 
@@ -229,7 +228,37 @@ impl<S: System> Node<S> {
         let is_root = directory.ino == Ino::ROOT;
         let is_it =
             |above: &Arc<Self>| Arc::ptr_eq(above, directory) || (is_root && above.is_same(directory));
-        self.above.as_ref().is_none_or(is_it)
+        self.above.lock().as_ref().is_none_or(is_it)
+    }
+
+    /// The directory above a directory, if the file system does not find it.
+    fn above(&self) -> Option<Arc<Self>> {
+        self.above.lock().as_ref().map(Arc::clone)
+    }
+
+    /// The directory above, in this file system or in that in which it is mounted, as far as it is known without a question.
+    fn known_parent(&self) -> Option<Arc<Self>> {
+        self.above().or_else(|| self.mount.covered.as_ref().filter(|_| self.ino == Ino::ROOT).map(Arc::clone))
+    }
+
+    /// Notes that a directory was moved below another one of its file system: in this directory and those above it, which may
+    /// be that by other nodes.
+    pub(super) fn note_move(self: &Arc<Self>, moved: &Self, to: &Arc<Self>) {
+        // A server may claim that it has moved a directory below itself. Nodes that refer to each other would never be dropped.
+        let is_cycle = successors(Some(Arc::clone(to)), |node| node.above()).any(|node| node.is_same(moved));
+        if is_cycle {
+            return;
+        }
+        let own = successors(Some(Arc::clone(self)), |node| node.known_parent());
+        own.filter(|node| node.is_same(moved)).for_each(|node| node.set_above(to));
+    }
+
+    /// Changes the directory above, if it is known here.
+    fn set_above(&self, to: &Arc<Self>) {
+        let before = self.above.lock().as_mut().map(|above| mem::replace(above, Arc::clone(to)));
+        if let Some(before) = before {
+            drop_directories(before);
+        }
     }
 
     pub(super) fn is_directory(&self) -> bool {
@@ -351,8 +380,8 @@ impl<S: System> Node<S> {
                 None => return Ok(Arc::clone(node)),
             }
         }
-        match &node.above {
-            Some(above) => Ok(Arc::clone(above)),
+        match node.above() {
+            Some(above) => Ok(above),
             None => node.lookup(b"..").await,
         }
     }
@@ -365,7 +394,7 @@ impl<S: System> Drop for Node<S> {
             attrs.forget(self.ino);
         }
         self.mount.file_system.forget(self.ino, 1);
-        if let Some(above) = self.above.take() {
+        if let Some(above) = self.above.get_mut().take() {
             drop_directories(above);
         }
     }
@@ -377,6 +406,6 @@ impl<S: System> Drop for Node<S> {
 fn drop_directories<S: System>(directory: Arc<Node<S>>) {
     let mut next = Some(directory);
     while let Some(mut node) = next.and_then(Arc::into_inner) {
-        next = node.above.take();
+        next = node.above.get_mut().take();
     }
 }

@@ -23,11 +23,8 @@ use crate::system::{Lock, allocated, copied};
 /// Number of buckets.
 const BUCKETS: usize = 32;
 
-/// Maximum number of names in a bucket. A name keeps an inode in use, which a server may have few of.
+/// Maximum number of names in a bucket. A name keeps inodes in use, which a server may have few of.
 const WAYS: usize = 4;
-
-/// A directory in which names are kept: device ID, number and generation.
-type DirectoryId = (u64, u64, u64);
 
 /// Where names lead.
 #[derive(Debug)]
@@ -49,7 +46,8 @@ struct Bucket<S: System> {
 
 #[derive(Debug)]
 struct CachedName<S: System> {
-    directory: DirectoryId,
+    /// Kept in use: else a server may give its number to another directory, which is found by it then.
+    directory: Arc<Node<S>>,
     name: Box<[u8]>,
     /// `None`: the name does not exist.
     node: Option<Arc<Node<S>>>,
@@ -74,23 +72,19 @@ pub(super) struct Lookup {
     started: u64,
 }
 
-fn id<S: System>(directory: &Node<S>) -> DirectoryId {
-    (directory.mount.device, directory.ino.0, directory.generation)
-}
-
 impl<S: System> CachedName<S> {
-    fn is(&self, directory: DirectoryId, name: &[u8]) -> bool {
-        self.directory == directory && *self.name == *name
+    fn is(&self, directory: &Node<S>, name: &[u8]) -> bool {
+        self.directory.is_same(directory) && *self.name == *name
     }
 }
 
 impl<S: System> Bucket<S> {
-    fn position(&self, directory: DirectoryId, name: &[u8]) -> Option<usize> {
+    fn position(&self, directory: &Node<S>, name: &[u8]) -> Option<usize> {
         self.names.iter().position(|cached| cached.as_ref().is_some_and(|cached| cached.is(directory, name)))
     }
 
     /// Takes a name out; the caller drops it without the lock.
-    fn take(&mut self, directory: DirectoryId, name: &[u8]) -> Option<CachedName<S>> {
+    fn take(&mut self, directory: &Node<S>, name: &[u8]) -> Option<CachedName<S>> {
         let position = self.position(directory, name)?;
         self.names.get_mut(position)?.take()
     }
@@ -118,20 +112,21 @@ impl<S: System> NameCache<S> {
         allocated(&self.buckets, new)
     }
 
-    fn bucket_of(&self, directory: DirectoryId, name: &[u8]) -> usize {
+    fn bucket_of(&self, directory: &Node<S>, name: &[u8]) -> usize {
         // A remainder below the number of buckets.
-        usize::try_from(self.hasher.hash_one((directory, name)) % BUCKETS as u64).unwrap_or(0)
+        let key = (directory.mount.device, directory.ino.0, name);
+        usize::try_from(self.hasher.hash_one(key) % BUCKETS as u64).unwrap_or(0)
     }
 
     /// What is known of a name in a directory.
     pub(super) fn find(&self, directory: &Arc<Node<S>>, name: &[u8]) -> Known<S> {
-        let (id, now) = (id(directory), S::monotonic());
-        let bucket = self.bucket_of(id, name);
+        let now = S::monotonic();
+        let bucket = self.bucket_of(directory, name);
         let mut lookup = Lookup { bucket, changes: 0, started: now };
         let Some(lock) = self.buckets().get(bucket) else { return Known::Nothing(lookup) };
         let mut names = lock.lock();
         lookup.changes = names.changes;
-        let Some(cached) = names.take(id, name) else { return Known::Nothing(lookup) };
+        let Some(cached) = names.take(directory, name) else { return Known::Nothing(lookup) };
         // A directory that was moved is above what is in it by another node, which leads to another directory by `..`.
         let is_valid = now < cached.deadline
             && cached.node.as_ref().is_none_or(|node| node.is_directly_below(directory));
@@ -152,7 +147,7 @@ impl<S: System> NameCache<S> {
     pub(super) fn insert(
         &self,
         lookup: Lookup,
-        (directory, name): (&Node<S>, &[u8]),
+        (directory, name): (&Arc<Node<S>>, &[u8]),
         node: Option<&Arc<Node<S>>>,
         validity: u64,
     ) {
@@ -161,14 +156,14 @@ impl<S: System> NameCache<S> {
         }
         let (Some(lock), Ok(copy)) = (self.buckets().get(lookup.bucket), copied(name)) else { return };
         let cached = CachedName {
-            directory: id(directory),
+            directory: Arc::clone(directory),
             name: copy.into_boxed_slice(),
             node: node.cloned(),
             deadline: lookup.started.saturating_add(validity),
         };
         let mut bucket = lock.lock();
         let removed = if bucket.changes == lookup.changes {
-            let before = bucket.take(cached.directory, name);
+            let before = bucket.take(directory, name);
             (before, bucket.put_first(Some(cached)))
         } else {
             (None, Some(cached))
@@ -179,11 +174,10 @@ impl<S: System> NameCache<S> {
 
     /// Forgets a name, after this machine has changed it.
     pub(super) fn remove(&self, directory: &Node<S>, name: &[u8]) {
-        let id = id(directory);
-        let Some(lock) = self.buckets().get(self.bucket_of(id, name)) else { return };
+        let Some(lock) = self.buckets().get(self.bucket_of(directory, name)) else { return };
         let mut bucket = lock.lock();
         bucket.changes += 1;
-        let removed = bucket.take(id, name);
+        let removed = bucket.take(directory, name);
         drop(bucket);
         drop(removed);
     }

@@ -177,11 +177,28 @@ impl<S: System> Vfs<S> {
         let [begun, ended] = &self.renames;
         begun.fetch_add(1, SeqCst);
         let result = complete(|call| file_system.rename(call, old, new, flags)).await;
+        if result.is_ok() {
+            self.note_rename(&from, &to, flags.contains(RenameFlags::EXCHANGE));
+        }
         ended.fetch_add(1, SeqCst);
         for end in [&from, &to] {
             self.forget_name(&end.parent, end.name(), end.node.as_deref());
         }
         result
+    }
+
+    /// Has the current directory, and those above it, refer to where directories were renamed.
+    fn note_rename(&self, from: &Walked<'_, S>, to: &Walked<'_, S>, is_exchange: bool) {
+        if from.parent.is_same(&to.parent) {
+            return;
+        }
+        let exchanged = to.node.as_ref().filter(|_| is_exchange);
+        let moves = from.node.iter().map(|node| (node, &to.parent));
+        for (node, parent) in moves.chain(exchanged.map(|node| (node, &from.parent))) {
+            if node.is_directory() && !node.file_system().finds_parents() {
+                self.current_directory().note_move(node, parent);
+            }
+        }
     }
 }
 

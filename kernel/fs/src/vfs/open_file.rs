@@ -137,7 +137,7 @@ impl<S: System> OpenFile<S> {
         if !Arc::ptr_eq(&node.mount, mount) {
             return false;
         }
-        (node.ino, node.generation, node.file_type) = (found.ino, found.generation, found.file_type);
+        (node.ino, node.file_type) = (found.ino, found.file_type);
         self.inode.ino = found.ino;
         self.access_mode = flags & ACCESS_MODE;
         *self.is_appending.get_mut() = flags & O_APPEND != 0;

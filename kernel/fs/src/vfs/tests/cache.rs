@@ -210,6 +210,44 @@ fn parents_of_a_moved_directory_are_its_new_ones() {
 }
 
 #[test]
+fn current_directory_is_found_where_it_and_those_above_it_were_renamed() {
+    // Without validity, each walk has other nodes.
+    for validity in [0, u64::MAX] {
+        let shared = Shared::new(validity);
+        let guest = &shared.guest;
+        for path in ["/m/a", "/m/b", "/m/a/d", "/m/b/x", "/m/a/d/e"] {
+            run(guest.create_directory(path.as_bytes(), 0o755)).unwrap();
+        }
+        run(guest.change_directory(b"/m/a/d/e")).unwrap();
+        let path_after = |from: &str, to: &str, flags| {
+            run(guest.rename(from.as_bytes(), to.as_bytes(), flags)).unwrap();
+            String::from_utf8(run(guest.current_path()).unwrap()).unwrap()
+        };
+        let none = RenameFlags::empty();
+        assert_eq!(path_after("/m/a/d", "/m/b/f", none), "/m/b/f/e");
+        assert_eq!(path_after("../e", "/m/a/g", none), "/m/a/g");
+        assert_eq!(path_after("/m/b/x", "/m/a/g", RenameFlags::EXCHANGE), "/m/b/x");
+        assert_eq!(path_after("/m/a/g", "/m/b/x", RenameFlags::EXCHANGE), "/m/a/g");
+        assert_eq!(path_after("/m/a", "/m/b/x/a", none), "/m/b/x/a/g");
+        assert_eq!(run(guest.metadata(b"../../../f", Symlinks::Keep)).map(drop), Ok(()));
+    }
+}
+
+#[test]
+fn directory_with_the_number_of_a_removed_one_has_names_of_its_own() {
+    let shared = Shared::new(u64::MAX);
+    for path in ["/d", "/e"] {
+        let in_guest = format!("/m{path}");
+        run(shared.host.create_directory(path.as_bytes(), 0o755)).unwrap();
+        assert_eq!(shared.size(&format!("{in_guest}/x")), Err(Errno::ENOENT));
+        run(shared.guest.remove_directory(in_guest.as_bytes())).unwrap();
+        run(shared.host.create_directory(path.as_bytes(), 0o755)).unwrap();
+        append(&shared.host, &format!("{path}/x"));
+        assert_eq!(shared.size(&format!("{in_guest}/x")), Ok(1));
+    }
+}
+
+#[test]
 fn path_of_the_current_directory_is_one_that_it_has_during_a_rename() {
     let (ramfs, _) = vfs(1 << 20);
     let vfs = Arc::new(Vfs::<TestSystem>::new(Kept::new(ramfs, 0)).unwrap());
@@ -220,9 +258,7 @@ fn path_of_the_current_directory_is_one_that_it_has_during_a_rename() {
     let renaming = Arc::clone(&vfs);
     let rename = move || run(renaming.rename(b"/a", b"/b/a", RenameFlags::empty())).unwrap();
     BEFORE_READDIR.set(Some(Box::new(rename)));
-    // Its node still refers to the directory that was above: as long as the directory is in use.
-    assert_eq!(run(vfs.current_path()), Err(Errno::ENOENT));
-    run(vfs.change_directory(b"/b/a/d")).unwrap();
+    assert_eq!(run(vfs.current_path()).as_deref(), Ok(&b"/b/a/d"[..]));
     let renaming = Arc::clone(&vfs);
     let rename = move || run(renaming.rename(b"/b", b"/c", RenameFlags::empty())).unwrap();
     BEFORE_READDIR.set(Some(Box::new(rename)));

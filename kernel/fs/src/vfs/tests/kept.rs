@@ -56,7 +56,8 @@ impl Kept {
     }
 
     fn entry(&self, entry: Entry) -> Entry {
-        Entry { attr: self.attr(entry.attr), validity: self.validity, ..entry }
+        // As servers do that use the numbers of inodes again.
+        Entry { attr: self.attr(entry.attr), validity: self.validity, generation: 0 }
     }
 
     fn reply(&self, reply: Reply<Entry>) -> Reply<Entry> {
