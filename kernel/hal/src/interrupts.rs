@@ -167,8 +167,8 @@ impl preempt::PreemptHooks for Hooks {
             Self::preempted();
             let header = &cpu_local::current().header;
             // Not `unmask`, which would call this function again.
-            header.mask_depth.store(header.mask_depth.load(Relaxed) - 1, Relaxed);
-            if header.pending.load(Relaxed) == 0 {
+            header.unmask();
+            if header.pending() == 0 {
                 return;
             }
         }
@@ -185,7 +185,7 @@ impl preempt::PreemptHooks for Hooks {
             {
                 (handlers.preempt)(&mut masked);
             }
-            if cpu_local::current().header.pending.load(Relaxed) == 0 {
+            if cpu_local::current().header.pending() == 0 {
                 return;
             }
         }
@@ -199,8 +199,8 @@ fn handle_pending() {
 /// Handles the pending lines except those in `kept`, which stay pending.
 fn handle_pending_but(kept: u32) {
     let header = &cpu_local::current().header;
-    while header.pending.load(Relaxed) & !kept != 0 {
-        let lines = header.pending.fetch_and(kept, Relaxed) & !kept;
+    while header.pending() & !kept != 0 {
+        let lines = header.take_pending(kept);
         for line in (0..u32::BITS).filter(|line| lines & 1 << line != 0) {
             handle(line.to_le_bytes()[0]);
         }
@@ -230,7 +230,7 @@ fn handle(line: u8) {
 pub fn reschedule(_masked: &Masked) {
     let local = cpu_local::current();
     local.reschedule.store(true, Relaxed);
-    local.header.pending.fetch_or(1 << PREEMPT, Relaxed);
+    local.header.set_pending(1 << PREEMPT);
 }
 
 /// Called on an interrupt, before it is acknowledged. The processor accepts no other interrupt meanwhile.
@@ -245,18 +245,18 @@ pub(crate) fn raised(line: u8, frame: &mut TrapFrame) {
 /// other interrupt meanwhile.
 pub(crate) fn raised_lines(lines: u32, frame: &mut TrapFrame) {
     let header = &cpu_local::current().header;
-    header.pending.fetch_or(lines, Relaxed);
-    if header.mask_depth.load(Relaxed) == 0 {
+    header.set_pending(lines);
+    if header.mask_depth() == 0 {
         // Interrupts are not masked while the CPU is idle.
         tlb::leave_idle();
-        header.mask_depth.store(1, Relaxed);
+        header.mask();
         leave(frame);
     }
 }
 
 /// Makes lines pending, one bit each: they are handled on the last unmask.
 pub(crate) fn set_pending(lines: u32) {
-    cpu_local::current().header.pending.fetch_or(lines, Relaxed);
+    cpu_local::current().header.set_pending(lines);
 }
 
 /// Masks interrupts at the start of an exception.
@@ -267,10 +267,10 @@ pub(crate) fn enter_exception() {
 /// Takes back the mask of [`enter_exception`] before the return to the interrupted code.
 pub(crate) fn leave_exception(frame: &mut TrapFrame) {
     let header = &cpu_local::current().header;
-    if header.mask_depth.load(Relaxed) == 1 {
+    if header.mask_depth() == 1 {
         leave(frame);
     } else {
-        header.mask_depth.store(header.mask_depth.load(Relaxed) - 1, Relaxed);
+        header.unmask();
     }
 }
 
@@ -283,7 +283,7 @@ fn leave(frame: &mut TrapFrame) {
         // Interrupts stay masked until the thread has saved where it resumes.
         local.header.resume.store(frame.redirect(preempt::entry::<Hooks>()), Relaxed);
     } else {
-        local.header.mask_depth.store(0, Relaxed);
+        local.header.unmask();
     }
 }
 
@@ -299,8 +299,8 @@ pub fn wait(masked: &mut Masked) {
     let _ = masked;
     assert_depth();
     let local = cpu_local::current();
-    local.header.mask_depth.store(0, Relaxed);
-    let is_woken = || local.woken.load(Relaxed) || local.header.pending.load(Relaxed) & !DEFERRED_BIT != 0;
+    local.header.unmask();
+    let is_woken = || local.woken.load(Relaxed) || local.header.pending() & !DEFERRED_BIT != 0;
     ops::cpu().wait_unless(&is_woken);
     mask();
     handle_pending_but(DEFERRED_BIT);

@@ -19,21 +19,24 @@ use x86_64::registers::model_specific::GsBase;
 pub(crate) struct LocalHeader {
     /// The block's own address, so that one load through the GS base finds it.
     this: AtomicPtr<()>,
-    /// How many times interrupts are masked.
-    pub(crate) mask_depth: AtomicU32,
+    /// How many times interrupts are masked, and [`NONE_PENDING`]: the word is zero if they are not masked and lines are
+    /// pending, so that one instruction takes a mask back and finds that there is something to do.
+    mask: AtomicU32,
     /// Interrupt lines that were raised while masked, one bit each.
-    pub(crate) pending: AtomicU32,
+    pending: AtomicU32,
     /// The CPU's number.
     number: u32,
     /// Where a preempted thread resumes.
     pub(crate) resume: AtomicU64,
 }
 
-/// Offset of [`LocalHeader::mask_depth`], for assembly.
-pub(super) const DEPTH: usize = offset_of!(LocalHeader, mask_depth);
+/// Bit of [`LocalHeader::mask`] that is set while no line is pending. While a line becomes pending or is taken, it may be clear
+/// with none pending, never set with one pending.
+const NONE_PENDING: u32 = 1 << 31;
+
+/// Offset of [`LocalHeader::mask`], for assembly.
+pub(super) const MASK: usize = offset_of!(LocalHeader, mask);
 const NUMBER: usize = offset_of!(LocalHeader, number);
-/// Offset of [`LocalHeader::pending`], for assembly.
-pub(super) const PENDING: usize = offset_of!(LocalHeader, pending);
 /// Offset of [`LocalHeader::resume`], for assembly.
 pub(super) const RESUME: usize = offset_of!(LocalHeader, resume);
 
@@ -42,12 +45,57 @@ impl LocalHeader {
     pub(crate) const fn new(number: u32) -> Self {
         Self {
             this: AtomicPtr::new(ptr::null_mut()),
-            mask_depth: AtomicU32::new(1),
+            mask: AtomicU32::new(1 | NONE_PENDING),
             pending: AtomicU32::new(0),
             number,
             resume: AtomicU64::new(0),
         }
     }
+
+    /// How many times interrupts are masked.
+    pub(crate) fn mask_depth(&self) -> u32 {
+        depth(self.mask.load(Relaxed))
+    }
+
+    /// Masks interrupts once more.
+    pub(crate) fn mask(&self) {
+        self.mask.fetch_add(1, Relaxed);
+    }
+
+    /// Takes back one [`Self::mask`]. Pending lines are left to the caller.
+    pub(crate) fn unmask(&self) {
+        debug_assert!(self.mask_depth() != 0, "interrupts are not masked");
+        self.mask.fetch_sub(1, Relaxed);
+    }
+
+    /// The pending lines, one bit each.
+    pub(crate) fn pending(&self) -> u32 {
+        self.pending.load(Relaxed)
+    }
+
+    /// Makes lines pending, one bit each.
+    pub(crate) fn set_pending(&self, lines: u32) {
+        self.pending.fetch_or(lines, Relaxed);
+        self.mask.fetch_and(!NONE_PENDING, Relaxed);
+    }
+
+    /// Takes the pending lines but those in `kept`.
+    pub(crate) fn take_pending(&self, kept: u32) -> u32 {
+        let lines = self.pending.fetch_and(kept, Relaxed) & !kept;
+        if self.pending() == 0 {
+            self.mask.fetch_or(NONE_PENDING, Relaxed);
+            // An interrupt may have raised another one before the bit was set.
+            if self.pending() != 0 {
+                self.mask.fetch_and(!NONE_PENDING, Relaxed);
+            }
+        }
+        lines
+    }
+}
+
+/// The mask depth in a [`LocalHeader::mask`].
+const fn depth(mask: u32) -> u32 {
+    mask & !NONE_PENDING
 }
 
 /// A CPU-local block that a CPU can install.
@@ -118,19 +166,19 @@ pub(crate) fn number() -> u32 {
 /// How many times interrupts are masked on the CPU that runs this.
 #[inline]
 pub(crate) fn mask_depth() -> u32 {
-    let depth: u32;
+    let mask: u32;
     // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this reads a field.
     unsafe {
-        asm!("mov {:e}, gs:[{offset}]", out(reg) depth, offset = const DEPTH, options(nostack, readonly, preserves_flags));
+        asm!("mov {:e}, gs:[{offset}]", out(reg) mask, offset = const MASK, options(nostack, readonly, preserves_flags));
     }
-    depth
+    depth(mask)
 }
 
 /// Adds one to the mask depth of this CPU; [`unmask`](super::preempt::unmask) takes it back.
 #[inline]
 pub(crate) fn mask() {
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), whose depth is an atomic
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), whose mask is an atomic
     // that only this CPU uses. It is one instruction, so an interrupt cannot move the thread to another CPU
     // halfway.
-    unsafe { asm!("inc dword ptr gs:[{depth}]", depth = const DEPTH, options(nostack)) };
+    unsafe { asm!("inc dword ptr gs:[{mask}]", mask = const MASK, options(nostack)) };
 }

@@ -8,7 +8,7 @@ use core::arch::{asm, naked_asm};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::local::{DEPTH, PENDING, RESUME};
+use super::local::{MASK, RESUME};
 
 /// What the kernel does when an interrupt or the last unmask wants more than to continue. The type is a parameter,
 /// so that the assembly below calls the functions directly.
@@ -126,18 +126,16 @@ unsafe extern "C" fn preempt<H: PreemptHooks>() {
         "fxrstor64 [rsp]",
         "3:",
         restore!(),
-        "dec dword ptr gs:[{depth}]",
-        "cmp dword ptr gs:[{pending}], 0",
-        "jne 5f",
+        "dec dword ptr gs:[{mask}]",
+        "jz 5f",
         "popfq",
         "ret {red_zone}",
         "5:",
-        "inc dword ptr gs:[{depth}]",
+        "inc dword ptr gs:[{mask}]",
         "jmp 4b",
         red_zone = const RED_ZONE,
         resume = const RESUME,
-        depth = const DEPTH,
-        pending = const PENDING,
+        mask = const MASK,
         area = sym AREA,
         components = sym COMPONENTS,
         preempted = sym H::preempted,
@@ -157,31 +155,38 @@ unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
     )
 }
 
-/// Calls [`PreemptHooks::handle_pending`] in a way that makes the code around it, which seldom gets here, save no
-/// register.
+/// Calls [`PreemptHooks::handle_pending`] in a way that costs the code around it, which seldom gets here, neither a register nor a
+/// stack frame.
 #[inline]
 fn call_handle_pending<H: PreemptHooks>() {
-    // SAFETY: `keep_registers` preserves every register and aligns the stack itself. The compiler assumes that
-    // `asm!` without `nostack` may push, so nothing of the caller lies below the stack pointer.
-    unsafe { asm!("call {handle}", handle = sym keep_registers::<H>) };
+    // SAFETY: `keep_registers` preserves every register but the flags, which are not declared as preserved, and aligns the stack
+    // itself. What the function around this may have below the stack pointer is its red zone, which is passed by before anything
+    // is pushed; below that the stack is unused, as an interrupt assumes, too (see `preempt`). So the code around this
+    // finds all memory that it uses as it left it: that is what `nostack` promises the compiler.
+    unsafe {
+        asm!(
+            "lea rsp, [rsp - {red_zone}]",
+            "call {handle}",
+            "lea rsp, [rsp + {red_zone}]",
+            red_zone = const RED_ZONE,
+            handle = sym keep_registers::<H>,
+            options(nostack),
+        );
+    };
 }
 
 /// Takes one from the mask depth of this CPU. If it reaches zero and a line is pending, calls
 /// [`PreemptHooks::handle_pending`].
 #[inline]
 pub(crate) fn unmask<H: PreemptHooks>() {
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `local::block`), whose fields
-    // are atomics that only this CPU uses. If an interrupt moves the thread to another CPU between the first and the
-    // third instruction, the third reads the new CPU's lines: at worst the hook finds nothing to do.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `local::block`), whose mask is an atomic
+    // that only this CPU uses. If an interrupt arrives between the two instructions, it handles the lines itself, and may move
+    // the thread to another CPU: at worst the hook finds nothing to do.
     unsafe {
         asm!(
-            "dec dword ptr gs:[{depth}]",
-            "jnz 2f",
-            "cmp dword ptr gs:[{pending}], 0",
-            "jne {handle}",
-            "2:",
-            depth = const DEPTH,
-            pending = const PENDING,
+            "dec dword ptr gs:[{mask}]",
+            "jz {handle}",
+            mask = const MASK,
             handle = label { call_handle_pending::<H>() },
             options(nostack),
         );
