@@ -369,6 +369,22 @@ pub trait FileSystem: Debug + Send + Sync {
         entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Reply<()>;
 
+    /// As [`Self::readdir`], for a caller that is likely to look the entries up: a file system that looks them up at little cost
+    /// passes the inode of an entry with a reference, which `entries` takes over, whether it breaks or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::readdir`].
+    fn readdir_plus(
+        &self,
+        call: &mut Call<'_, '_>,
+        directory: OpenInode,
+        position: u64,
+        entries: &mut dyn FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()>,
+    ) -> Reply<()> {
+        self.readdir(call, directory, position, &mut |entry| entries(entry, None))
+    }
+
     /// Usage of the file system.
     ///
     /// # Errors

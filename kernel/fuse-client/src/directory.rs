@@ -4,13 +4,14 @@ use alloc::vec::Vec;
 use core::ops::ControlFlow;
 use core::task::{Poll, ready};
 
-use hermit_fs::{Call, DirEntry, FileType, OpenInode, Reply};
+use hermit_fs::{Call, DirEntry, Entry, FileType, OpenInode, Reply};
 use hermit_fuse::Opcode;
 use hermit_fuse::dirent::{Record, Records};
 use hermit_fuse::request::ReadIn;
 use hermit_interface::{Errno, MAX_NAME};
 
 use crate::client::{Extent, FuseClient, Handle, Stage};
+use crate::convert;
 use crate::message::Head;
 use crate::reply::Failure;
 use crate::transport::Transport;
@@ -25,23 +26,28 @@ const MAX_OFFSET: u64 = i64::MAX.cast_unsigned();
 /// Bit of a request's state beside the offset: it is `Readdirplus`.
 const PLUS: u64 = 1 << 63;
 
-/// What the caller wants of the entries of a reply.
-type Entries<'a> = dyn FnMut(DirEntry<'_>) -> ControlFlow<()> + 'a;
+/// What takes the entries of a reply, and references to their inodes.
+type Entries<'a> = dyn FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()> + 'a;
 
 impl<T: Transport> FuseClient<T> {
+    /// Reads a directory from a position on, if wanted by `Readdirplus`.
     pub(crate) fn read_directory(
         &self,
         call: &mut Call<'_, '_>,
         directory: OpenInode,
-        position: u64,
+        (position, wants_plus): (u64, bool),
         entries: &mut Entries<'_>,
     ) -> Reply<()> {
         let handle = Handle::decode(directory.handle).directory()?;
         loop {
-            match Stage::of(call) {
-                Stage::First => ready!(self.submit_readdir(call, directory.ino.0, handle, position))?,
-                Stage::Further(offset) => ready!(self.submit_readdir(call, directory.ino.0, handle, offset))?,
-                Stage::InFlight => {}
+            let offset = match Stage::of(call) {
+                Stage::First => Some(position),
+                Stage::Further(offset) => Some(offset),
+                Stage::InFlight => None,
+            };
+            if let Some(offset) = offset {
+                let is_plus = wants_plus || self.listing.is_plus(handle);
+                ready!(self.submit_readdir(call, directory.ino.0, handle, (offset, is_plus)))?;
             }
             let (state, bytes) = ready!(self.take(call, |payload, tag| {
                 let mut bytes = Vec::new();
@@ -49,13 +55,11 @@ impl<T: Transport> FuseClient<T> {
                 Ok((tag.state, bytes))
             }))?;
             let (offset, is_plus) = (state & !PLUS, state & PLUS != 0);
-            if is_plus {
-                self.forget_all(&bytes);
-            } else if has_unknown(&bytes) && self.listing.ask_plus(handle) {
+            if !is_plus && has_unknown(&bytes) && self.listing.ask_plus(handle) {
                 Stage::go_on(call, offset);
                 continue;
             }
-            match pass_on(Records::new(&bytes, is_plus), offset, entries) {
+            match self.pass_on(Records::new(&bytes, is_plus), offset, entries) {
                 Ok(ControlFlow::Continue(next)) => Stage::go_on(call, next),
                 Ok(ControlFlow::Break(())) => return Poll::Ready(Ok(())),
                 Err(_) => {
@@ -71,9 +75,9 @@ impl<T: Transport> FuseClient<T> {
         call: &mut Call<'_, '_>,
         node: u64,
         fh: u64,
-        offset: u64,
+        (offset, is_plus): (u64, bool),
     ) -> Poll<Result<(), Errno>> {
-        let (min, is_plus) = (self.transport.min_data(), self.listing.is_plus(fh));
+        let min = self.transport.min_data();
         let wanted = if offset == 0 { min } else { ENTRIES.min(self.sizes.read) };
         self.submit_sized(call, wanted, |size| {
             let body =
@@ -84,13 +88,37 @@ impl<T: Transport> FuseClient<T> {
         })
     }
 
-    /// Drops the references that a reply to `Readdirplus` has given.
-    fn forget_all(&self, bytes: &[u8]) {
-        let nodes = Records::new(bytes, true)
-            .filter(|record| record.name != b"." && record.name != b"..")
-            .filter_map(|record| record.entry)
-            .map(|entry| entry.nodeid);
-        nodes.filter(|&node| node != 0).for_each(|node| self.send_forget(node, 1));
+    /// Passes the entries of a reply on until the caller breaks or the directory ends; else returns the offset of the next entry.
+    /// References to inodes that are not passed on are dropped.
+    fn pass_on(
+        &self,
+        mut records: Records<'_>,
+        offset: u64,
+        entries: &mut Entries<'_>,
+    ) -> Result<ControlFlow<(), u64>, Failure> {
+        let (mut next, mut result) = (None, ControlFlow::Continue(()));
+        for record in records.by_ref() {
+            let is_special = matches!(record.name, b"." | b"..");
+            let inode = record.entry.filter(|inode| inode.nodeid != 0 && !is_special);
+            // File systems whose limit counts characters, such as vfat, have longer names, which no call accepts.
+            let is_shown = result.is_continue() && record.name.len() <= MAX_NAME && !is_special;
+            if is_shown && record.dirent.off <= MAX_OFFSET {
+                result = entries(dir_entry(&record), inode.as_ref().map(convert::entry).transpose()?);
+            } else if let Some(inode) = inode {
+                self.send_forget(inode.nodeid, 1);
+            }
+            if result.is_continue() {
+                next = Some(checked(record.dirent.off)?);
+            }
+        }
+        match next {
+            _ if result.is_break() => Ok(ControlFlow::Break(())),
+            _ if !records.rest().is_empty() => Err(Failure::Invalid),
+            None => Ok(ControlFlow::Break(())),
+            // The server would be asked the same again and again.
+            Some(next) if next == offset => Err(Failure::Invalid),
+            Some(next) => Ok(ControlFlow::Continue(next)),
+        }
     }
 }
 
@@ -99,34 +127,12 @@ fn has_unknown(bytes: &[u8]) -> bool {
     Records::new(bytes, false).any(|record| record.dirent.kind == 0)
 }
 
-/// Passes the entries of a reply on until the caller breaks or the directory ends; else returns the offset of the next entry.
-fn pass_on(
-    mut records: Records<'_>,
-    offset: u64,
-    entries: &mut Entries<'_>,
-) -> Result<ControlFlow<(), u64>, Failure> {
-    let mut next = None;
-    for record in records.by_ref() {
-        if record.dirent.off > MAX_OFFSET {
-            return Err(Failure::Invalid);
-        }
-        next = Some(record.dirent.off);
-        // File systems whose limit counts characters, such as vfat, have longer names, which no call accepts.
-        let is_shown = record.name.len() <= MAX_NAME && record.name != b"." && record.name != b"..";
-        if is_shown && entries(entry(&record)).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-    }
-    match next {
-        _ if !records.rest().is_empty() => Err(Failure::Invalid),
-        None => Ok(ControlFlow::Break(())),
-        // The server would be asked the same again and again.
-        Some(next) if next == offset => Err(Failure::Invalid),
-        Some(next) => Ok(ControlFlow::Continue(next)),
-    }
+/// An offset that a caller may have as the position of a file.
+fn checked(offset: u64) -> Result<u64, Failure> {
+    if offset > MAX_OFFSET { Err(Failure::Invalid) } else { Ok(offset) }
 }
 
-fn entry<'a>(record: &Record<'a>) -> DirEntry<'a> {
+fn dir_entry<'a>(record: &Record<'a>) -> DirEntry<'a> {
     // The number of a type is its bits in a mode; some file systems do not have it here.
     let mode = if record.dirent.kind == 0 {
         record.entry.map_or(0, |entry| entry.attr.mode)

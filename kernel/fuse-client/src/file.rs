@@ -324,7 +324,22 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         position: u64,
         entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Reply<()> {
-        self.read_directory(call, directory, position, entries)
+        self.read_directory(call, directory, (position, false), &mut |entry, inode| {
+            if let Some(inode) = inode {
+                self.forget(inode.attr.ino, 1);
+            }
+            entries(entry)
+        })
+    }
+
+    fn readdir_plus(
+        &self,
+        call: &mut Call<'_, '_>,
+        directory: OpenInode,
+        position: u64,
+        entries: &mut dyn FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()>,
+    ) -> Reply<()> {
+        self.read_directory(call, directory, (position, self.listing.has_plus()), entries)
     }
 
     fn statfs(&self, call: &mut Call<'_, '_>) -> Reply<StatFs> {

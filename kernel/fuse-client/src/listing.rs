@@ -28,12 +28,17 @@ impl Listing {
         Self { has_plus, plus: AtomicU64::new(0) }
     }
 
-    /// Whether a directory is read by `Readdirplus`.
+    /// Whether the server answers `Readdirplus`.
+    pub(crate) const fn has_plus(&self) -> bool {
+        self.has_plus
+    }
+
+    /// Whether a directory is always read by `Readdirplus`.
     pub(crate) fn is_plus(&self, handle: u64) -> bool {
         self.plus.load(Relaxed) & bit(handle) != 0
     }
 
-    /// Has a directory read by `Readdirplus` from now on. Returns false if the server does not answer that.
+    /// Has a directory always read by `Readdirplus` from now on. Returns false if the server does not answer that.
     pub(crate) fn ask_plus(&self, handle: u64) -> bool {
         if self.has_plus {
             self.plus.fetch_or(bit(handle), Relaxed);

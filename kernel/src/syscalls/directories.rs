@@ -10,6 +10,7 @@ use hermit_io::{Object, ReadBuffer};
 
 use super::{count, export};
 use crate::descriptors;
+use crate::files::system::mounted;
 use crate::files::{File, file};
 use crate::threads::wait::complete;
 
@@ -60,7 +61,7 @@ fn directory(object: &dyn Object) -> Result<&File, Errno> {
 fn read_entries(file: &File, buffer: &mut [MaybeUninit<u8>]) -> Result<(usize, bool), Errno> {
     let mut buffer = ReadBuffer::new(buffer);
     let mut is_complete = true;
-    complete(file.read_directory(|entry| {
+    complete(mounted()?.read_directory(file, |entry| {
         let result = append(&mut buffer, &entry);
         is_complete = result.is_continue();
         result

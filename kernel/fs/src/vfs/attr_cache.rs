@@ -11,7 +11,7 @@ use crate::system::{Lock, allocated};
 use crate::{Attr, Ino, System};
 
 /// Number of inodes whose attributes are kept; each has the place of its number modulo this.
-const PLACES: usize = 64;
+const PLACES: usize = 512;
 
 /// Attributes by number of the inode.
 ///

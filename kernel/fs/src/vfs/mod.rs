@@ -5,6 +5,7 @@
 //! Calls check what Linux checks for a privileged user: read-only mounts, but no permission bits.
 
 mod attr_cache;
+mod listing;
 mod locks;
 mod mount;
 mod name_cache;

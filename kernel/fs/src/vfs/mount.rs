@@ -13,6 +13,7 @@ use hermit_interface::Errno;
 use lock_api::Mutex;
 
 use super::attr_cache::AttrCache;
+use super::listing::Listings;
 use super::locks::LockTable;
 use super::write_back::WriteBack;
 use crate::file_system::{Name, OpenInode, Opened, complete};
@@ -47,6 +48,8 @@ pub(super) struct Mount<S: System> {
     pub(super) locks: LockTable<S>,
     /// Attributes of its inodes; `None` if the file system does not let them be kept.
     attrs: Option<AttrCache<S>>,
+    /// Whether its directories are listed with inodes.
+    pub(super) listings: Listings,
     /// Writes that are collected; `None` if none are.
     pub(super) write_back: Option<WriteBack<S>>,
 }
@@ -69,8 +72,14 @@ impl<S: System> Mount<S> {
             submount_bits: AtomicU64::new(0),
             locks: LockTable::new(),
             attrs: has_validity.then(AttrCache::new),
+            listings: Listings::new(),
             write_back: is_collecting.then(WriteBack::new),
         }
+    }
+
+    /// What keeps attributes, if they may be.
+    pub(super) const fn attrs(&self) -> Option<&AttrCache<S>> {
+        self.attrs.as_ref()
     }
 
     /// Whether names and attributes may be kept.
@@ -86,7 +95,7 @@ impl<S: System> Mount<S> {
     }
 
     /// Whether writes to an inode are collected, which the server's attributes do not show yet.
-    fn has_collected(&self, ino: Ino) -> bool {
+    pub(super) fn has_collected(&self, ino: Ino) -> bool {
         self.write_back.as_ref().is_some_and(|write_back| write_back.has(ino))
     }
 

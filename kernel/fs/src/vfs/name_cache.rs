@@ -11,6 +11,8 @@ use alloc::sync::Arc;
 use core::fmt::Debug;
 use core::hash::BuildHasher as _;
 use core::mem;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 use hashbrown::DefaultHashBuilder;
 use lock_api::Mutex;
@@ -21,7 +23,7 @@ use crate::System;
 use crate::system::{Lock, allocated, copied};
 
 /// Number of buckets.
-const BUCKETS: usize = 32;
+const BUCKETS: usize = 128;
 
 /// Maximum number of names in a bucket. A name keeps inodes in use, which a server may have few of.
 const WAYS: usize = 4;
@@ -31,6 +33,8 @@ const WAYS: usize = 4;
 pub(super) struct NameCache<S: System> {
     /// Allocated for the first name that may be kept.
     buckets: OnceBox<Buckets<S>>,
+    /// Number of changes of names by this machine, in all buckets.
+    changes: AtomicU64,
     hasher: DefaultHashBuilder,
 }
 
@@ -53,6 +57,8 @@ struct CachedName<S: System> {
     node: Option<Arc<Node<S>>>,
     /// Time of the [clock](System::monotonic) from which on it is not valid.
     deadline: u64,
+    /// Whether a listing has found it, and no lookup since.
+    is_listed: bool,
 }
 
 /// What is known of a name.
@@ -70,6 +76,22 @@ pub(super) struct Lookup {
     bucket: usize,
     changes: u64,
     started: u64,
+}
+
+/// A listing of a directory that was begun at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListingStart {
+    changes: u64,
+    started: u64,
+}
+
+/// What becomes of a name that a listing has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// It is kept, or was kept already, or has been changed meanwhile.
+    Done,
+    /// There is no room but in place of names of the same listing, or of those used most recently.
+    NoRoom,
 }
 
 impl<S: System> CachedName<S> {
@@ -99,11 +121,30 @@ impl<S: System> Bucket<S> {
         }
         cached
     }
+
+    /// Adds a name of a listing unless it is there. It gets an empty place, or that of a name that is not valid any more, or of
+    /// one that was used less recently than another; but not of one that the same listing has added and no lookup has found
+    /// since. Returns what the caller drops without the lock.
+    fn add_listed(&mut self, cached: CachedName<S>, now: u64) -> (Option<CachedName<S>>, Listed) {
+        if self.position(&cached.directory, &cached.name).is_some() {
+            return (Some(cached), Listed::Done);
+        }
+        let is_unused = |other: &CachedName<S>| other.is_listed && other.directory.is_same(&cached.directory);
+        let is_free =
+            |place: &Option<CachedName<S>>| place.as_ref().is_none_or(|other| now >= other.deadline);
+        let free = self.names.iter().position(is_free);
+        let is_older = |place: &Option<CachedName<S>>| !place.as_ref().is_some_and(is_unused);
+        let place = free.or_else(|| self.names.iter().rposition(is_older).filter(|place| *place > 0));
+        match place.and_then(|place| self.names.get_mut(place)) {
+            Some(place) => (place.replace(cached), Listed::Done),
+            None => (Some(cached), Listed::NoRoom),
+        }
+    }
 }
 
 impl<S: System> NameCache<S> {
     pub(super) fn new() -> Self {
-        Self { buckets: OnceBox::new(), hasher: DefaultHashBuilder::default() }
+        Self { buckets: OnceBox::new(), changes: AtomicU64::new(0), hasher: DefaultHashBuilder::default() }
     }
 
     /// The buckets, allocated if need be; none without memory.
@@ -126,7 +167,7 @@ impl<S: System> NameCache<S> {
         let Some(lock) = self.buckets().get(bucket) else { return Known::Nothing(lookup) };
         let mut names = lock.lock();
         lookup.changes = names.changes;
-        let Some(cached) = names.take(directory, name) else { return Known::Nothing(lookup) };
+        let Some(mut cached) = names.take(directory, name) else { return Known::Nothing(lookup) };
         // A directory that was moved is above what is in it by another node, which leads to another directory by `..`.
         let is_valid = now < cached.deadline
             && cached.node.as_ref().is_none_or(|node| node.is_directly_below(directory));
@@ -136,11 +177,60 @@ impl<S: System> NameCache<S> {
             return Known::Nothing(lookup);
         }
         let node = cached.node.clone();
+        let is_first_use = mem::take(&mut cached.is_listed);
         // There is room: the name has just been taken out.
         let none = names.put_first(Some(cached));
         drop(names);
         drop(none);
+        // A program that opens the directories of a listing need not look at its files.
+        if is_first_use && node.as_ref().is_some_and(|node| !node.is_directory()) {
+            directory.mount.listings.note_use();
+        }
         Known::Name(node)
+    }
+
+    /// To be called before a directory is listed.
+    pub(super) fn start_listing(&self) -> ListingStart {
+        ListingStart { changes: self.changes.load(Acquire), started: S::monotonic() }
+    }
+
+    /// Whether a name is kept, which a listing has found.
+    pub(super) fn is_kept(&self, start: ListingStart, directory: &Node<S>, name: &[u8]) -> bool {
+        let Some(lock) = self.buckets().get(self.bucket_of(directory, name)) else { return false };
+        let bucket = lock.lock();
+        let cached =
+            bucket.position(directory, name).and_then(|position| bucket.names.get(position)?.as_ref());
+        cached.is_some_and(|cached| start.started < cached.deadline)
+    }
+
+    /// Keeps where a name of a listing leads, for a time in nanoseconds from the start of the listing on, if there is room.
+    pub(super) fn insert_listed(
+        &self,
+        start: ListingStart,
+        (directory, name): (&Arc<Node<S>>, &[u8]),
+        node: Arc<Node<S>>,
+        validity: u64,
+    ) -> Listed {
+        let deadline = start.started.saturating_add(validity);
+        let lock = self.buckets().get(self.bucket_of(directory, name));
+        let (Some(lock), Ok(copy)) = (lock, copied(name)) else { return Listed::NoRoom };
+        let name = copy.into_boxed_slice();
+        let cached = CachedName {
+            directory: Arc::clone(directory),
+            name,
+            node: Some(node),
+            deadline,
+            is_listed: true,
+        };
+        let mut bucket = lock.lock();
+        let (dropped, result) = if self.changes.load(Acquire) == start.changes {
+            bucket.add_listed(cached, start.started)
+        } else {
+            (Some(cached), Listed::Done)
+        };
+        drop(bucket);
+        drop(dropped);
+        result
     }
 
     /// Keeps where a name leads, for a time in nanoseconds from the start of its lookup on.
@@ -160,6 +250,7 @@ impl<S: System> NameCache<S> {
             name: copy.into_boxed_slice(),
             node: node.cloned(),
             deadline: lookup.started.saturating_add(validity),
+            is_listed: false,
         };
         let mut bucket = lock.lock();
         let removed = if bucket.changes == lookup.changes {
@@ -175,6 +266,8 @@ impl<S: System> NameCache<S> {
     /// Forgets a name, after this machine has changed it.
     pub(super) fn remove(&self, directory: &Node<S>, name: &[u8]) {
         let Some(lock) = self.buckets().get(self.bucket_of(directory, name)) else { return };
+        // Before the lock is taken: a name that is listed meanwhile is removed here, or not kept.
+        self.changes.fetch_add(1, Release);
         let mut bucket = lock.lock();
         bucket.changes += 1;
         let removed = bucket.take(directory, name);

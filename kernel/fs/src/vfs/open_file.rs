@@ -17,7 +17,7 @@ use super::mount::{Mount, Node};
 use super::position::Position;
 use super::write_back::Opening;
 use crate::file_system::{OpenInode, WriteAt, Written, complete};
-use crate::{DirEntry, FileType, FoundInode, Ino, PageWindow, SetAttr, StatFs, System};
+use crate::{DirEntry, Entry, FileType, FoundInode, Ino, PageWindow, SetAttr, StatFs, System};
 
 /// Where a position is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -382,17 +382,33 @@ impl<S: System> OpenFile<S> {
         &self,
         mut entries: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<(), Errno> {
+        self.read_entries(false, |entry, _| entries(entry)).await
+    }
+
+    /// [`Self::read_directory`], if `is_plus` with the inodes that the file system passes
+    /// ([`FileSystem::readdir_plus`](crate::FileSystem::readdir_plus)).
+    pub(super) async fn read_entries(
+        &self,
+        is_plus: bool,
+        mut entries: impl FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()>,
+    ) -> Result<(), Errno> {
         let mut position = self.position.acquire().await?;
         let mut next = position.offset;
-        let mut take = |entry: DirEntry<'_>| {
+        let mut take = |entry: DirEntry<'_>, inode: Option<Entry>| {
             let behind = entry.next;
-            entries(entry)?;
+            entries(entry, inode)?;
             next = behind;
             ControlFlow::Continue(())
         };
-        let start = position.offset;
-        let result =
-            complete(|call| self.node.file_system().readdir(call, self.inode, start, &mut take)).await;
+        let (start, file_system) = (position.offset, self.node.file_system());
+        let result = complete(|call| {
+            if is_plus {
+                file_system.readdir_plus(call, self.inode, start, &mut take)
+            } else {
+                file_system.readdir(call, self.inode, start, &mut |entry| take(entry, None))
+            }
+        })
+        .await;
         position.offset = next;
         match result {
             // So a server may answer for a removed directory, which is read as an empty one (POSIX.1-2017, readdir).

@@ -168,6 +168,9 @@ impl<S: System> Vfs<S> {
                     found => found,
                 };
                 let (node, validity) = found?;
+                if node.as_ref().is_some_and(|node| !node.is_directory()) {
+                    directory.mount.listings.note_request();
+                }
                 self.names.insert(lookup, (directory, name), node.as_ref(), validity);
                 node
             }

@@ -1,6 +1,7 @@
 //! The client with a server in the same process: a translation of messages back to requests of a ramfs.
 
 mod hostile;
+mod listing;
 mod requests;
 mod server;
 mod system;

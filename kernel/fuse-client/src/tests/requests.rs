@@ -4,13 +4,11 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
-use core::ops::ControlFlow;
 
-use hermit_abi::{O_CREAT, O_DIRECTORY, O_RDONLY, O_RDWR};
-use hermit_fs::{FileType, OpenFile, OpenedPath, Vfs};
-use hermit_fuse::dirent::{Dirent, write_record};
+use hermit_abi::{O_CREAT, O_RDONLY, O_RDWR};
+use hermit_fs::{OpenFile, OpenedPath, Vfs};
 use hermit_fuse::flags::{InitFlags, OpenReply, SetattrValid};
-use hermit_fuse::reply::{Attr, EntryOut, InitOut, OpenOut, WriteOut};
+use hermit_fuse::reply::{InitOut, OpenOut, WriteOut};
 use hermit_fuse::request::{FlushIn, ReadIn, SetattrIn, WriteIn};
 use hermit_fuse::{InHeader, Opcode};
 use hermit_interface::Errno;
@@ -69,7 +67,7 @@ pub(super) fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> Arc<OpenFil
 }
 
 /// Opens a file of [`SIZE`] bytes.
-fn file(vfs: &Vfs<TestSystem>) -> Arc<OpenFile<TestSystem>> {
+pub(super) fn file(vfs: &Vfs<TestSystem>) -> Arc<OpenFile<TestSystem>> {
     let file = open(vfs, "/m/file", O_RDWR | O_CREAT);
     for _ in 0..SIZE / 1000 {
         assert_eq!(run(file.write(&[7; 1000])), Ok(1000));
@@ -394,57 +392,4 @@ fn size_is_set_by_handle_if_the_file_is_open() {
     let valid = SetattrValid::SIZE | SetattrValid::FH;
     assert!(requests.iter().all(|request| request.valid == valid.bits() && request.fh != 0), "{requests:?}");
     assert_eq!(requests.len(), 1);
-}
-
-#[test]
-fn types_that_the_server_does_not_know_are_those_of_the_attributes() {
-    let (vfs, _, messages) = recorded(|header, body| match Opcode::from_number(header.opcode)? {
-        Opcode::Init => {
-            let flags = InitFlags::DO_READDIRPLUS.bits();
-            Some(Ok(InitOut { major: 7, minor: 31, flags, ..InitOut::default() }.as_bytes().to_vec()))
-        }
-        opcode @ (Opcode::Readdir | Opcode::Readdirplus) => {
-            Some(Ok(listing(ReadIn::read_from_prefix(body).ok()?.0.offset, opcode == Opcode::Readdirplus)))
-        }
-        _ => None,
-    });
-    let directory = open(&vfs, "/m", O_RDONLY | O_DIRECTORY);
-    for round in 0..2 {
-        run(directory.seek(0, hermit_fs::Whence::Start)).expect("a position");
-        let mut found = Vec::new();
-        run(directory.read_directory(|entry| {
-            found.push((entry.name.to_vec(), entry.file_type));
-            ControlFlow::Continue(())
-        }))
-        .expect("entries");
-        let expected = [(b"a".to_vec(), FileType::Directory), (b"b".to_vec(), FileType::Symlink)];
-        assert_eq!(found, expected);
-        let forgotten: Vec<u64> = taken(&messages, Opcode::Forget);
-        // The node of `..` is that of another directory, to which there is no reference.
-        assert_eq!(forgotten, [1, 1], "{round}");
-    }
-    // Other directories, and this one when it is opened again, are asked for names alone at first.
-    run(vfs.create_directory(b"/m/other", 0o755)).expect("a directory");
-    drop(directory);
-    for path in ["/m/other", "/m"] {
-        messages.lock().clear();
-        let directory = open(&vfs, path, O_RDONLY | O_DIRECTORY);
-        run(directory.read_directory(|_| ControlFlow::Break(()))).expect("entries");
-        assert_eq!(taken::<ReadIn>(&messages, Opcode::Readdir).len(), 1, "{path}");
-    }
-}
-
-/// Entries of unknown type, from an offset on.
-fn listing(offset: u64, is_plus: bool) -> Vec<u8> {
-    let names: [(&[u8], u32); 3] = [(b"..", 0o04_0755), (b"a", 0o04_0755), (b"b", 0o12_0777)];
-    let mut bytes = Vec::new();
-    for ((name, mode), number) in names.into_iter().zip(1..).skip(usize::try_from(offset).unwrap()) {
-        let attr = Attr { mode, ..Attr::default() };
-        let entry = EntryOut { nodeid: 90 + number, attr, ..EntryOut::default() };
-        let dirent = Dirent { ino: number, off: number, ..Dirent::default() };
-        let mut record = [0; 200];
-        let size = write_record(&mut record, is_plus.then_some(&entry), dirent, name).unwrap();
-        bytes.extend_from_slice(&record[..size]);
-    }
-    bytes
 }

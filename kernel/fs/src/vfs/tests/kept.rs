@@ -9,12 +9,16 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use core::task::Poll;
 
+use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 
 use crate::file_system::{Call, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
-use crate::testing::TestSystem;
-use crate::{Attr, DirEntry, Entry, FileSystem, Ino, Lookup, RamFs, SetAttr, StatFs};
+use crate::testing::{TestSystem, run, vfs};
+use crate::{
+    Attr, DirEntry, Entry, FileSystem, Ino, Lookup, OpenFile, OpenedPath, RamFs, SetAttr, StatFs, Symlinks,
+    Vfs,
+};
 
 std::thread_local! {
     /// What is done once, after a file is created.
@@ -33,6 +37,8 @@ pub(super) struct Kept {
     pub(super) lookups: AtomicU64,
     /// Number of requests for attributes.
     pub(super) getattrs: AtomicU64,
+    /// Number of inodes that were passed with entries.
+    pub(super) listed: AtomicU64,
     /// Maximum size in bytes of collected writes.
     pub(super) write_back_size: AtomicUsize,
     /// Whether writes stay pending.
@@ -41,9 +47,9 @@ pub(super) struct Kept {
 
 impl Kept {
     pub(super) fn new(ramfs: Arc<RamFs<TestSystem>>, validity: u64) -> Arc<Self> {
-        let (lookups, getattrs) = (AtomicU64::new(0), AtomicU64::new(0));
+        let [lookups, getattrs, listed] = [const { AtomicU64::new(0) }; 3];
         let (write_back_size, hangs) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Self { ramfs, validity, lookups, getattrs, write_back_size, hangs })
+        Arc::new(Self { ramfs, validity, lookups, getattrs, listed, write_back_size, hangs })
     }
 
     /// Lookups and requests for attributes since the last call.
@@ -178,6 +184,35 @@ impl FileSystem for Kept {
         self.ramfs.readdir(call, directory, position, entries)
     }
 
+    fn readdir_plus(
+        &self,
+        call: &mut Call<'_, '_>,
+        directory: OpenInode,
+        position: u64,
+        entries: &mut dyn FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()>,
+    ) -> Reply<()> {
+        let mut found = Vec::new();
+        let listed = self.ramfs.readdir(call, directory, position, &mut |entry| {
+            found.push((entry.name.to_vec(), entry.number, entry.file_type, entry.next));
+            ControlFlow::Continue(())
+        });
+        if let Some(action) = BEFORE_READDIR.take() {
+            action();
+        }
+        for (name, number, file_type, next) in found {
+            let name = name.as_slice();
+            let Poll::Ready(inode) = self.ramfs.lookup(call, Name { parent: directory.ino, name }) else {
+                panic!("a ramfs does not wait")
+            };
+            let inode = inode.and_then(Lookup::found).ok().map(|inode| self.entry(inode));
+            self.listed.fetch_add(inode.iter().count() as u64, Relaxed);
+            if entries(DirEntry { number, file_type, name, next }, inode).is_break() {
+                break;
+            }
+        }
+        listed
+    }
+
     fn write_back_size(&self, _: u64, _: i32) -> usize {
         self.write_back_size.load(Relaxed)
     }
@@ -185,4 +220,41 @@ impl FileSystem for Kept {
     fn statfs(&self, call: &mut Call<'_, '_>) -> Reply<StatFs> {
         self.ramfs.statfs(call)
     }
+}
+
+/// A virtual file system with a folder of a host, and the host, which changes the folder behind the machine's back.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) host: Vfs<TestSystem>,
+    pub(super) folder: Arc<Kept>,
+    pub(super) guest: Vfs<TestSystem>,
+}
+
+impl Shared {
+    pub(super) fn new(validity: u64) -> Self {
+        let (ramfs, host) = vfs(1 << 25);
+        let folder = Kept::new(ramfs, validity);
+        let (_, guest) = vfs(1 << 20);
+        run(guest.create_directory(b"/m", 0o755)).unwrap();
+        run(guest.mount(folder.clone(), b"/m", false)).unwrap();
+        Self { host, folder, guest }
+    }
+
+    /// Size of a file as the guest sees it.
+    pub(super) fn size(&self, path: &str) -> Result<u64, Errno> {
+        run(self.guest.metadata(path.as_bytes(), Symlinks::Keep)).map(|metadata| metadata.attr.size)
+    }
+}
+
+pub(super) fn open(vfs: &Vfs<TestSystem>, path: &str) -> Arc<OpenFile<TestSystem>> {
+    match run(vfs.open(path.as_bytes(), O_CREAT | O_WRONLY, 0o666)) {
+        Ok(OpenedPath::File(file)) => file,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+pub(super) fn append(vfs: &Vfs<TestSystem>, path: &str) {
+    let file = open(vfs, path);
+    let size = run(file.metadata()).unwrap().attr.size;
+    assert_eq!(run(file.write_at(size, b"x")), Ok(1));
 }

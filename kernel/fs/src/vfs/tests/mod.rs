@@ -4,6 +4,7 @@ mod again;
 mod cache;
 mod kept;
 mod linux;
+mod listing;
 mod names;
 mod now;
 mod races;
