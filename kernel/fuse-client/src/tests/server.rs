@@ -13,7 +13,7 @@ use hermit_fs::{
     Time, WriteAt,
 };
 use hermit_fuse::dirent::{Dirent, write_record};
-use hermit_fuse::flags::SetattrValid;
+use hermit_fuse::flags::{InitFlags, SetattrValid};
 use hermit_fuse::reply::{self, AttrOut, EntryOut, InitOut, OpenOut, StatfsOut, WriteOut};
 use hermit_fuse::request::{
     CreateIn, ForgetIn, LinkIn, MkdirIn, OpenIn, ReadIn, ReleaseIn, Rename2In, RenameIn, SetattrIn, WriteIn,
@@ -35,11 +35,45 @@ const APPENDING: u64 = 1 << 41;
 pub(super) struct Files {
     ramfs: RamFs<TestSystem>,
     contents: Mutex<HashMap<u64, Vec<u8>>>,
+    /// How long names and attributes may be kept, in seconds.
+    validity: u64,
 }
 
 impl Files {
     pub(super) fn new(ramfs: RamFs<TestSystem>) -> Arc<Self> {
-        Arc::new(Self { ramfs, contents: Mutex::default() })
+        Self::with_validity(ramfs, 0)
+    }
+
+    /// Files whose names and attributes may be kept for a number of seconds, and are listed along with names.
+    pub(super) fn with_validity(ramfs: RamFs<TestSystem>, validity: u64) -> Arc<Self> {
+        Arc::new(Self { ramfs, contents: Mutex::default(), validity })
+    }
+
+    fn entry(&self, entry: &Entry) -> EntryOut {
+        let (nodeid, generation) = (entry.attr.ino.0, entry.generation);
+        let (entry_valid, attr_valid) = (self.validity, self.validity);
+        EntryOut {
+            nodeid,
+            generation,
+            entry_valid,
+            attr_valid,
+            attr: attr(&entry.attr),
+            ..EntryOut::default()
+        }
+    }
+
+    fn attr(&self, value: &Attr) -> Vec<u8> {
+        bytes(&AttrOut { attr: attr(value), attr_valid: self.validity, ..AttrOut::default() })
+    }
+
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<EntryOut, Errno> {
+        match now(|call| self.ramfs.lookup(call, Name { parent, name })).and_then(Lookup::found) {
+            // A node of 0 means that there is none.
+            Err(Errno::ENOENT) if self.validity > 0 => {
+                Ok(EntryOut { entry_valid: self.validity, ..EntryOut::default() })
+            }
+            found => found.map(|found| self.entry(&found)),
+        }
     }
 
     fn change<T>(&self, ino: Ino, change: impl FnOnce(&mut Vec<u8>) -> T) -> T {
@@ -106,15 +140,6 @@ fn attr(attr: &Attr) -> reply::Attr {
     }
 }
 
-fn entry(entry: &Entry) -> EntryOut {
-    let (nodeid, generation) = (entry.attr.ino.0, entry.generation);
-    EntryOut { nodeid, generation, attr: attr(&entry.attr), ..EntryOut::default() }
-}
-
-fn attr_out(value: &Attr) -> Vec<u8> {
-    bytes(&AttrOut { attr: attr(value), ..AttrOut::default() })
-}
-
 /// A server of these files.
 pub(super) fn serve(files: &Arc<Files>) -> impl FnMut(&[u8]) -> Option<Vec<u8>> + Send + use<> {
     let files = Arc::clone(files);
@@ -130,12 +155,16 @@ pub(super) fn serve(files: &Arc<Files>) -> impl FnMut(&[u8]) -> Option<Vec<u8>> 
 
 fn answer(files: &Files, opcode: Opcode, ino: Ino, body: &[u8]) -> Result<Vec<u8>, Errno> {
     match opcode {
-        Opcode::Init => Ok(bytes(&InitOut { major: 7, minor: 31, max_write: 5000, ..InitOut::default() })),
+        Opcode::Init => {
+            let flags =
+                if files.validity > 0 { InitFlags::DO_READDIRPLUS } else { InitFlags::empty() }.bits();
+            Ok(bytes(&InitOut { major: 7, minor: 31, max_write: 5000, flags, ..InitOut::default() }))
+        }
         Opcode::Forget => {
             files.ramfs.forget(ino, take::<ForgetIn>(body).0.nlookup);
             Ok(Vec::new())
         }
-        Opcode::Getattr => now(|call| files.ramfs.getattr(call, ino)).map(|attr| attr_out(&attr)),
+        Opcode::Getattr => now(|call| files.ramfs.getattr(call, ino)).map(|attr| files.attr(&attr)),
         Opcode::Setattr => setattr(files, ino, &take(body).0),
         Opcode::Statfs => {
             let usage = now(|call| files.ramfs.statfs(call))?;
@@ -151,7 +180,8 @@ fn answer(files: &Files, opcode: Opcode, ino: Ino, body: &[u8]) -> Result<Vec<u8
         | Opcode::Fsyncdir
         | Opcode::Read
         | Opcode::Write
-        | Opcode::Readdir => opened(files, opcode, ino, body),
+        | Opcode::Readdir
+        | Opcode::Readdirplus => opened(files, opcode, ino, body),
         _ => names(files, opcode, ino, body),
     }
 }
@@ -173,7 +203,7 @@ fn setattr(files: &Files, ino: Ino, body: &SetattrIn) -> Result<Vec<u8>, Errno> 
     if let Some(size) = changes.size {
         files.change(ino, |bytes| bytes.resize(usize::try_from(size).unwrap(), 0));
     }
-    Ok(attr_out(&attr))
+    Ok(files.attr(&attr))
 }
 
 fn opened(files: &Files, opcode: Opcode, ino: Ino, body: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -211,27 +241,29 @@ fn opened(files: &Files, opcode: Opcode, ino: Ino, body: &[u8]) -> Result<Vec<u8
             });
             Ok(bytes(&WriteOut { size: u32::try_from(written.count).unwrap(), padding: 0 }))
         }
-        Opcode::Readdir => {
+        Opcode::Readdir | Opcode::Readdirplus => {
             let (body, _): (ReadIn, _) = take(body);
             assert!(body.fh & DIRECTORY != 0);
-            readdir(files, ino, &body)
+            readdir(files, ino, &body, opcode == Opcode::Readdirplus)
         }
         _ => Ok(Vec::new()),
     }
 }
 
-fn readdir(files: &Files, ino: Ino, body: &ReadIn) -> Result<Vec<u8>, Errno> {
+fn readdir(files: &Files, ino: Ino, body: &ReadIn, is_plus: bool) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; body.size as usize];
     let mut filled = 0;
     let mut push = |number, off, name: &[u8], kind: u32| {
         let dirent = Dirent { ino: number, off, namelen: 0, kind };
-        match write_record(&mut bytes[filled..], None, dirent, name) {
-            Some(size) => {
-                filled += size;
-                ControlFlow::Continue(())
-            }
-            None => ControlFlow::Break(()),
+        let room = &mut bytes[filled..];
+        // A reference is given with a record for which there is room.
+        if write_record(room, is_plus.then_some(&EntryOut::default()), dirent, name).is_none() {
+            return ControlFlow::Break(());
         }
+        let inode = (is_plus && off > 2).then(|| files.lookup(ino, name)).transpose().expect("an inode");
+        let inode = inode.or_else(|| is_plus.then(EntryOut::default));
+        filled += write_record(room, inode.as_ref(), dirent, name).expect("room");
+        ControlFlow::Continue(())
     };
     // Offsets 1 and 2 are behind `.` and `..`.
     if body.offset == 0 && push(ino.0, 1, b".", 4).is_break()
@@ -240,25 +272,29 @@ fn readdir(files: &Files, ino: Ino, body: &ReadIn) -> Result<Vec<u8>, Errno> {
         return Err(Errno::EINVAL);
     }
     let directory = OpenInode { ino, handle: 0 };
+    // Entries are looked up without the lock under which they are read.
+    let mut entries = Vec::new();
     now(|call| {
         files.ramfs.readdir(call, directory, body.offset.saturating_sub(2), &mut |entry| {
-            push(entry.number, entry.next + 2, entry.name, entry.file_type.dirent_type().into())
+            entries.push((entry.number, entry.next + 2, entry.name.to_vec(), entry.file_type.dirent_type()));
+            ControlFlow::Continue(())
         })
     })?;
+    // It breaks where there is no room.
+    let _: ControlFlow<()> =
+        entries.iter().try_for_each(|(number, off, name, kind)| push(*number, *off, name, (*kind).into()));
     bytes.truncate(filled);
     Ok(bytes)
 }
 
 fn names(files: &Files, opcode: Opcode, parent: Ino, body: &[u8]) -> Result<Vec<u8>, Errno> {
     let at = |name| Name { parent, name };
-    let made = |result: Result<Entry, Errno>| result.map(|made| bytes(&entry(&made)));
+    let made = |result: Result<Entry, Errno>| result.map(|made| bytes(&files.entry(&made)));
     match opcode {
         Opcode::Lookup => {
             let (name, _) = name(body);
             assert_ne!(name, b"..");
-            now(|call| files.ramfs.lookup(call, at(name)))
-                .and_then(Lookup::found)
-                .map(|found| bytes(&entry(&found)))
+            files.lookup(parent, name).map(|found| bytes(&found))
         }
         Opcode::Readlink => {
             let mut target = Vec::new();
@@ -280,7 +316,7 @@ fn names(files: &Files, opcode: Opcode, parent: Ino, body: &[u8]) -> Result<Vec<
             files.change(made.attr.ino, Vec::clear);
             let appending = if flags & hermit_abi::O_APPEND == 0 { 0 } else { APPENDING };
             let open = OpenOut { fh: made.attr.ino.0 | appending, ..OpenOut::default() };
-            Ok([bytes(&entry(&made)), bytes(&open)].concat())
+            Ok([bytes(&files.entry(&made)), bytes(&open)].concat())
         }
         Opcode::Link => {
             let (body, rest): (LinkIn, _) = take(body);
