@@ -4,12 +4,10 @@ use alloc::sync::Arc;
 use core::mem::{self, MaybeUninit};
 
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
-use hermit_fs::{DescriptorTarget, Metadata, PageWindow, Whence};
+use hermit_fs::{DescriptorTarget, Metadata, PAGE_SIZE, PageWindow, Whence};
 use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
-use hermit_io::{
-    Access, DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer,
-};
+use hermit_io::{DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer};
 
 use crate::files::File;
 use crate::files::system::Kernel;
@@ -20,7 +18,7 @@ use crate::threads::wait::block_on;
 #[repr(usize)]
 pub(crate) enum Handle {
     /// An open file.
-    File(FileHandle<dyn FileObject, PageWindow<Kernel>>) = 1,
+    File(FileHandle<dyn FileObject>) = 1,
     /// Another object.
     Object(Arc<dyn Object>) = 2,
 }
@@ -36,8 +34,11 @@ pub(crate) trait FileObject: Object + Positioned {
     /// Writes all bytes, at least one, at an offset or at the end of a file opened for that; returns the offset behind them.
     fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64>;
 
-    /// The window of the file, if it has one yet, and what it is opened for.
-    fn window(&self) -> Option<(Arc<PageWindow<Kernel>>, Access)>;
+    /// Lends the page of an offset to the window of the descriptor, for what the file is opened for, if that can be.
+    fn lend_page(&self, offset: u64, window: &'static PageWindow<Kernel>);
+
+    /// Takes back the page that a window has.
+    fn take_back_page(&self);
 
     /// Reads at the position.
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno>;
@@ -108,6 +109,12 @@ fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
 
 /// The table. A descriptor keeps the open file that it had, for the next one.
 static TABLE: DescriptorTable<RawSpinLock, Handle, Arc<File>> = DescriptorTable::new();
+
+/// The windows of the first descriptors.
+static WINDOWS: [PageWindow<Kernel>; WINDOW_COUNT] = [const { PageWindow::new() }; WINDOW_COUNT];
+
+/// Number of descriptors that have a window.
+const WINDOW_COUNT: usize = 64;
 
 /// Opens standard input, output and error.
 pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
@@ -198,17 +205,17 @@ pub(crate) fn get_and_reserve(descriptor: i32) -> Result<(Arc<dyn Object>, Reser
 
 /// The object of a descriptor.
 pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
-    let slot = LockedDescriptor::new(descriptor)?;
+    let locked = LockedDescriptor::new(descriptor)?;
     // Most callers have a socket: it is cloned without the file's part of a handle.
-    if let Some(Handle::Object(object)) = slot.0.get() {
+    if let Some(Handle::Object(object)) = locked.slot.get() {
         return Ok(Arc::clone(object));
     }
-    slot.into_handle().map(Handle::object)
+    locked.into_handle().map(Handle::object)
 }
 
 /// What a descriptor refers to.
 pub(crate) fn handle(descriptor: i32) -> Result<Handle, Errno> {
-    TABLE.get(index(descriptor))
+    LockedDescriptor::new(descriptor)?.into_handle()
 }
 
 /// The first open descriptor from a number on.
@@ -216,62 +223,83 @@ pub(crate) fn next_open(from: usize) -> Option<usize> {
     TABLE.next_open(from)
 }
 
-/// A descriptor that cannot be closed, and whose file no other call uses: its spinlock is held.
+/// The window of a descriptor; `None` if that is none of the first ones.
+#[inline]
+pub(crate) fn window(descriptor: i32) -> Option<&'static PageWindow<Kernel>> {
+    WINDOWS.get(index(descriptor))
+}
+
+/// A descriptor that cannot be closed, and whose file no other call uses: its spinlock is held, and its window is suspended.
 #[derive(Debug)]
-pub(crate) struct LockedDescriptor(LockedSlot<'static, RawSpinLock, Handle, Arc<File>>);
+pub(crate) struct LockedDescriptor {
+    slot: LockedSlot<'static, RawSpinLock, Handle, Arc<File>>,
+    window: Option<&'static PageWindow<Kernel>>,
+}
 
 impl LockedDescriptor {
     /// Locks a descriptor.
     #[inline]
     pub(crate) fn new(descriptor: i32) -> Result<Self, Errno> {
-        TABLE.lock(index(descriptor)).map(Self)
-    }
-
-    /// Locks one of the first descriptors, if its lock is free; `None` says nothing of the descriptor.
-    #[inline]
-    pub(crate) fn try_first(descriptor: i32) -> Option<Self> {
-        TABLE.try_lock_first(index(descriptor)).map(Self)
-    }
-
-    /// Has the descriptor use the window of its file from now on, if there is one. A former reference to the same window is
-    /// dropped behind the lock.
-    pub(crate) fn use_window(mut self) {
-        let Some(Handle::File(handle)) = self.0.get_mut() else { return };
-        if !handle.lacks_window() {
-            return;
+        let locked = Self { slot: TABLE.lock(index(descriptor))?, window: window(descriptor) };
+        if let Some(handle) = locked.file()
+            && let Some(position) = locked.window.and_then(PageWindow::suspend)
+        {
+            handle.return_position(position);
         }
-        let Some((window, access)) = handle.file().window() else { return };
-        let former = handle.use_window(window, access);
-        drop(self);
-        drop(former);
+        Ok(locked)
     }
 
     /// The open file that the descriptor refers to; `None` if it is not open or refers to another object.
     #[inline]
-    pub(crate) fn file(&self) -> Option<&FileHandle<dyn FileObject, PageWindow<Kernel>>> {
-        match self.0.get() {
+    pub(crate) fn file(&self) -> Option<&FileHandle<dyn FileObject>> {
+        match self.slot.get() {
             Some(Handle::File(file)) => Some(file),
             _ => None,
         }
     }
 
+    /// Unlocks the descriptor, and gives its window the position of the file, if the descriptor has that.
+    #[inline]
+    pub(crate) fn resume(self) {
+        if let (Some(window), Some(handle)) = (self.window, self.file())
+            && let Some(position) = handle.position()
+        {
+            window.resume(position);
+        }
+    }
+
+    /// [`Self::resume`] after a call at an offset of the file: the second one in a row in a page has that page lent.
+    pub(crate) fn resume_at(self, offset: u64) {
+        if let (Some(window), Some(handle)) = (self.window, self.file())
+            && let Some(position) = handle.position()
+        {
+            if handle.is_repeated(offset / PAGE_SIZE as u64) {
+                handle.file().lend_page(offset, window);
+            }
+            window.resume(position);
+        }
+    }
+
     /// Another reference to what the descriptor refers to.
     pub(crate) fn into_handle(self) -> Result<Handle, Errno> {
-        self.0.get().cloned().ok_or(Errno::EBADF)
+        if let Some(window) = self.window {
+            window.blind();
+        }
+        self.slot.get().cloned().ok_or(Errno::EBADF)
     }
 }
 
 /// Opens the lowest free descriptor that is at least `min` for the object of `descriptor`.
 pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
     let min = usize::try_from(min).map_err(|_| Errno::EINVAL)?;
-    let duplicate = TABLE.duplicate(index(descriptor), min)?;
+    let duplicate = TABLE.open_from(handle(descriptor)?, min)?;
     i32::try_from(duplicate).map_err(|_| Errno::EMFILE)
 }
 
 /// What is left to do of a close without the lock of the descriptor.
 enum Closing {
     Nothing,
-    File(Arc<dyn FileObject>, Option<Arc<PageWindow<Kernel>>>),
+    File(Arc<dyn FileObject>),
     Object(Arc<dyn Object>),
 }
 
@@ -280,25 +308,24 @@ enum Closing {
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
     let split = |handle, kept: Option<&mut Option<Arc<File>>>| match handle {
         Handle::File(handle) => {
-            // In parts: a handle that is dropped whole is copied first.
-            let (file, window) = handle.into_parts();
-            let Some(kept) = kept.filter(|_| window.is_none()) else { return Closing::File(file, window) };
+            let file = handle.into_file();
+            if window(descriptor).is_some_and(PageWindow::end) {
+                file.take_back_page();
+            }
+            let Some(kept) = kept else { return Closing::File(file) };
             match file.retire_now() {
                 Ok(file) => {
                     *kept = Some(file);
                     Closing::Nothing
                 }
-                Err(file) => Closing::File(file, None),
+                Err(file) => Closing::File(file),
             }
         }
         Handle::Object(object) => Closing::Object(object),
     };
     match TABLE.take_and_keep(index(descriptor), split) {
         Some(Closing::Nothing) => Ok(()),
-        Some(Closing::File(file, window)) => {
-            drop(window);
-            file.close()
-        }
+        Some(Closing::File(file)) => file.close(),
         Some(Closing::Object(object)) => {
             drop(object);
             Ok(())

@@ -16,7 +16,7 @@ use hermit_fs::{
 };
 use hermit_hal::{memory, tree};
 use hermit_interface::Errno;
-use hermit_io::{Access, Object, ReadBuffer};
+use hermit_io::{Object, ReadBuffer};
 use system::{Kernel, VFS};
 
 use crate::descriptors::{FileObject, Reserved};
@@ -43,8 +43,12 @@ impl FileObject for File {
         self.write_at_now(offset, bytes)
     }
 
-    fn window(&self) -> Option<(Arc<PageWindow<Kernel>>, Access)> {
-        OpenFile::window(self)
+    fn lend_page(&self, offset: u64, window: &'static PageWindow<Kernel>) {
+        OpenFile::lend_page(self, offset, window);
+    }
+
+    fn take_back_page(&self) {
+        OpenFile::take_back_page(self);
     }
 
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {

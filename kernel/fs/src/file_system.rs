@@ -16,7 +16,7 @@ use core::task::{Context, Poll};
 
 use hermit_abi::file_properties;
 use hermit_interface::Errno;
-use hermit_io::{Object, ReadBuffer};
+use hermit_io::{Access, Object, ReadBuffer};
 
 use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs};
 
@@ -338,11 +338,15 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Ok(()))
     }
 
-    /// The window of a file, a [`PageWindow`](crate::PageWindow): descriptors read and write a page through it, without this
-    /// trait. `None` if it has none, or none yet.
-    fn window(&self, ino: Ino) -> Option<Arc<dyn Any + Send + Sync>> {
+    /// Lends the page of an offset of a file to a window, a [`PageWindow`](crate::PageWindow): a descriptor reads and writes the
+    /// page through it, without this trait, as its file is opened for. It is called under a spinlock, and may do nothing.
+    fn lend_page(&self, ino: Ino, offset: u64, access: Access, window: &'static (dyn Any + Send + Sync)) {
+        let _ = (ino, offset, access, window);
+    }
+
+    /// Takes the page of a file back from the window that has it, likewise.
+    fn take_back_page(&self, ino: Ino) {
         let _ = ino;
-        None
     }
 
     /// Makes what was written durable: contents and attributes, or with `data_only` what is needed to read the contents.

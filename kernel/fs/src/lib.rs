@@ -31,14 +31,16 @@ mod turns;
 mod types;
 mod unavailable;
 mod vfs;
+mod word_lock;
 
 pub use devfs::{DevFs, DeviceFile, Devices};
 pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
 pub use join::join_each;
-pub use page_window::PageWindow;
+pub use page_window::{PageWindow, View};
 pub use procfs::{DescriptorTarget, Facts, Mapping, MappingKind, ProcFs};
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
 pub use types::{Attr, DirEntry, Entry, FileType, FoundInode, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
 pub use unavailable::Unavailable;
 pub use vfs::{FileLock, FoundFile, Metadata, MountInfo, OpenFile, OpenedPath, Start, Symlinks, Vfs, Whence};
+pub use word_lock::{MutexWordLock, WORD_MARK, WordGuard, WordLock};

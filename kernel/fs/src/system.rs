@@ -10,6 +10,8 @@ use lock_api::{Mutex, RawMutex};
 use once_cell::race::OnceBox;
 
 use crate::Time;
+use crate::page_window::View;
+use crate::word_lock::WordLock;
 
 /// Preferred size of reads and writes in bytes (`st_blksize`): that of a page.
 pub(crate) const BLOCK_SIZE: u32 = 4096;
@@ -22,11 +24,11 @@ pub trait System: Debug + Send + Sync + 'static {
     /// A lock that is held for short times only, never while a request is pending.
     type RawLock: RawMutex + Send + Sync + 'static;
 
-    /// A lock that is only taken while a [`Self::RawLock`] is held, for a copy of a page at most.
-    type NestedLock: RawMutex + Send + Sync + 'static;
-
     /// Memory of a page.
     type Page: AsRef<[u8; PAGE_SIZE]> + AsMut<[u8; PAGE_SIZE]> + Debug + Send + Sync + 'static;
+
+    /// The lock of a [`PageWindow`](crate::PageWindow), which is held for a copy of a page at most.
+    type WindowLock: WordLock<View<Self::Page>>;
 
     /// Allocates a page that begins with some bytes, at most as many as it has; the others are zeros. `None` without memory.
     fn allocate_page(start: &[u8]) -> Option<Self::Page>;
@@ -99,6 +101,3 @@ pub(crate) fn allocated<T, const N: usize>(table: &OnceBox<[T; N]>, new: impl Fn
 
 /// A lock around a value.
 pub(crate) type Lock<S, T> = Mutex<<S as System>::RawLock, T>;
-
-/// A lock around a value that is only taken while a [`Lock`] is held.
-pub(crate) type NestedLock<S, T> = Mutex<<S as System>::NestedLock, T>;

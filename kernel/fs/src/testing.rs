@@ -13,7 +13,7 @@ use std::thread_local;
 use hermit_abi::O_CREAT;
 use hermit_interface::Errno;
 
-use crate::{FoundFile, OpenFile, PAGE_SIZE, RamFs, System, Time, Vfs};
+use crate::{FoundFile, MutexWordLock, OpenFile, PAGE_SIZE, RamFs, System, Time, Vfs, View};
 
 /// Each question for the time is a second later.
 static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);
@@ -34,8 +34,8 @@ pub(crate) struct TestSystem;
 
 impl System for TestSystem {
     type RawLock = parking_lot::RawMutex;
-    type NestedLock = parking_lot::RawMutex;
     type Page = Box<[u8; PAGE_SIZE]>;
+    type WindowLock = MutexWordLock<parking_lot::RawMutex, View<Self::Page>>;
 
     fn allocate_page(start: &[u8]) -> Option<Self::Page> {
         let mut page = Box::new([0; PAGE_SIZE]);

@@ -3,6 +3,8 @@
 //! [`SpinLock`] counts as a mask, and a switch to another thread asserts that there is no other mask than its own.
 //! [`MaskedLock`] does not count: it borrows the [`Masked`], and a switch takes that exclusively.
 
+mod word_lock;
+
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use lock_api::{GuardNoSend, RawMutex};
@@ -10,6 +12,8 @@ use lock_api::{GuardNoSend, RawMutex};
 use crate::backoff::Backoff;
 use crate::interrupts::{self, Masked};
 use crate::tlb;
+
+pub use word_lock::{WordGuard, WordLock};
 
 /// A spinlock that masks interrupts from before it is taken until after it is released, so that an interrupt
 /// handler may take it too.
@@ -44,11 +48,6 @@ impl<T> MaskedLock<T> {
     }
 }
 
-/// The raw lock of a spinlock that is only taken with a [`SpinLock`] held, which masks interrupts. With interrupts unmasked, an
-/// interrupt handler that takes it on the same CPU, or a thread of a higher priority, spins for ever.
-#[derive(Debug)]
-pub struct RawNestedLock(RawMaskedLock);
-
 /// The raw lock of [`SpinLock`].
 #[derive(Debug)]
 pub struct RawSpinLock(RawMaskedLock);
@@ -59,15 +58,14 @@ struct RawMaskedLock {
     locked: AtomicBool,
 }
 
-impl RawMaskedLock {
-    #[cold]
-    fn wait(&self) {
-        let mut backoff = Backoff::default();
-        while self.locked.load(Ordering::Relaxed) {
-            // The CPU that holds the lock may wait for this one to flush its TLB.
-            tlb::flush_if_requested();
-            backoff.wait();
-        }
+/// Waits for another CPU, which holds a lock.
+#[cold]
+fn wait_while(is_held: impl Fn() -> bool) {
+    let mut backoff = Backoff::default();
+    while is_held() {
+        // The CPU that holds the lock may wait for this one to flush its TLB.
+        tlb::flush_if_requested();
+        backoff.wait();
     }
 }
 
@@ -82,7 +80,7 @@ unsafe impl RawMutex for RawMaskedLock {
     #[inline]
     fn lock(&self) {
         while self.locked.swap(true, Ordering::Acquire) {
-            self.wait();
+            wait_while(|| self.locked.load(Ordering::Relaxed));
         }
     }
 
@@ -94,32 +92,6 @@ unsafe impl RawMutex for RawMaskedLock {
     #[inline]
     unsafe fn unlock(&self) {
         self.locked.store(false, Ordering::Release);
-    }
-}
-
-// SAFETY: the inner lock alone decides who holds it, and it excludes as `RawMutex` demands.
-unsafe impl RawMutex for RawNestedLock {
-    const INIT: Self = Self(RawMaskedLock::INIT);
-
-    type GuardMarker = GuardNoSend;
-
-    #[inline]
-    fn lock(&self) {
-        interrupts::debug_assert_masked();
-        self.0.lock();
-    }
-
-    #[inline]
-    fn try_lock(&self) -> bool {
-        interrupts::debug_assert_masked();
-        self.0.try_lock()
-    }
-
-    #[inline]
-    unsafe fn unlock(&self) {
-        // SAFETY: the caller holds this lock (contract of `RawMutex::unlock`), and with it the inner one, which
-        // `lock` and `try_lock` have taken.
-        unsafe { self.0.unlock() };
     }
 }
 

@@ -1,9 +1,7 @@
-//! A descriptor's reference to an open file. While it is the only one, it keeps the file's position, and the window through
-//! which the file's bytes are reached without the file.
+//! A descriptor's reference to an open file. While it is the only one, it keeps the file's position.
 
 #[cfg(not(loom))]
 use alloc::sync::Arc;
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU64, fence};
@@ -16,6 +14,9 @@ use loom::sync::atomic::{AtomicU64, fence};
 
 /// A position that is no offset of a file: those are at most `i64::MAX`.
 const ELSEWHERE: u64 = u64::MAX;
+
+/// No number of a page: those are far smaller.
+const NONE: u64 = u64::MAX;
 
 /// An open file, which has a position in bytes.
 pub trait Positioned: Send + Sync {
@@ -40,27 +41,21 @@ pub struct Access {
 /// While it is the only one, it has the position, so that a call needs neither another lock nor the file to move it. A clone
 /// gives the position to the file, where all references find it. A handle is used and cloned under the lock of its
 /// descriptor, and only clones make references.
-///
-/// It may have a window `W` of the file beside it. Only the handle that has the position uses the window: a call that changes
-/// what the file is opened for has a clone, and that ends the use.
 #[derive(Debug)]
-pub struct FileHandle<F: ?Sized, W> {
+pub struct FileHandle<F: ?Sized> {
     file: Arc<F>,
     /// The position, or [`ELSEWHERE`] if the file has it. Atomic only to be changed by shared reference: the descriptor's lock
     /// is held.
     position: AtomicU64,
-    /// Whether the file is read and written through the window. Atomic for the same reason.
-    reads: AtomicBool,
-    writes: AtomicBool,
-    window: Option<Arc<W>>,
+    /// The number that [`Self::is_repeated`] was called with last. Atomic for the same reason.
+    last: AtomicU64,
 }
 
-impl<F: Positioned + ?Sized, W> FileHandle<F, W> {
+impl<F: Positioned + ?Sized> FileHandle<F> {
     /// A handle of a file that is opened.
     #[must_use]
     pub fn new(file: Arc<F>) -> Self {
-        let (reads, writes) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { file, position: AtomicU64::new(ELSEWHERE), reads, writes, window: None }
+        Self { file, position: AtomicU64::new(ELSEWHERE), last: AtomicU64::new(NONE) }
     }
 
     /// The file.
@@ -76,78 +71,36 @@ impl<F: Positioned + ?Sized, W> FileHandle<F, W> {
         self.file
     }
 
-    /// The references to the file and to its window.
-    #[inline]
-    #[must_use]
-    pub fn into_parts(self) -> (Arc<F>, Option<Arc<W>>) {
-        (self.file, self.window)
-    }
-
     /// Has `call` use the position, and return its result with the new position. `None` if `call` returns that, or other
     /// references may use the position, too.
     #[inline]
     pub fn with_position<T>(&self, call: impl FnOnce(&F, u64) -> Option<(T, u64)>) -> Option<T> {
-        let mut position = self.position.load(Relaxed);
-        if position == ELSEWHERE {
-            position = self.take_position()?;
-        }
-        let (result, position) = call(&self.file, position)?;
+        let (result, position) = call(&self.file, self.position()?)?;
         self.position.store(position, Relaxed);
         Some(result)
     }
 
-    /// Whether the window is still to be asked for: this handle has the position, and does not use the window.
+    /// The position; `None` if other references may use it, too.
+    #[inline]
     #[must_use]
-    pub fn lacks_window(&self) -> bool {
-        let is_used = self.reads.load(Relaxed) || self.writes.load(Relaxed);
-        !is_used && self.position.load(Relaxed) != ELSEWHERE
-    }
-
-    /// Has a handle that lacks it use the window of its file for what that is opened for now. Returns the window if the handle
-    /// has it already, to be dropped by the caller.
-    pub fn use_window(&mut self, window: Arc<W>, access: Access) -> Option<Arc<W>> {
-        *self.reads.get_mut() = access.reads;
-        *self.writes.get_mut() = access.writes;
-        // A file has one window as long as it is open.
-        self.window.replace(window)
-    }
-
-    /// Has `call` read through the window at the position, and return the new one. `None` if `call` returns that, or the
-    /// window is not used.
-    #[inline]
-    pub fn read_window(&self, call: impl FnOnce(&W, u64) -> Option<u64>) -> Option<()> {
-        if !self.reads.load(Relaxed) {
-            return None;
+    pub fn position(&self) -> Option<u64> {
+        match self.position.load(Relaxed) {
+            ELSEWHERE => self.take_position(),
+            position => Some(position),
         }
-        self.call_window(call)
     }
 
-    /// [`Self::read_window`] for writing.
+    /// Takes the position that this handle has given to somewhere else than the file.
     #[inline]
-    pub fn write_window(&self, call: impl FnOnce(&W, u64) -> Option<u64>) -> Option<()> {
-        if !self.writes.load(Relaxed) {
-            return None;
-        }
-        self.call_window(call)
-    }
-
-    #[inline]
-    fn call_window(&self, call: impl FnOnce(&W, u64) -> Option<u64>) -> Option<()> {
-        let position = call(self.window.as_ref()?, self.position.load(Relaxed))?;
+    pub fn return_position(&self, position: u64) {
         self.position.store(position, Relaxed);
-        Some(())
     }
 
-    /// [`Self::seek`] in a handle that has the position already.
-    #[inline]
-    pub fn seek_here(&self, offset: i64, whence: i32) -> Option<u64> {
-        let position = self.position.load(Relaxed);
-        if position == ELSEWHERE {
-            return None;
-        }
-        let sought = sought(position, offset, whence)?;
-        self.position.store(sought, Relaxed);
-        Some(sought)
+    /// Whether a number, of a page of the file, is that of the call before. It is not in the call behind that.
+    pub fn is_repeated(&self, number: u64) -> bool {
+        let is_repeated = self.last.load(Relaxed) == number;
+        self.last.store(if is_repeated { NONE } else { number }, Relaxed);
+        is_repeated
     }
 
     /// Moves the position and returns it. `None` if that takes more than the position, or fails.
@@ -175,24 +128,23 @@ impl<F: Positioned + ?Sized, W> FileHandle<F, W> {
 
 /// Where a seek leads that needs no more than the position; `None` if it is no offset of a file.
 #[inline]
-fn sought(position: u64, offset: i64, whence: i32) -> Option<u64> {
-    let base = match whence {
-        SEEK_SET => 0,
-        SEEK_CUR => position.cast_signed(),
+#[must_use]
+pub fn sought(position: u64, offset: i64, whence: i32) -> Option<u64> {
+    let sought = match whence {
+        SEEK_SET => offset,
+        SEEK_CUR => position.cast_signed().checked_add(offset)?,
         _ => return None,
     };
-    base.checked_add(offset).filter(|sought| *sought >= 0).map(i64::cast_unsigned)
+    u64::try_from(sought).ok()
 }
 
-impl<F: Positioned + ?Sized, W> Clone for FileHandle<F, W> {
+impl<F: Positioned + ?Sized> Clone for FileHandle<F> {
     fn clone(&self) -> Self {
         let position = self.position.load(Relaxed);
         if position != ELSEWHERE {
             // There is no other reference yet, and calls with the new one begin behind this.
             self.file.set_position(position);
             self.position.store(ELSEWHERE, Relaxed);
-            self.reads.store(false, Relaxed);
-            self.writes.store(false, Relaxed);
         }
         Self::new(Arc::clone(&self.file))
     }
@@ -207,7 +159,7 @@ mod models;
 mod tests {
     extern crate std;
 
-    use super::{Access, FileHandle, Positioned};
+    use super::{FileHandle, Positioned};
     use crate::DescriptorTable;
     use alloc::sync::Arc;
     use core::sync::atomic::AtomicU64;
@@ -215,6 +167,7 @@ mod tests {
     use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
     use std::sync::Mutex;
     use std::thread;
+    use std::vec::Vec;
 
     /// A file whose calls on the long path take a lock.
     #[derive(Debug, Default)]
@@ -224,7 +177,7 @@ mod tests {
     }
 
     /// A handle of a file without a window.
-    type Handle = FileHandle<File, ()>;
+    type Handle = FileHandle<File>;
 
     impl File {
         fn advance(&self) {
@@ -283,33 +236,22 @@ mod tests {
     }
 
     #[test]
-    fn window_is_used_by_the_only_handle_for_what_the_file_is_opened_for() {
-        let mut handle: FileHandle<File, u64> = FileHandle::new(Arc::new(File::default()));
-        let read =
-            |handle: &FileHandle<File, u64>| handle.read_window(|step, position| Some(position + step));
-        let write =
-            |handle: &FileHandle<File, u64>| handle.write_window(|step, position| Some(position + step));
-        assert!(!handle.lacks_window(), "the file has the position");
+    fn position_that_was_given_away_comes_back_unless_the_file_has_it() {
+        let handle = Handle::new(Arc::new(File::default()));
         assert_eq!(handle.seek(1, SEEK_SET), Some(1));
-        assert!(handle.lacks_window());
-        assert_eq!(handle.use_window(Arc::new(10), Access { reads: true, writes: false }), None);
-        assert_eq!(
-            (read(&handle), write(&handle), handle.seek_here(0, SEEK_CUR)),
-            (Some(()), None, Some(11))
-        );
+        assert_eq!(handle.position(), Some(1));
+        handle.return_position(7);
+        assert_eq!(advance(&handle), Some(7));
         let clone = handle.clone();
-        assert_eq!((read(&handle), read(&clone), handle.seek_here(0, SEEK_CUR)), (None, None, None));
-        assert_eq!(handle.file().position(), 11);
-        drop(clone);
-        assert_eq!(handle.seek(0, SEEK_CUR), Some(11));
-        assert_eq!(read(&handle), None, "the file may be opened for something else now");
-        assert!(handle.lacks_window());
-        let former = handle.use_window(Arc::new(20), Access { reads: false, writes: true });
-        assert_eq!(former.as_deref(), Some(&10));
-        assert_eq!(
-            (read(&handle), write(&handle), handle.seek_here(0, SEEK_CUR)),
-            (None, Some(()), Some(31))
-        );
+        assert_eq!((handle.position(), clone.position()), (None, None));
+        assert_eq!(handle.file().position(), 8);
+    }
+
+    #[test]
+    fn every_second_call_in_a_row_repeats_a_number() {
+        let handle = Handle::new(Arc::new(File::default()));
+        let repeated: Vec<bool> = [3, 3, 3, 3, 4, 3, 0, 0].map(|number| handle.is_repeated(number)).into();
+        assert_eq!(repeated, [false, true, false, true, false, false, false, true]);
     }
 
     #[test]
@@ -330,7 +272,7 @@ mod tests {
             }
         };
         let duplicate = || {
-            let second = table.duplicate(first, 0).unwrap();
+            let second = table.open_from(table.get(first).unwrap(), 0).unwrap();
             table.get(second).unwrap().file().advance();
             table.remove(second).unwrap();
         };

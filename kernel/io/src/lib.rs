@@ -56,7 +56,7 @@ pub use buffer::ReadBuffer;
 pub use console::{Console, ErrorStream, Sink, Terminal};
 pub use epoll::{Epoll, Event, TryArc};
 pub use eventfd::{EventFd, WaitQueue};
-pub use file_handle::{Access, FileHandle, Positioned};
+pub use file_handle::{Access, FileHandle, Positioned, sought};
 pub use hermit_interface::Readiness;
 pub use memory_device::{MemoryDevice, MemoryDeviceFile};
 pub use object::{ACCESS_MODE, Object, Stat};

@@ -136,13 +136,6 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.slots.get(descriptor).map(|slot| LockedSlot(slot.lock())).ok_or(Errno::EBADF)
     }
 
-    /// Locks the slot of one of the first descriptors, if its lock is free. `None` says nothing of the descriptor: the caller
-    /// goes on with [`Self::lock`].
-    #[inline]
-    pub fn try_lock_first(&self, descriptor: FileDescriptor) -> Option<LockedSlot<'_, R, T, K>> {
-        self.slots.get_first(descriptor)?.try_lock().map(LockedSlot)
-    }
-
     /// What a descriptor refers to.
     ///
     /// # Errors
@@ -165,22 +158,18 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         (from..MAX_DESCRIPTORS).find(is_open)
     }
 
-    /// Opens another descriptor for the same: the lowest free one of at least `min`.
+    /// Opens the lowest free descriptor of at least `min` for a value, that of another descriptor.
     ///
     /// # Errors
     ///
-    /// As [`Self::get`] and [`Self::reserve`], and `EINVAL` if `min` is not below the limit.
-    pub fn duplicate(&self, descriptor: FileDescriptor, min: FileDescriptor) -> Result<FileDescriptor, Errno>
-    where
-        T: Clone,
-    {
-        let value = self.get(descriptor)?;
+    /// As [`Self::reserve`], and `EINVAL` if `min` is not below the limit.
+    pub fn open_from(&self, value: T, min: FileDescriptor) -> Result<FileDescriptor, Errno> {
         if min >= MAX_DESCRIPTORS {
             return Err(Errno::EINVAL);
         }
-        let duplicate = self.reserve_from(min)?;
-        self.fill(duplicate, value);
-        Ok(duplicate)
+        let descriptor = self.reserve_from(min)?;
+        self.fill(descriptor, value);
+        Ok(descriptor)
     }
 
     /// Closes a descriptor and returns what it referred to, to be dropped by the caller.

@@ -3,11 +3,12 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 
 use hermit_clock::NANOSECONDS;
-use hermit_fs::{PAGE_SIZE, System, Time, Vfs};
+use hermit_fs::{PAGE_SIZE, System, Time, Vfs, View};
 use hermit_hal::clock;
-use hermit_hal::sync::{RawNestedLock, RawSpinLock};
+use hermit_hal::sync::{self, RawSpinLock};
 use hermit_interface::Errno;
 
 use crate::fallible;
@@ -32,14 +33,79 @@ fn to_time(now: u64) -> Time {
     Time { seconds, nanoseconds: u32::try_from(now % NANOSECONDS).unwrap_or(0) }
 }
 
+/// A page of a file.
+type Page = Box<[u8; PAGE_SIZE]>;
+
+/// The lock of a descriptor's window.
+#[derive(Debug)]
+pub(crate) struct WindowLock(sync::WordLock<View<Page>>);
+
+impl hermit_fs::WordLock<View<Page>> for WindowLock {
+    const NEW: Self = Self(sync::WordLock::new(0, View::EMPTY));
+
+    type Guard<'a> = WindowGuard<'a>;
+
+    #[inline]
+    fn word(&self) -> u64 {
+        self.0.word()
+    }
+
+    #[inline]
+    fn replace(&self, old: u64, new: u64) -> bool {
+        self.0.replace(old, new)
+    }
+
+    #[inline]
+    fn try_lock(&self, word: u64) -> Option<WindowGuard<'_>> {
+        self.0.try_lock(word).map(WindowGuard)
+    }
+
+    #[inline]
+    fn lock(&self) -> WindowGuard<'_> {
+        WindowGuard(self.0.lock())
+    }
+}
+
+/// The lock of a window that is held.
+#[derive(Debug)]
+pub(crate) struct WindowGuard<'a>(sync::WordGuard<'a, View<Page>>);
+
+impl hermit_fs::WordGuard<View<Page>> for WindowGuard<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.0.word()
+    }
+
+    #[inline]
+    fn set_word(&mut self, word: u64) {
+        self.0.set_word(word);
+    }
+}
+
+impl Deref for WindowGuard<'_> {
+    type Target = View<Page>;
+
+    #[inline]
+    fn deref(&self) -> &View<Page> {
+        &self.0
+    }
+}
+
+impl DerefMut for WindowGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut View<Page> {
+        &mut self.0
+    }
+}
+
 /// What the file systems take from this kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel;
 
 impl System for Kernel {
     type RawLock = RawSpinLock;
-    type NestedLock = RawNestedLock;
-    type Page = Box<[u8; PAGE_SIZE]>;
+    type Page = Page;
+    type WindowLock = WindowLock;
 
     fn allocate_page(start: &[u8]) -> Option<Self::Page> {
         let mut bytes: Vec<u8> = Vec::new();

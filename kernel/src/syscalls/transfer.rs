@@ -1,7 +1,7 @@
 //! Reading, writing and seeking: the short path of open files, and what goes the long way.
 //!
-//! A byte of a file's window is read and written without any call, so that no register need be saved. The rest is called last:
-//! first what is done with the descriptor locked, then what takes longer than a lock may be held.
+//! A byte of a descriptor's window is read and written without any call, so that no register need be saved. The rest is called
+//! last: first what is done in the window, then with the descriptor locked, then what takes longer than a lock may be held.
 
 use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_fs::{PAGE_SIZE, Whence};
@@ -10,53 +10,47 @@ use hermit_io::ReadBuffer;
 
 use super::user::{UserBuffer, UserSlice};
 use super::{attempt, count, returned};
-use crate::descriptors::{Handle, LockedDescriptor};
+use crate::descriptors::{self, Handle, LockedDescriptor, window};
 use crate::files::file;
 use crate::threads::wait::{block_on, complete};
 
 /// Reads from a descriptor; returns the number of bytes, or a negated error number.
 #[inline]
 pub(super) fn read(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
-    let Some(slot) = LockedDescriptor::try_first(fd) else { return read_any(fd, buffer) };
-    if let Some(handle) = slot.file()
+    if let Some(window) = window(fd)
         && let Ok([byte]) = buffer.get_mut()
-        && let Some(()) = handle.read_window(|window, position| {
-            window.read_byte(position, byte)?;
-            Some(position + 1)
-        })
+        && window.read_byte(byte).is_some()
     {
         return 1;
     }
-    read_now(slot, buffer)
-}
-
-/// [`read`] from any descriptor.
-#[cold]
-#[inline(never)]
-fn read_any(fd: i32, buffer: UserBuffer<'_>) -> isize {
-    LockedDescriptor::new(fd).map_or_else(failed, |slot| read_now(slot, buffer))
+    read_now(fd, buffer)
 }
 
 /// [`read`] of any number of bytes.
 #[inline(never)]
-fn read_now(slot: LockedDescriptor, mut buffer: UserBuffer<'_>) -> isize {
-    let Some(handle) = slot.file() else { return read_long(slot, buffer) };
-    let Ok(bytes @ [_, ..]) = buffer.get_mut() else { return read_long(slot, buffer) };
-    let size = bytes.len();
-    let in_window = handle.read_window(|window, position| {
-        window.read(position, bytes)?;
-        Some(position + size as u64)
-    });
-    if in_window.is_some() {
-        return count(size);
+fn read_now(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
+    if let Some(window) = window(fd)
+        && let Ok(bytes @ [_, ..]) = buffer.get_mut()
+        && bytes.len() < PAGE_SIZE
+        && window.read(bytes).is_some()
+    {
+        return count(bytes.len());
     }
+    let descriptor = match LockedDescriptor::new(fd) {
+        Ok(descriptor) => descriptor,
+        Err(error) => return failed(error),
+    };
+    let Some(handle) = descriptor.file() else { return read_long(descriptor, buffer) };
+    let Ok(bytes @ [_, ..]) = buffer.get_mut() else { return read_long(descriptor, buffer) };
     let done = handle.with_position(|file, position| {
         let count = file.read_now(position, bytes)?;
-        Some((count, position + count as u64))
+        Some(((position, count), position + count as u64))
     });
-    let Some(done) = done else { return read_long(slot, buffer) };
+    let Some((position, done)) = done else { return read_long(descriptor, buffer) };
     if done < PAGE_SIZE {
-        slot.use_window();
+        descriptor.resume_at(position)
+    } else {
+        descriptor.resume()
     }
     count(done)
 }
@@ -64,9 +58,9 @@ fn read_now(slot: LockedDescriptor, mut buffer: UserBuffer<'_>) -> isize {
 /// [`read`] for what takes longer than a lock may be held.
 #[cold]
 #[inline(never)]
-fn read_long(slot: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
+fn read_long(descriptor: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
     returned(attempt(|| {
-        let handle = slot.into_handle()?;
+        let handle = descriptor.into_handle()?;
         let mut buffer = ReadBuffer::new(buffer.get()?);
         handle.read(&mut buffer)?;
         Ok(count(buffer.len()))
@@ -76,26 +70,27 @@ fn read_long(slot: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
 /// [`read`] at an offset.
 #[inline]
 pub(super) fn read_at(fd: i32, mut buffer: UserBuffer<'_>, offset: i64) -> isize {
-    let slot = match LockedDescriptor::new(fd) {
-        Ok(slot) => slot,
-        Err(error) => return failed(error),
-    };
-    if let Some(handle) = slot.file()
-        && let Ok(bytes @ [_, ..]) = buffer.get_mut()
-        && let Ok(offset) = self::offset(offset)
-        && let Some(count) = handle.file().read_now(offset, bytes)
-    {
-        return self::count(count);
+    let Ok(start) = self::offset(offset) else { return read_at_long(fd, buffer, offset) };
+    let Ok(bytes @ [_, ..]) = buffer.get_mut() else { return read_at_long(fd, buffer, offset) };
+    if window(fd).is_some_and(|window| window.read_at(start, bytes).is_some()) {
+        return count(bytes.len());
     }
-    read_at_long(slot, buffer, offset)
+    if let Ok(descriptor) = LockedDescriptor::new(fd)
+        && let Some(handle) = descriptor.file()
+        && let Some(done) = handle.file().read_now(start, bytes)
+    {
+        descriptor.resume_at(start);
+        return count(done);
+    }
+    read_at_long(fd, buffer, offset)
 }
 
 /// [`read_at`] for what takes longer than a lock may be held.
 #[cold]
 #[inline(never)]
-fn read_at_long(slot: LockedDescriptor, buffer: UserBuffer<'_>, offset: i64) -> isize {
+fn read_at_long(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
     returned(attempt(|| {
-        let object = slot.into_handle()?.object();
+        let object = descriptors::get(fd)?;
         let mut buffer = ReadBuffer::new(buffer.get()?);
         let offset = self::offset(offset)?;
         match file(&*object) {
@@ -109,44 +104,42 @@ fn read_at_long(slot: LockedDescriptor, buffer: UserBuffer<'_>, offset: i64) -> 
 /// Writes to a descriptor; returns the number of bytes, or a negated error number.
 #[inline]
 pub(super) fn write(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
-    let Some(slot) = LockedDescriptor::try_first(fd) else { return write_any(fd, bytes) };
-    if let Some(handle) = slot.file()
+    if bytes.len() == 1
+        && let Some(window) = window(fd)
         && let Ok([byte]) = bytes.get()
-        && let Some(()) = handle.write_window(|window, position| {
-            window.write_byte(position, *byte)?;
-            Some(position + 1)
-        })
+        && window.write_byte(*byte).is_some()
     {
         return 1;
     }
-    write_now(slot, bytes)
-}
-
-/// [`write`] to any descriptor.
-#[cold]
-#[inline(never)]
-fn write_any(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
-    LockedDescriptor::new(fd).map_or_else(failed, |slot| write_now(slot, bytes))
+    write_now(fd, bytes)
 }
 
 /// [`write`] of any number of bytes.
 #[inline(never)]
-fn write_now(slot: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
-    let Some(handle) = slot.file() else { return write_long(slot, bytes) };
-    let Ok(start @ [_, ..]) = bytes.get() else { return write_long(slot, bytes) };
-    let in_window = handle.write_window(|window, position| {
-        window.write(position, start)?;
-        Some(position + start.len() as u64)
-    });
-    if in_window.is_some() {
+fn write_now(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
+    if let Some(window) = window(fd)
+        && let Ok(start @ [_, ..]) = bytes.get()
+        && start.len() < PAGE_SIZE
+        && window.write(start).is_some()
+    {
         return count(start.len());
     }
-    let done = handle.with_position(|file, position| Some(((), file.write_now(position, start)?)));
-    if done.is_none() {
-        return write_long(slot, bytes);
-    }
-    if start.len() < PAGE_SIZE {
-        slot.use_window();
+    let descriptor = match LockedDescriptor::new(fd) {
+        Ok(descriptor) => descriptor,
+        Err(error) => return failed(error),
+    };
+    let Some(handle) = descriptor.file() else { return write_long(descriptor, bytes) };
+    let Ok(start @ [_, ..]) = bytes.get() else { return write_long(descriptor, bytes) };
+    let done = handle.with_position(|file, position| {
+        let end = file.write_now(position, start)?;
+        Some((end, end))
+    });
+    let Some(end) = done else { return write_long(descriptor, bytes) };
+    let size = start.len();
+    if size < PAGE_SIZE {
+        descriptor.resume_at(end - size as u64)
+    } else {
+        descriptor.resume()
     }
     count(start.len())
 }
@@ -154,9 +147,9 @@ fn write_now(slot: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
 /// [`write`] for what takes longer than a lock may be held.
 #[cold]
 #[inline(never)]
-fn write_long(slot: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
+fn write_long(descriptor: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
     returned(attempt(|| {
-        let handle = slot.into_handle()?;
+        let handle = descriptor.into_handle()?;
         handle.write(bytes.get()?).map(count)
     }))
 }
@@ -164,26 +157,27 @@ fn write_long(slot: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
 /// [`write`] at an offset.
 #[inline]
 pub(super) fn write_at(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
-    let slot = match LockedDescriptor::new(fd) {
-        Ok(slot) => slot,
-        Err(error) => return failed(error),
-    };
-    if let Some(handle) = slot.file()
-        && let Ok(bytes @ [_, ..]) = bytes.get()
-        && let Ok(offset) = self::offset(offset)
-        && let Some(_) = handle.file().write_now(offset, bytes)
-    {
-        return count(bytes.len());
+    let Ok(position) = self::offset(offset) else { return write_at_long(fd, bytes, offset) };
+    let Ok(start @ [_, ..]) = bytes.get() else { return write_at_long(fd, bytes, offset) };
+    if window(fd).is_some_and(|window| window.write_at(position, start).is_some()) {
+        return count(start.len());
     }
-    write_at_long(slot, bytes, offset)
+    if let Ok(descriptor) = LockedDescriptor::new(fd)
+        && let Some(handle) = descriptor.file()
+        && handle.file().write_now(position, start).is_some()
+    {
+        descriptor.resume_at(position);
+        return count(start.len());
+    }
+    write_at_long(fd, bytes, offset)
 }
 
 /// [`write_at`] for what takes longer than a lock may be held.
 #[cold]
 #[inline(never)]
-fn write_at_long(slot: LockedDescriptor, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
+fn write_at_long(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
     returned(attempt(|| {
-        let object = slot.into_handle()?.object();
+        let object = descriptors::get(fd)?;
         let (bytes, offset) = (bytes.get()?, self::offset(offset)?);
         let written = match file(&*object) {
             Some(file) => complete(file.write_at(offset, bytes)),
@@ -196,40 +190,44 @@ fn write_at_long(slot: LockedDescriptor, bytes: UserSlice<'_, u8>, offset: i64) 
 /// Moves the position of a descriptor and returns it, or a negated error number.
 #[inline]
 pub(super) fn seek(fd: i32, offset: isize, whence: i32) -> isize {
-    let Some(slot) = LockedDescriptor::try_first(fd) else { return seek_any(fd, offset, whence) };
-    if let Some(handle) = slot.file()
-        && let Some(position) = handle.seek_here(offset as i64, whence)
+    if whence == SEEK_SET
+        && let Some(window) = window(fd)
+        && window.seek_to(offset as i64).is_some()
+    {
+        return offset;
+    }
+    seek_now(fd, offset as i64, whence)
+}
+
+/// [`seek`] from the position, or in a file whose position may be elsewhere.
+#[inline(never)]
+fn seek_now(fd: i32, offset: i64, whence: i32) -> isize {
+    if let Some(window) = window(fd)
+        && let Some(position) = window.seek(offset, whence)
         && let Ok(position) = isize::try_from(position)
     {
         return position;
     }
-    seek_now(slot, offset, whence)
-}
-
-/// [`seek`] in any descriptor.
-#[cold]
-#[inline(never)]
-fn seek_any(fd: i32, offset: isize, whence: i32) -> isize {
-    LockedDescriptor::new(fd).map_or_else(failed, |slot| seek_now(slot, offset, whence))
-}
-
-/// [`seek`] in a file whose position may be elsewhere.
-#[cold]
-#[inline(never)]
-fn seek_now(slot: LockedDescriptor, offset: isize, whence: i32) -> isize {
-    let position = slot.file().and_then(|handle| handle.seek(offset as i64, whence));
+    let descriptor = match LockedDescriptor::new(fd) {
+        Ok(descriptor) => descriptor,
+        Err(error) => return failed(error),
+    };
+    let position = descriptor.file().and_then(|handle| handle.seek(offset, whence));
     match position.map(isize::try_from) {
-        Some(Ok(position)) => position,
-        _ => seek_long(slot, offset as i64, whence),
+        Some(Ok(position)) => {
+            descriptor.resume();
+            position
+        }
+        _ => seek_long(descriptor, offset, whence),
     }
 }
 
 /// [`seek`] for what takes longer than a lock may be held.
 #[cold]
 #[inline(never)]
-fn seek_long(slot: LockedDescriptor, offset: i64, whence: i32) -> isize {
+fn seek_long(descriptor: LockedDescriptor, offset: i64, whence: i32) -> isize {
     returned(attempt(|| {
-        let position = match slot.into_handle()? {
+        let position = match descriptor.into_handle()? {
             Handle::File(handle) => handle.file().move_position(offset, to_whence(whence)?),
             Handle::Object(object) => object.seek(offset, whence),
         };

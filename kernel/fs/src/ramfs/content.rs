@@ -5,13 +5,13 @@ use core::ops::Range;
 use core::task::{Context, Poll, ready};
 
 use hermit_interface::{Errno, to_usize};
-use hermit_io::ReadBuffer;
+use hermit_io::{Access, ReadBuffer};
 
 use super::RamFs;
-use super::inode::{Body, File, Inode, Times, window_size};
+use super::inode::{Body, File, Inode};
 use super::pages::{Count, PAGE_BYTES};
 use crate::file_system::{Reply, WriteAt, Written};
-use crate::page_window::View;
+use crate::page_window::Lent;
 use crate::turns::wake;
 use crate::{Attr, Ino, PAGE_SIZE, PageWindow, SetAttr, System};
 
@@ -57,44 +57,6 @@ impl<S: System> File<S> {
         buffer.write_copy_of_slice(bytes);
         Some(())
     }
-
-    /// Takes out page number `index` if this is the second call in a row for it, so that the window can show it. `None` if there
-    /// is no window yet: the call is to be made the long way, which adds one.
-    fn take_often(&mut self, index: u64) -> Option<Option<S::Page>> {
-        if let Some(view) = self.window.as_ref().and_then(|window| window.close()) {
-            let shown = view.start / PAGE_BYTES;
-            if shown == index {
-                return Some(Some(view.page));
-            }
-            self.pages.put(shown, view.page);
-        }
-        if self.last_page != index {
-            self.last_page = index;
-            return Some(None);
-        }
-        self.window.as_ref()?;
-        Some(self.pages.take(index))
-    }
-
-    /// Whether [`Self::take_often`] lacked a window for the page of an offset.
-    const fn lacks_window(&self, offset: u64) -> bool {
-        self.window.is_none() && self.last_page == offset / PAGE_BYTES
-    }
-
-    /// Opens the window at page number `index`, if it was taken out, for what leaves the times of the inode as they are.
-    fn open_window(&mut self, index: u64, page: Option<S::Page>, times: &Times) {
-        let Some(page) = page else { return };
-        let Some(window) = &self.window else { return self.pages.put(index, page) };
-        let start = index * PAGE_BYTES;
-        let size = limited(PAGE_SIZE, self.size.saturating_sub(start));
-        window.open(View {
-            start,
-            page,
-            readable: if times.is_unread { 0 } else { size },
-            writable: if self.writers.is_taken() { 0 } else { size },
-            tick: times.written_at,
-        });
-    }
 }
 
 /// Where bytes are in the page of an offset.
@@ -108,11 +70,10 @@ impl<S: System> RamFs<S> {
     /// Reads up to the end of the file, a page at a time.
     pub(super) fn read_pages(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
         let mut offset = offset;
-        let (mut is_first_read, mut lacks_window) = (false, false);
+        let mut is_first_read = false;
         loop {
-            let (count, is_first, is_lacking) = self.read_page(ino, offset, buffer)?;
+            let (count, is_first) = self.read_page(ino, offset, buffer)?;
             is_first_read |= is_first;
-            lacks_window |= is_lacking;
             offset += count as u64;
             if count == 0 || buffer.room() == 0 {
                 break;
@@ -126,25 +87,17 @@ impl<S: System> RamFs<S> {
                 Ok(())
             })?;
         }
-        if lacks_window {
-            self.add_window(ino);
-        }
         Ok(())
     }
 
-    /// Reads up to the end of the page or file, or of what a hole shows; returns the number of bytes, whether it is the first
-    /// read since a change, and whether the page lacks a window.
+    /// Reads up to the end of the page or file, or of what a hole shows; returns the number of bytes, and whether it is the first
+    /// read since a change.
     #[inline]
-    fn read_page(
-        &self,
-        ino: Ino,
-        offset: u64,
-        buffer: &mut ReadBuffer<'_>,
-    ) -> Result<(usize, bool, bool), Errno> {
+    fn read_page(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(usize, bool), Errno> {
         self.with(ino, |inode| {
             let (file, times) = inode.file()?;
             let bytes = file.bytes(offset, buffer.room());
-            Ok((buffer.append(bytes), !bytes.is_empty() && times.is_unread, file.lacks_window(offset)))
+            Ok((buffer.append(bytes), !bytes.is_empty() && times.is_unread))
         })
     }
 
@@ -156,15 +109,13 @@ impl<S: System> RamFs<S> {
         if size > rest_of_page(offset) || times.is_unread {
             return None;
         }
-        let (to, index) = (buffer.get_mut(..size)?, offset / PAGE_BYTES);
-        let taken = file.take_often(index)?;
-        let page = taken.as_ref().or_else(|| file.pages.get(index));
-        let read = match page.map(|page| page.as_ref().get(range(offset, size))) {
-            Some(from) => from.map(|from| _ = to.write_copy_of_slice(from)),
-            None => file.read_hole(offset, to),
-        };
-        file.open_window(index, taken, times);
-        read.map(|()| size)
+        let to = buffer.get_mut(..size)?;
+        file.take_back_page();
+        match file.pages.get(offset / PAGE_BYTES) {
+            Some(page) => _ = to.write_copy_of_slice(page.as_ref().get(range(offset, size))?),
+            None => file.read_hole(offset, to)?,
+        }
+        Some(size)
     }
 
     /// Writes within a page that exists, in an inode whose times do not change by that; returns the offset behind it.
@@ -175,43 +126,36 @@ impl<S: System> RamFs<S> {
             WriteAt::Offset(offset) => offset,
             WriteAt::End => file.size,
         };
-        let (index, end) = (offset / PAGE_BYTES, offset.checked_add(bytes.len() as u64)?);
+        let end = offset.checked_add(bytes.len() as u64)?;
         let is_short = bytes.len() <= rest_of_page(offset) && end <= MAX_SIZE;
         if !is_short || times.written_at != S::tick() || file.writers.is_taken() {
             return None;
         }
-        let mut taken = file.take_often(index)?;
-        let page = match &mut taken {
-            Some(page) => Some(page),
-            None => file.pages.get_mut(index),
-        };
-        let to = page.and_then(|page| page.as_mut().get_mut(range(offset, bytes.len())));
-        let written = to.map(|to| to.copy_from_slice(bytes));
-        if written.is_some() {
-            file.size = file.size.max(end);
-        }
-        file.open_window(index, taken, times);
-        written.map(|()| end)
+        file.take_back_page();
+        let page = file.pages.get_mut(offset / PAGE_BYTES)?;
+        page.as_mut().get_mut(range(offset, bytes.len()))?.copy_from_slice(bytes);
+        file.size = file.size.max(end);
+        Some(end)
     }
 
-    /// Gives a file a window, if there is memory, and space in the file system.
-    fn add_window(&self, ino: Ino) {
-        if self.usage.charge(window_size::<S>()).is_err() {
-            return;
-        }
-        let mut window = S::arc(PageWindow::new());
-        // If another thread was faster, its window stays, and this one is dropped behind the lock.
-        let added = self.with(ino, |inode| {
-            let (file, _) = inode.file()?;
-            let is_first = file.window.is_none();
-            if is_first {
-                file.window = window.take();
-            }
-            Ok(is_first && file.window.is_some())
+    /// Lends a page that exists to the window of a descriptor.
+    pub(super) fn lend(&self, ino: Ino, offset: u64, access: Access, window: &'static PageWindow<S>) {
+        let Ok(mut slot) = self.inodes.lock(ino) else { return };
+        let Some(Inode { body: Body::File(file), times, .. }) = slot.inode.as_mut() else { return };
+        file.take_back_page();
+        let index = offset / PAGE_BYTES;
+        let Some(page) = file.pages.take(index) else { return };
+        let start = index * PAGE_BYTES;
+        let size = limited(PAGE_SIZE, file.size.saturating_sub(start));
+        window.show(Lent {
+            start,
+            page,
+            // Only what leaves the times of the inode as they are.
+            readable: if access.reads && !times.is_unread { size } else { 0 },
+            writable: if access.writes && !file.writers.is_taken() { size } else { 0 },
+            tick: times.written_at,
         });
-        if added != Ok(true) {
-            self.usage.release(window_size::<S>());
-        }
+        file.window = Some(window);
     }
 
     /// Writes bytes, fewer than requested if the space ends.
@@ -223,7 +167,7 @@ impl<S: System> RamFs<S> {
         bytes: &[u8],
     ) -> Reply<Written> {
         let (tick, now) = (S::tick(), S::now());
-        let (mut start, mut lacks_window) = (0, false);
+        let mut start = 0;
         let first = self.with(ino, |inode| {
             let (file, times) = inode.file()?;
             if file.writers.is_pending(context)? {
@@ -233,7 +177,6 @@ impl<S: System> RamFs<S> {
                 WriteAt::Offset(offset) => offset,
                 WriteAt::End => file.size,
             };
-            lacks_window = file.lacks_window(start);
             let bytes = bytes.get(..limited(bytes.len(), MAX_SIZE.saturating_sub(start))).unwrap_or_default();
             let count = self.write_page(file, start, bytes)?;
             if count > 0 {
@@ -247,9 +190,6 @@ impl<S: System> RamFs<S> {
         let (first, limited) = ready!(first);
         if limited.is_empty() && !bytes.is_empty() {
             return Poll::Ready(Err(Errno::EFBIG));
-        }
-        if lacks_window {
-            self.add_window(ino);
         }
         let count = if first < limited.len() { self.write_rest(ino, start, first, limited) } else { first };
         Poll::Ready(Ok(Written { count, end: start + count as u64 }))

@@ -1,7 +1,6 @@
 //! An inode of a ramfs.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 
 use hermit_abi::file_properties;
 use hermit_interface::{Errno, to_usize};
@@ -26,7 +25,7 @@ pub(super) struct Inode<S: System> {
     pub(super) body: Body<S>,
 }
 
-/// A tick that does not come, and a page that does not exist: both are smaller numbers.
+/// A tick that does not come: those are smaller numbers.
 const NEVER: u64 = u64::MAX;
 
 /// Times of an inode.
@@ -64,18 +63,11 @@ impl<S: System> Body<S> {
     /// What the body counts towards the limit of the file system, in bytes.
     pub(super) const fn charged(&self) -> u64 {
         match self {
-            Self::File(file) => {
-                file.pages.count().size() + if file.window.is_some() { window_size::<S>() } else { 0 }
-            }
+            Self::File(file) => file.pages.count().size(),
             Self::Directory(_) => 0,
             Self::Symlink(target) => target.len() as u64,
         }
     }
-}
-
-/// Size in bytes of a window without its page, which is one of the file's: the two counters of its `Arc`, and what that shares.
-pub(super) const fn window_size<S: System>() -> u64 {
-    (2 * size_of::<usize>() + size_of::<PageWindow<S>>()) as u64
 }
 
 /// Contents of a regular file.
@@ -87,10 +79,8 @@ pub(super) struct File<S: System> {
     pub(super) base: &'static [u8],
     /// Writers that change more than one page, one at a time. The lock of the inode is not held all the while.
     pub(super) writers: Turns,
-    /// Through which descriptors read and write a page; it has that page while it is open. `None` until a page is used often.
-    pub(super) window: Option<Arc<PageWindow<S>>>,
-    /// Number of the page that a call without waiting used last; [`NEVER`] at first.
-    pub(super) last_page: u64,
+    /// The window that a page is lent to.
+    pub(super) window: Option<&'static PageWindow<S>>,
 }
 
 impl<S: System> Inode<S> {
@@ -169,11 +159,11 @@ impl<S: System> Inode<S> {
         }
     }
 
-    /// Closes the window of a regular file, before anything of it or its times is used.
+    /// Takes back the page of a regular file that is lent, before anything of the file or its times is used.
     #[inline]
-    pub(super) fn close_window(&mut self) {
+    pub(super) fn take_back_page(&mut self) {
         if let Body::File(file) = &mut self.body {
-            file.close_window();
+            file.take_back_page();
         }
     }
 
@@ -219,14 +209,7 @@ impl<S: System> Inode<S> {
 impl<S: System> File<S> {
     /// A file with these contents, which stay where they are until they are written.
     pub(super) const fn new(base: &'static [u8]) -> Self {
-        Self {
-            size: base.len() as u64,
-            pages: SparsePages::new(),
-            base,
-            writers: Turns::new(),
-            window: None,
-            last_page: NEVER,
-        }
+        Self { size: base.len() as u64, pages: SparsePages::new(), base, writers: Turns::new(), window: None }
     }
 
     /// Allocated bytes, the contents below the pages among them.
@@ -234,11 +217,11 @@ impl<S: System> File<S> {
         self.pages.count().pages * PAGE_BYTES + (self.base.len() as u64).next_multiple_of(512)
     }
 
-    /// Takes the page out of the window, back to its place.
+    /// Takes the page that is lent back to its place.
     #[inline]
-    fn close_window(&mut self) {
-        if let Some(view) = self.window.as_ref().and_then(|window| window.close()) {
-            self.pages.put(view.start / PAGE_BYTES, view.page);
+    pub(super) fn take_back_page(&mut self) {
+        if let Some((start, page)) = self.window.take().and_then(PageWindow::take) {
+            self.pages.put(start / PAGE_BYTES, page);
         }
     }
 

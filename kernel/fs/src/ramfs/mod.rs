@@ -1,8 +1,8 @@
 //! A file system in memory.
 //!
 //! - Each inode has a lock of its own, held for a page at most, and an inode is found by its number without another one.
-//!   So a read or write of a page takes one lock. A page that is used often is in a window, with a lock of its own, which
-//!   descriptors reach without the inode ([`PageWindow`](crate::PageWindow)); what needs more than the page closes it.
+//!   So a read or write of a page takes one lock. A page that a descriptor uses twice in a row is lent to its window, which
+//!   reaches it without the inode ([`PageWindow`](crate::PageWindow)); what needs more than the page takes it back.
 //! - Writes are atomic among each other: one that changes several pages makes other writers of the file wait.
 //! - One lock serialises changes of names. With it held, inodes are locked one at a time; a lookup locks the directory
 //!   and then the inode that it finds.
@@ -26,7 +26,6 @@ mod table;
 mod tree;
 mod usage;
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::mem::MaybeUninit;
@@ -35,7 +34,7 @@ use core::task::Poll;
 
 use hermit_abi::file_properties;
 use hermit_interface::Errno;
-use hermit_io::ReadBuffer;
+use hermit_io::{Access, ReadBuffer};
 use lock_api::Mutex;
 
 use crate::file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
@@ -77,12 +76,12 @@ impl<S: System> RamFs<S> {
     #[inline]
     fn with<T>(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>) -> Result<T, Errno>) -> Result<T, Errno> {
         self.with_attributes(ino, |inode| {
-            inode.close_window();
+            inode.take_back_page();
             action(inode)
         })
     }
 
-    /// [`Self::with`] for what only reads attributes: it leaves the window of a file open.
+    /// [`Self::with`] for what only reads attributes: it leaves a page of a file lent.
     #[inline]
     fn with_attributes<T>(
         &self,
@@ -106,7 +105,7 @@ impl<S: System> RamFs<S> {
     fn update_one(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) -> Option<Ino> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let inode = slot.inode.as_mut()?;
-        inode.close_window();
+        inode.take_back_page();
         action(inode);
         if !inode.is_unused() {
             return None;
@@ -284,12 +283,18 @@ impl<S: System> FileSystem for RamFs<S> {
         self.write_short(position, bytes, ino)
     }
 
-    fn window(&self, ino: Ino) -> Option<Arc<dyn Any + Send + Sync>> {
-        let window = self.with_attributes(ino, |inode| match &inode.body {
-            Body::File(file) => Ok(file.window.clone()),
-            _ => Err(Errno::EINVAL),
-        });
-        window.ok().flatten().map(|window| window as Arc<dyn Any + Send + Sync>)
+    fn lend_page(&self, ino: Ino, offset: u64, access: Access, window: &'static (dyn Any + Send + Sync)) {
+        if let Some(window) = window.downcast_ref() {
+            self.lend(ino, offset, access, window);
+        }
+    }
+
+    fn take_back_page(&self, ino: Ino) {
+        if let Ok(mut slot) = self.inodes.lock(ino)
+            && let Some(inode) = &mut slot.inode
+        {
+            inode.take_back_page();
+        }
     }
 
     fn readdir(

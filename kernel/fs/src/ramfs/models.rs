@@ -15,7 +15,7 @@ use loom::thread;
 use super::RamFs;
 use super::inode::Inode;
 use crate::file_system::{FileSystem as _, Name, RenameFlags};
-use crate::{FileType, FoundInode, Ino, PAGE_SIZE, System, Time};
+use crate::{FileType, FoundInode, Ino, MutexWordLock, PAGE_SIZE, System, Time, View};
 
 /// loom's preemption bound, which the variable `LOOM_MAX_PREEMPTIONS` can raise.
 const PREEMPTIONS: usize = 3;
@@ -29,8 +29,8 @@ struct LoomSystem;
 
 impl System for LoomSystem {
     type RawLock = LoomRawMutex;
-    type NestedLock = LoomRawMutex;
     type Page = Box<[u8; PAGE_SIZE]>;
+    type WindowLock = MutexWordLock<LoomRawMutex, View<Self::Page>>;
 
     fn allocate_page(_: &[u8]) -> Option<Self::Page> {
         None

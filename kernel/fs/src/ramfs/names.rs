@@ -201,7 +201,7 @@ impl<S: System> RamFs<S> {
         let mut slot = self.inodes.lock(ino)?;
         slot.lost_names += 1;
         let inode = slot.inode.as_mut().ok_or(Errno::ENOENT)?;
-        inode.close_window();
+        inode.take_back_page();
         inode.nlink -= 1;
         inode.times.changed(now);
         if inode.nlink > 0 {

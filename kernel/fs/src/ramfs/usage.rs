@@ -46,7 +46,6 @@ impl Usage {
 #[cfg(not(loom))]
 mod tests {
     use super::NAME_SIZE;
-    use crate::ramfs::inode::window_size;
     use crate::testing::{TestSystem, run, vfs};
     use crate::{PAGE_SIZE, RamFs};
     use alloc::sync::Arc;
@@ -116,34 +115,6 @@ mod tests {
         assert_eq!(open(b"/d/x", CREATE | O_EXCL), Err(Errno::EEXIST));
         assert_eq!(open(b"/absent/x", CREATE), Err(Errno::ENOENT));
         assert_eq!(open(b"/d/x/y", CREATE), Err(Errno::ENOTDIR));
-    }
-
-    #[test]
-    fn windows_count_and_there_is_none_without_space() {
-        let (ramfs, vfs) = vfs(1 << 20);
-        let used = || (1 << 20) - ramfs.usage.limit_and_free().1;
-        let opened = vfs.open_now(b"/x", O_CREAT | O_WRONLY, 0o666).expect("no walk").unwrap();
-        let write = || assert_eq!(run(opened.write_at(0, b"x")), Ok(1));
-        write();
-        assert_eq!((used(), opened.window().is_some()), (NAME_SIZE + 4096, false));
-        // Nothing is left: files can be written as before, without a window.
-        let others = ramfs.usage.limit_and_free().1 - (window_size::<TestSystem>() - 1);
-        ramfs.usage.charge(others).unwrap();
-        for _ in 0..3 {
-            opened.write_at_now(0, b"x");
-            write();
-        }
-        assert!(opened.window().is_none());
-        ramfs.usage.release(others);
-        opened.write_at_now(0, b"x");
-        write();
-        assert_eq!(
-            (used(), opened.window().is_some()),
-            (NAME_SIZE + 4096 + window_size::<TestSystem>(), true)
-        );
-        run(vfs.remove_file(b"/x")).unwrap();
-        drop(opened);
-        assert_eq!(used(), 0);
     }
 
     #[test]

@@ -258,11 +258,17 @@ impl<S: System> OpenFile<S> {
         self.node.file_system().write_now(self.write_position(offset), bytes, self.inode.ino)
     }
 
-    /// The window of the file, if it has one yet, and whether it may be read and written through it.
-    pub fn window(&self) -> Option<(Arc<PageWindow<S>>, Access)> {
-        let window = self.node.file_system().window(self.inode.ino)?.downcast().ok()?;
+    /// Has the file system lend the page of an offset to the window of the descriptor, if it does that: for callers that hold the
+    /// lock of the descriptor.
+    pub fn lend_page(&self, offset: u64, window: &'static PageWindow<S>) {
         let writes = self.check_writable().is_ok() && !self.is_appending.load(Relaxed);
-        Some((window, Access { reads: self.check_readable().is_ok(), writes }))
+        let access = Access { reads: self.check_readable().is_ok(), writes };
+        self.node.file_system().lend_page(self.inode.ino, offset, access, window);
+    }
+
+    /// Has the file system take back the page that a window has.
+    pub fn take_back_page(&self) {
+        self.node.file_system().take_back_page(self.inode.ino);
     }
 
     fn write_position(&self, offset: u64) -> WriteAt {

@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
-use hermit_fs::{FileSystem, PAGE_SIZE, RamFs, System, Time, Vfs};
+use hermit_fs::{FileSystem, MutexWordLock, PAGE_SIZE, RamFs, System, Time, Vfs, View};
 
 /// Maximum number of polls of a call: more than any needs.
 const MAX_POLLS: usize = 100_000;
@@ -24,8 +24,8 @@ pub(super) struct TestSystem;
 
 impl System for TestSystem {
     type RawLock = parking_lot::RawMutex;
-    type NestedLock = parking_lot::RawMutex;
     type Page = Box<[u8; PAGE_SIZE]>;
+    type WindowLock = MutexWordLock<parking_lot::RawMutex, View<Self::Page>>;
 
     fn allocate_page(start: &[u8]) -> Option<Self::Page> {
         let mut page = Box::new([0; PAGE_SIZE]);

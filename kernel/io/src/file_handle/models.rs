@@ -37,7 +37,7 @@ impl Positioned for File {
 }
 
 /// The slot of a descriptor.
-type Slot = Mutex<FileHandle<File, ()>>;
+type Slot = Mutex<FileHandle<File>>;
 
 fn slot() -> Arc<Slot> {
     let file = File { position: AtomicU64::new(0), lock: Mutex::new(()) };

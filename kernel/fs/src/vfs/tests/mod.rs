@@ -2,6 +2,7 @@
 
 mod again;
 mod cache;
+mod descriptor;
 mod kept;
 mod linux;
 mod listing;

@@ -1,30 +1,25 @@
 //! Reads, writes and seeks of open files that need no waiting, by handles as descriptors have them.
 
 use core::mem::MaybeUninit;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 use std::thread;
 use std::vec;
 use std::vec::Vec;
 
-use hermit_abi::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
+use hermit_abi::{O_APPEND, O_RDONLY, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::Errno;
-use hermit_io::{FileHandle, Object as _, ReadBuffer};
+use hermit_io::{Object as _, ReadBuffer};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::testing::{TICK, TestSystem, run, vfs};
-use crate::{OpenFile, OpenedPath, PageWindow, SetAttr, Vfs, Whence};
-
-type File = FileHandle<OpenFile<TestSystem>, PageWindow<TestSystem>>;
+use super::descriptor::{File, open, read_at_now, read_now, write_at_now, write_now};
+use crate::testing::{TICK, run, vfs};
+use crate::{SetAttr, Whence};
 
 /// Size of the largest read in bytes.
 const MAX_READ: usize = 10_000;
-
-fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> File {
-    match run(vfs.open(path.as_bytes(), flags | O_CREAT, 0o666)) {
-        Ok(OpenedPath::File(file)) => FileHandle::new(file),
-        other => panic!("{other:?} is no file"),
-    }
-}
 
 /// The last offset of a file, in bytes.
 const LAST: u64 = i64::MAX.cast_unsigned();
@@ -39,53 +34,6 @@ enum Step {
     Seek(i64, Whence),
 }
 
-/// `read` on the short path, as the kernel makes it: through the window, else by the file system.
-fn read_now(handle: &mut File, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
-    let size = buffer.len();
-    let in_window = handle.read_window(|window, position| {
-        match buffer {
-            [byte] => window.read_byte(position, byte)?,
-            _ => window.read(position, buffer)?,
-        }
-        Some(position + size as u64)
-    });
-    if in_window.is_some() {
-        return Some(size);
-    }
-    let count = handle.with_position(|file, position| {
-        let count = file.read_at_now(position, buffer)?;
-        Some((count, position + count as u64))
-    })?;
-    use_window(handle);
-    Some(count)
-}
-
-/// `write` on the short path, likewise.
-fn write_now(handle: &mut File, bytes: &[u8]) -> Option<usize> {
-    let in_window = handle.write_window(|window, position| {
-        match bytes {
-            [byte] => window.write_byte(position, *byte)?,
-            _ => window.write(position, bytes)?,
-        }
-        Some(position + bytes.len() as u64)
-    });
-    if in_window.is_some() {
-        return Some(bytes.len());
-    }
-    handle.with_position(|file, position| Some(((), file.write_at_now(position, bytes)?)))?;
-    use_window(handle);
-    Some(bytes.len())
-}
-
-/// Has a handle use the window of its file, if there is one.
-fn use_window(handle: &mut File) {
-    if handle.lacks_window()
-        && let Some((window, access)) = handle.file().window()
-    {
-        drop(handle.use_window(window, access));
-    }
-}
-
 const fn to_abi(whence: Whence) -> i32 {
     match whence {
         Whence::Start => SEEK_SET,
@@ -95,24 +43,22 @@ const fn to_abi(whence: Whence) -> i32 {
 }
 
 /// Makes a call on the short path; `None` if it is none for that.
-fn call_now(handle: &mut File, step: &Step) -> Option<u64> {
+fn call_now(file: &File, step: &Step) -> Option<u64> {
     let mut memory = [MaybeUninit::uninit(); MAX_READ];
     let count = |count: usize| count as u64;
     match *step {
         Step::Read(0) | Step::ReadAt(_, 0) | Step::Write(_, 0) | Step::WriteAt(_, _, 0) => None,
-        Step::Read(size) => read_now(handle, &mut memory[..size]).map(count),
-        Step::ReadAt(offset, size) => handle.file().read_at_now(offset, &mut memory[..size]).map(count),
-        Step::Write(byte, size) => write_now(handle, &vec![byte; size]).map(count),
-        Step::WriteAt(offset, byte, size) => {
-            handle.file().write_at_now(offset, &vec![byte; size]).map(|_| size as u64)
-        }
-        Step::Seek(offset, whence) => handle.seek(offset, to_abi(whence)),
+        Step::Read(size) => read_now(file, &mut memory[..size]).map(count),
+        Step::ReadAt(offset, size) => read_at_now(file, offset, &mut memory[..size]).map(count),
+        Step::Write(byte, size) => write_now(file, &vec![byte; size]).map(count),
+        Step::WriteAt(offset, byte, size) => write_at_now(file, offset, &vec![byte; size]).map(count),
+        Step::Seek(offset, whence) => file.seek(offset, to_abi(whence)),
     }
 }
 
 /// Makes a call on the long path, with a reference as it has; returns the number of bytes or the position.
-fn call_long(handle: &File, step: &Step) -> Result<u64, Errno> {
-    let file = handle.clone().into_file();
+fn call_long(file: &File, step: &Step) -> Result<u64, Errno> {
+    let file = file.reference().into_file();
     let mut memory = [MaybeUninit::uninit(); MAX_READ];
     let count = |count: usize| count as u64;
     match *step {
@@ -131,9 +77,9 @@ fn call_long(handle: &File, step: &Step) -> Result<u64, Errno> {
 }
 
 /// Makes a call, first on the short path if `is_short`.
-fn call(handle: &mut File, is_short: bool, step: &Step) -> Result<u64, Errno> {
-    let now = if is_short { call_now(handle, step) } else { None };
-    now.map_or_else(|| call_long(handle, step), Ok)
+fn call(file: &File, is_short: bool, step: &Step) -> Result<u64, Errno> {
+    let now = if is_short { call_now(file, step) } else { None };
+    now.map_or_else(|| call_long(file, step), Ok)
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -158,9 +104,9 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let (ramfs, vfs) = vfs(64 << 12);
-        let (mut short, mut long) = (open(&vfs, "/short", flags), open(&vfs, "/long", flags));
+        let (short, long) = (open(&vfs, "/short", flags), open(&vfs, "/long", flags));
         for step in &steps {
-            prop_assert_eq!(call(&mut short, true, step), call(&mut long, false, step), "{:?}", step);
+            prop_assert_eq!(call(&short, true, step), call(&long, false, step), "{:?}", step);
         }
         let position = |file: &File| call_long(file, &Step::Seek(0, Whence::Current));
         prop_assert_eq!(position(&short), position(&long));
@@ -176,41 +122,41 @@ proptest! {
 #[test]
 fn short_path_serves_pages_that_exist_to_a_sole_reference() {
     let (_, vfs) = vfs(1 << 20);
-    let mut file = open(&vfs, "/file", O_RDWR);
+    let file = open(&vfs, "/file", O_RDWR);
     let mut memory = [MaybeUninit::uninit(); 4];
-    assert_eq!(write_now(&mut file, b"page"), None, "there is no page");
+    assert_eq!(write_now(&file, b"page"), None, "there is no page");
     assert_eq!(call_long(&file, &Step::Write(b'p', 4)), Ok(4));
-    assert_eq!(write_now(&mut file, b"more"), Some(4));
-    let reference = file.clone();
-    assert_eq!(write_now(&mut file, b"more"), None, "the position is shared");
+    assert_eq!(write_now(&file, b"more"), Some(4));
+    let reference = file.reference();
+    assert_eq!(write_now(&file, b"more"), None, "the position is shared");
     drop(reference);
     assert_eq!(file.seek(0, SEEK_SET), Some(0));
-    assert_eq!(read_now(&mut file, &mut memory), None, "the first read changes a time");
+    assert_eq!(read_now(&file, &mut memory), None, "the first read changes a time");
     assert_eq!(call_long(&file, &Step::Read(4)), Ok(4));
-    let reference = file.clone();
-    assert_eq!(read_now(&mut file, &mut memory), None);
+    let reference = file.reference();
+    assert_eq!(read_now(&file, &mut memory), None);
     drop(reference);
-    assert_eq!(read_now(&mut file, &mut memory), Some(4));
-    assert_eq!(read_now(&mut file, &mut memory), Some(0), "the end of the file");
+    assert_eq!(read_now(&file, &mut memory), Some(4));
+    assert_eq!(read_now(&file, &mut memory), Some(0), "the end of the file");
 }
 
 #[test]
 fn short_path_copies_each_number_of_bytes() {
     let (ramfs, vfs) = vfs(1 << 20);
-    let mut handle = open(&vfs, "/file", O_RDWR);
+    let handle = open(&vfs, "/file", O_RDWR);
     run(handle.file().write_at(0, &[0; 100])).unwrap();
     let ino = run(handle.file().metadata()).unwrap().attr.ino;
-    assert!(open_window(&mut handle));
+    assert!(open_window(&handle));
     for size in 1..=20_u8 {
         let bytes: Vec<u8> = (size..2 * size).collect();
         let (offset, end) = (usize::from(size), usize::from(2 * size));
         let before = ramfs.contents(ino);
         for _ in 0..4 {
             assert_eq!(handle.seek(size.into(), SEEK_SET), Some(size.into()));
-            assert_eq!(call(&mut handle, true, &Step::Write(bytes[0], 1)), Ok(1));
+            assert_eq!(call(&handle, true, &Step::Write(bytes[0], 1)), Ok(1));
             assert_eq!(handle.seek(size.into(), SEEK_SET), Some(size.into()));
         }
-        assert_eq!(write_now(&mut handle, &bytes), Some(size.into()));
+        assert_eq!(write_now(&handle, &bytes), Some(size.into()));
         let after = ramfs.contents(ino);
         assert_eq!(after[offset..end], bytes);
         assert_eq!((&after[..offset], &after[end..]), (&before[..offset], &before[end..]));
@@ -220,9 +166,9 @@ fn short_path_copies_each_number_of_bytes() {
 #[test]
 fn write_of_nothing_behind_the_end_leaves_the_size() {
     let (_, vfs) = vfs(1 << 20);
-    let mut file = open(&vfs, "/file", O_RDWR);
+    let file = open(&vfs, "/file", O_RDWR);
     run(file.file().write(b"abc")).unwrap();
-    assert_eq!(call(&mut file, true, &Step::WriteAt(10, 0, 0)), Ok(0));
+    assert_eq!(call(&file, true, &Step::WriteAt(10, 0, 0)), Ok(0));
     assert_eq!(run(file.file().metadata()).unwrap().attr.size, 3);
 }
 
@@ -250,9 +196,9 @@ fn appends_of_two_openings_never_overlap() {
     const SIZE: usize = 5;
     let (ramfs, vfs) = vfs(1 << 20);
     let append = |byte: u8| {
-        let mut file = open(&vfs, "/file", O_WRONLY | O_APPEND);
+        let file = open(&vfs, "/file", O_WRONLY | O_APPEND);
         for _ in 0..COUNT {
-            assert_eq!(call(&mut file, true, &Step::Write(byte, SIZE)), Ok(SIZE as u64));
+            assert_eq!(call(&file, true, &Step::Write(byte, SIZE)), Ok(SIZE as u64));
         }
     };
     thread::scope(|scope| {
@@ -270,11 +216,12 @@ fn appends_of_two_openings_never_overlap() {
 /// Whether the byte at the position is in an open window that the handle uses.
 fn is_in_window(file: &File) -> bool {
     let mut byte = MaybeUninit::uninit();
-    file.read_window(|window, position| window.read_byte(position, &mut byte).map(|()| position)).is_some()
+    let is_read = file.window.read_byte(&mut byte).is_some();
+    is_read && file.window.seek(-1, SEEK_CUR).is_some()
 }
 
 /// Reads the first byte until it is in the window, at most as often as that takes.
-fn open_window(file: &mut File) -> bool {
+fn open_window(file: &File) -> bool {
     for _ in 0..6 {
         assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
         assert_eq!(call(file, true, &Step::Read(1)), Ok(1));
@@ -286,25 +233,25 @@ fn open_window(file: &mut File) -> bool {
 #[test]
 fn window_is_closed_by_what_changes_the_file_or_its_times() {
     let (ramfs, vfs) = vfs(1 << 20);
-    let (mut file, other) = (open(&vfs, "/file", O_RDWR), open(&vfs, "/file", O_RDWR));
+    let (file, other) = (open(&vfs, "/file", O_RDWR), open(&vfs, "/file", O_RDWR));
     let other = other.file();
     run(other.write_at(0, &[1; 5000])).unwrap();
-    assert!(open_window(&mut file));
+    assert!(open_window(&file));
     run(other.metadata()).unwrap();
     assert!(is_in_window(&file), "it needs nothing of the contents");
     run(other.write_at(0, &[2; 3])).unwrap();
     assert!(!is_in_window(&file));
-    assert!(open_window(&mut file));
+    assert!(open_window(&file));
     run(other.set_attributes(&SetAttr { permissions: Some(0o600), ..SetAttr::default() })).unwrap();
     assert!(!is_in_window(&file));
-    assert!(open_window(&mut file));
+    assert!(open_window(&file));
     run(vfs.create_link(b"/file", b"/link")).unwrap();
     assert!(!is_in_window(&file), "the next read changes a time");
-    assert!(open_window(&mut file));
+    assert!(open_window(&file));
     run(other.set_size(1)).unwrap();
     assert!(!is_in_window(&file));
-    assert!(open_window(&mut file));
-    assert_eq!(call(&mut file, true, &Step::Read(2)), Ok(1), "a read ends with the file");
+    assert!(open_window(&file));
+    assert_eq!(call(&file, true, &Step::Read(2)), Ok(1), "a read ends with the file");
     assert_eq!(ramfs.contents(run(other.metadata()).unwrap().attr.ino), [2]);
 }
 
@@ -313,28 +260,29 @@ fn byte_written_through_the_window_is_seen_by_others_until_the_tick_changes() {
     let (ramfs, vfs) = vfs(1 << 20);
     let free = || run(vfs.usage(b"/")).unwrap().free_blocks;
     let before = free();
-    let (mut file, reader) = (open(&vfs, "/file", O_RDWR), open(&vfs, "/file", O_RDONLY));
-    let write = |file: &mut File, byte| {
+    let (file, reader) = (open(&vfs, "/file", O_RDWR), open(&vfs, "/file", O_RDONLY));
+    let write = |file: &File, byte| {
         assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
         assert_eq!(call(file, true, &Step::Write(byte, 1)), Ok(1));
     };
-    (0..6).for_each(|byte| write(&mut file, byte));
-    let in_window = |file: &mut File, byte| {
+    (0..6).for_each(|byte| write(&file, byte));
+    let in_window = |file: &File, byte| {
         assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
-        file.write_window(|window, position| window.write_byte(position, byte).map(|()| position)).is_some()
+        file.window.write_byte(byte).is_some()
     };
-    assert!(in_window(&mut file, 7));
+    assert!(in_window(&file, 7));
     assert_eq!(call_long(&reader, &Step::ReadAt(0, 2)), Ok(1));
     assert_eq!(ramfs.contents(run(reader.file().metadata()).unwrap().attr.ino), [7]);
-    assert!(!in_window(&mut file, 8), "a write behind a read has a later time");
-    (0..6).for_each(|byte| write(&mut file, byte));
-    assert!(in_window(&mut file, 9));
+    assert!(!in_window(&file, 8), "a write behind a read has a later time");
+    (0..6).for_each(|byte| write(&file, byte));
+    assert!(in_window(&file, 9));
     TICK.set(TICK.get() + 1);
-    assert!(!in_window(&mut file, 10));
-    let appends = file.file().window().unwrap().1;
-    assert!(appends.writes);
-    file.file().set_status_flags(O_APPEND).unwrap();
-    assert!(!file.file().window().unwrap().1.writes, "appending takes the size of the file");
+    assert!(!in_window(&file, 10));
+    (0..6).for_each(|byte| write(&file, byte));
+    assert!(in_window(&file, 11));
+    file.reference().file().set_status_flags(O_APPEND).unwrap();
+    (0..6).for_each(|byte| write(&file, byte));
+    assert!(!in_window(&file, 12), "appending takes the size of the file");
     // The page in the window is returned with the file.
     run(vfs.remove_file(b"/file")).unwrap();
     drop((file, reader));
@@ -347,16 +295,16 @@ fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
     let (ramfs, vfs) = vfs(1 << 20);
     run(open(&vfs, "/file", O_RDWR).file().write_at(0, &[0; 512])).unwrap();
     let write = |start: u64| {
-        let mut file = open(&vfs, "/file", O_RDWR);
+        let file = open(&vfs, "/file", O_RDWR);
         for offset in 0..u64::from(COUNT) {
             assert_eq!(
-                call(&mut file, true, &Step::Seek((start + offset).cast_signed(), Whence::Start)),
+                call(&file, true, &Step::Seek((start + offset).cast_signed(), Whence::Start)),
                 Ok(start + offset)
             );
             // As often as it takes to use the window.
             for byte in 1..=5 {
-                assert_eq!(call(&mut file, true, &Step::Write(byte, 1)), Ok(1));
-                assert_eq!(call(&mut file, true, &Step::Seek(-1, Whence::Current)), Ok(start + offset));
+                assert_eq!(call(&file, true, &Step::Write(byte, 1)), Ok(1));
+                assert_eq!(call(&file, true, &Step::Seek(-1, Whence::Current)), Ok(start + offset));
             }
         }
     };
@@ -374,4 +322,58 @@ fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
     let contents = ramfs.contents(run(file.file().metadata()).unwrap().attr.ino);
     let count = usize::from(COUNT);
     assert!(contents[..count].iter().chain(&contents[256..256 + count]).all(|byte| *byte == 5));
+}
+
+/// Writes a byte by a descriptor that other threads use, too, as the kernel does: through the window, else with the descriptor
+/// locked, else by a reference without the lock.
+fn write_shared(descriptor: &Mutex<()>, file: &File, byte: u8) {
+    if file.window.write_byte(byte).is_some() {
+        return;
+    }
+    let locked = descriptor.lock();
+    if write_now(file, &[byte]).is_none() {
+        let reference = file.reference();
+        drop(locked);
+        let mut context = Context::from_waker(Waker::noop());
+        let bytes = [byte];
+        let mut write = pin!(reference.file().write(&bytes));
+        // Another thread may have the position.
+        let written = loop {
+            match write.as_mut().poll(&mut context) {
+                Poll::Ready(written) => break written,
+                Poll::Pending => thread::yield_now(),
+            }
+        };
+        assert_eq!(written, Ok(1));
+    }
+}
+
+#[test]
+fn threads_that_write_by_one_descriptor_use_each_position_once() {
+    const COUNT: usize = if cfg!(miri) { 50 } else { 20_000 };
+    let (ramfs, vfs) = vfs(1 << 20);
+    let file = open(&vfs, "/file", O_RDWR);
+    run(file.file().set_size(3 * COUNT as u64)).unwrap();
+    let descriptor = Mutex::new(());
+    let write = |byte| (0..COUNT).for_each(|_| write_shared(&descriptor, &file, byte));
+    thread::scope(|scope| {
+        scope.spawn(|| write(1));
+        scope.spawn(|| write(2));
+        scope.spawn(|| write(3));
+        // What takes the page back, and what takes the position.
+        scope.spawn(|| {
+            let other = open(&vfs, "/file", O_RDONLY);
+            for _ in 0..COUNT / 10 {
+                run(other.file().read_at(0, &mut ReadBuffer::new(&mut [MaybeUninit::uninit(); 1]))).unwrap();
+                let locked = descriptor.lock();
+                drop(file.reference());
+                drop(locked);
+            }
+        });
+    });
+    let contents = ramfs.contents(run(file.file().metadata()).unwrap().attr.ino);
+    assert_eq!(contents.len(), 3 * COUNT);
+    for byte in 1..=3 {
+        assert_eq!(contents.iter().filter(|written| **written == byte).count(), COUNT, "{byte}");
+    }
 }

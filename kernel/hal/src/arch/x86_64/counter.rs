@@ -10,6 +10,12 @@ use hermit_interface::boot_info::BootInfo;
 pub(crate) fn now() -> u64 {
     // SAFETY: LFENCE is part of every 64-bit processor, and has no effect but to wait for earlier loads.
     unsafe { asm!("lfence", options(nostack, preserves_flags)) };
+    unordered()
+}
+
+/// [`now`], which may be read a little before earlier loads of the program.
+#[inline]
+pub(crate) fn unordered() -> u64 {
     // SAFETY: RDTSC is part of every 64-bit processor; the kernel runs at privilege level 0 or under Linux, which
     // leaves CR4.TSD clear, so the instruction does not fault.
     unsafe { _rdtsc() }

@@ -1,0 +1,145 @@
+//! A spinlock with a word that can be read and replaced without it.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::wait_while;
+use crate::interrupts;
+
+/// What the word is while the lock is held.
+const HELD: u64 = 1;
+
+/// The bit of words that can be replaced, and compared when the lock is taken. [`HELD`] does not have it: so one comparison
+/// serves callers with the same condition, too.
+const MARK: u64 = 1 << 63;
+
+/// A spinlock around a value that masks interrupts, as [`SpinLock`](super::SpinLock) does, with a word of 64 bits. Lock and
+/// word are one atomic: what changes the word alone needs no lock, and taking the lock also says what the word is.
+///
+/// The word is never 1, which stands for a lock that is held.
+pub struct WordLock<T> {
+    word: AtomicU64,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: shared references give access to the value by `WordGuard` alone, of which there is one at a time: `lock` and `try_lock`
+// make one after they have changed the word to `HELD`, from another word, by an atomic operation; only dropping the guard
+// changes it from `HELD`, since `replace` refuses a word without the mark. Acquire and release order the accesses to the value; a `replace`
+// between them is an atomic read-modify-write, which continues the release sequence.
+unsafe impl<T: Send> Sync for WordLock<T> {}
+
+impl<T> WordLock<T> {
+    /// A free lock.
+    ///
+    /// # Panics
+    ///
+    /// If the word is 1.
+    #[must_use]
+    pub const fn new(word: u64, value: T) -> Self {
+        assert!(word != HELD, "the word of a held lock");
+        Self { word: AtomicU64::new(word), value: UnsafeCell::new(value) }
+    }
+
+    /// The word; 1 while the lock is held.
+    #[inline]
+    pub fn word(&self) -> u64 {
+        self.word.load(Relaxed)
+    }
+
+    /// Replaces a word by another one, if both have the [mark](MARK). Returns whether it has: not if the word is not `old`, or the
+    /// lock is held.
+    #[inline]
+    pub fn replace(&self, old: u64, new: u64) -> bool {
+        old & new & MARK != 0 && self.word.compare_exchange(old, new, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Takes the lock if it is free and the word is this one, which has the [mark](MARK).
+    #[inline]
+    pub fn try_lock(&self, word: u64) -> Option<WordGuard<'_, T>> {
+        if word & MARK == 0 {
+            return None;
+        }
+        interrupts::mask();
+        if self.word.compare_exchange(word, HELD, Acquire, Relaxed).is_ok() {
+            return Some(WordGuard { lock: self, word, not_send: PhantomData });
+        }
+        interrupts::unmask();
+        None
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub fn lock(&self) -> WordGuard<'_, T> {
+        interrupts::mask();
+        loop {
+            let word = self.word.swap(HELD, Acquire);
+            if word != HELD {
+                return WordGuard { lock: self, word, not_send: PhantomData };
+            }
+            wait_while(|| self.word() == HELD);
+        }
+    }
+}
+
+impl<T> fmt::Debug for WordLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WordLock").field("word", &self.word()).finish_non_exhaustive()
+    }
+}
+
+/// A [`WordLock`] that is held. Dropping it releases the lock.
+#[derive(Debug)]
+pub struct WordGuard<'a, T> {
+    lock: &'a WordLock<T>,
+    /// The word behind the release.
+    word: u64,
+    /// The mask of interrupts is this CPU's.
+    not_send: PhantomData<*const ()>,
+}
+
+impl<T> WordGuard<'_, T> {
+    /// The word that the lock had, or that was set since.
+    #[inline]
+    #[must_use]
+    pub fn word(&self) -> u64 {
+        self.word
+    }
+
+    /// Sets the word that the lock will have, which may not be 1: then the lock would stay held for ever.
+    #[inline]
+    pub fn set_word(&mut self, word: u64) {
+        debug_assert!(word != HELD, "the word of a held lock");
+        self.word = word;
+    }
+}
+
+impl<T> Deref for WordGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard is the only one of the lock as long as it exists (see `Sync`), and it is borrowed for the
+        // reference; an exclusive one borrows it exclusively.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for WordGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard is the only one of the lock as long as it exists (see `Sync`), and it is borrowed exclusively.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for WordGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.word.store(self.word, Release);
+        interrupts::unmask();
+    }
+}
