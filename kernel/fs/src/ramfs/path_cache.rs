@@ -64,8 +64,18 @@ struct CacheEntry {
     start: Ino,
     stops: u64,
     length: usize,
+    words: Words,
     cached: Cached,
+    /// The path, if the words do not tell it.
     bytes: [u8; MAX_LENGTH],
+}
+
+impl CacheEntry {
+    /// Whether this is the entry of a path of its length.
+    #[inline(never)]
+    fn has(&self, path: &[u8]) -> bool {
+        self.bytes.get(..path.len()).is_some_and(|bytes| is_same(bytes, path))
+    }
 }
 
 /// The cache of paths.
@@ -87,22 +97,62 @@ impl Drop for DirectoryChange<'_> {
     }
 }
 
+/// Words of a path. With the length, they tell one of at most [`TOLD_LENGTH`] bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Words {
+    first: u64,
+    middle: u64,
+    last: u64,
+}
+
+/// Maximum length of a path that its words tell.
+const TOLD_LENGTH: usize = 3 * WORD;
+
+/// The words of a path.
+#[inline(always)]
+fn words(path: &[u8]) -> Words {
+    let end = path.len();
+    if end < WORD {
+        return Words { first: short_word(path), middle: 0, last: 0 };
+    }
+    // Of at most 24 bytes, none lies between the word in the middle and the others.
+    let middle = if end <= TOLD_LENGTH { word_at(path, (end - WORD) / 2) } else { mixed(path) };
+    Words { first: word_at(path, 0), middle, last: word_at(path, end - WORD) }
+}
+
+/// The word that begins at a byte, from which on there is one.
+#[inline(always)]
+fn word_at(path: &[u8], start: usize) -> u64 {
+    let mut word = [0; WORD];
+    word.copy_from_slice(&path[start..start + WORD]);
+    u64::from_le_bytes(word)
+}
+
+/// A path of less than a word as a word.
+#[inline(always)]
+fn short_word(path: &[u8]) -> u64 {
+    const HALF: usize = WORD / 2;
+    if path.len() < HALF {
+        return path.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    let mut word = [0; WORD];
+    word[..HALF].copy_from_slice(&path[..HALF]);
+    word[HALF..].copy_from_slice(&path[path.len() - HALF..]);
+    u64::from_le_bytes(word)
+}
+
+/// A hash of all whole words of a path.
+#[inline(never)]
+fn mixed(path: &[u8]) -> u64 {
+    let words = path.as_chunks::<WORD>().0.iter();
+    words.fold(0, |hash, word| (hash ^ u64::from_le_bytes(*word)).wrapping_mul(MULTIPLIER).rotate_left(29))
+}
+
 /// Index of the entry of a path.
 #[inline]
-fn index(path: &[u8]) -> usize {
-    let mut hash = path.len() as u64;
-    if let Some(end) = path.last_chunk::<WORD>() {
-        for word in path.as_chunks::<WORD>().0 {
-            hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(MULTIPLIER).rotate_left(29);
-        }
-        // The last word overlaps the one before, unless the length is a multiple of its size.
-        hash ^= u64::from_le_bytes(*end);
-    } else if let (Some(start), Some(end)) = (path.first_chunk(), path.last_chunk()) {
-        hash = (u64::from(u32::from_le_bytes(*start)) << u32::BITS) ^ u64::from(u32::from_le_bytes(*end));
-    } else {
-        hash = path.iter().fold(hash, |hash, byte| hash << 8 ^ u64::from(*byte));
-    }
-    to_usize(hash.wrapping_mul(MULTIPLIER) >> (u64::BITS - SIZE.ilog2()))
+fn index(Words { first, middle, last }: Words, length: usize) -> usize {
+    let mixed = first ^ middle.rotate_left(21) ^ last.rotate_left(42) ^ length as u64;
+    to_usize(mixed.wrapping_mul(MULTIPLIER) >> (u64::BITS - SIZE.ilog2()))
 }
 
 impl<S: System> PathCache<S> {
@@ -113,7 +163,14 @@ impl<S: System> PathCache<S> {
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self, Errno> {
         let cached = Cached { ino: Ino::ROOT, lost_names: 0, changes: 0 };
-        let entry = CacheEntry { start: Ino::ROOT, stops: 0, length: 0, cached, bytes: [0; MAX_LENGTH] };
+        let entry = CacheEntry {
+            start: Ino::ROOT,
+            stops: 0,
+            length: 0,
+            words: Words { first: 0, middle: 0, last: 0 },
+            cached,
+            bytes: [0; MAX_LENGTH],
+        };
         let entry = || Mutex::const_new(RawMutex::INIT, CacheEntry { bytes: entry.bytes, ..entry });
         Ok(Self { entries: boxed(entry)?, changes: AtomicU64::new(0) })
     }
@@ -137,11 +194,13 @@ impl<S: System> PathCache<S> {
         if length > MAX_LENGTH {
             return None;
         }
-        let entry = self.entries[index(from.path) % SIZE].lock();
+        let words = words(from.path);
+        let entry = self.entries[index(words, length) % SIZE].lock();
         let is_it = entry.length == length
+            && entry.words == words
             && entry.start == from.start
             && entry.stops == from.stops
-            && entry.bytes.get(..length).is_some_and(|bytes| is_same(bytes, from.path));
+            && (length <= TOLD_LENGTH || entry.has(from.path));
         is_it.then_some(entry.cached)
     }
 
@@ -151,14 +210,60 @@ impl<S: System> PathCache<S> {
         if !cached.changes.is_multiple_of(2) || cached.changes != self.changes() {
             return;
         }
-        if from.path.len() > MAX_LENGTH {
-            return;
-        }
-        let mut entry = self.entries[index(from.path) % SIZE].lock();
-        if let Some(bytes) = entry.bytes.get_mut(..from.path.len()) {
+        let length = from.path.len();
+        let words = words(from.path);
+        let mut entry = self.entries[index(words, length) % SIZE].lock();
+        if let Some(bytes) = entry.bytes.get_mut(..length) {
             bytes.copy_from_slice(from.path);
             (entry.start, entry.stops) = (from.start, from.stops);
-            (entry.length, entry.cached) = (from.path.len(), cached);
+            (entry.length, entry.words, entry.cached) = (length, words, cached);
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::{Cached, words};
+    use super::{MAX_LENGTH, PathCache, PathFrom, TOLD_LENGTH};
+    use crate::Ino;
+    use crate::testing::TestSystem;
+    use std::collections::HashSet;
+    use std::vec;
+
+    #[test]
+    fn words_of_short_paths_tell_each_byte() {
+        for length in 0..=TOLD_LENGTH {
+            let path = vec![b'a'; length];
+            let mut told = HashSet::from([words(&path)]);
+            for index in 0..length {
+                let mut other = path.clone();
+                other[index] = b'b';
+                assert!(told.insert(words(&other)), "byte {index} of {length}");
+            }
+        }
+    }
+
+    const fn from(path: &[u8]) -> PathFrom<'_> {
+        PathFrom { start: Ino::ROOT, path, stops: 0 }
+    }
+
+    #[test]
+    fn entry_is_found_by_its_path_of_any_length_alone() {
+        let cache: PathCache<TestSystem> = PathCache::new().unwrap();
+        for length in 1..=MAX_LENGTH + 1 {
+            let mut path = vec![b'a'; length];
+            let cached = Cached { ino: Ino(length as u64), lost_names: 0, changes: cache.changes() };
+            cache.insert(from(&path), cached);
+            let found = cache.find(from(&path)).map(|cached| cached.ino);
+            assert_eq!(found, (length <= MAX_LENGTH).then_some(Ino(length as u64)));
+            assert!(cache.find(PathFrom { stops: 1, ..from(&path) }).is_none());
+            assert!(cache.find(PathFrom { start: Ino(7), ..from(&path) }).is_none());
+            for index in 0..length {
+                path[index] = b'b';
+                assert!(cache.find(from(&path)).is_none(), "byte {index} of {length}");
+                path[index] = b'a';
+            }
         }
     }
 }
