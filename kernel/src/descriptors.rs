@@ -305,6 +305,7 @@ enum Closing {
 
 /// Closes a descriptor. The last reference drops the object: not under a lock. With an error of what was written to a file, the
 /// descriptor is closed, too.
+#[inline(always)]
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
     let split = |handle, kept: Option<&mut Option<Arc<File>>>| match handle {
         Handle::File(handle) => {
@@ -323,7 +324,25 @@ pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
         }
         Handle::Object(object) => Closing::Object(object),
     };
-    match TABLE.take_and_keep(index(descriptor), split) {
+    let closing = TABLE.take_and_keep(index(descriptor), split);
+    if matches!(closing, Some(Closing::Nothing)) {
+        // It drops nothing, and so needs no call.
+        mem::forget(closing);
+        return Ok(());
+    }
+    finish_close(closing)
+}
+
+/// [`close`] for calls that programs make less often.
+#[inline(never)]
+pub(crate) fn close_one(descriptor: i32) -> Result<(), Errno> {
+    close(descriptor)
+}
+
+/// [`close`] behind the lock of the descriptor, if there is something left to do.
+#[inline(never)]
+fn finish_close(closing: Option<Closing>) -> Result<(), Errno> {
+    match closing {
         Some(Closing::Nothing) => Ok(()),
         Some(Closing::File(file)) => file.close(),
         Some(Closing::Object(object)) => {

@@ -8,6 +8,8 @@ mod write_back;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::fence;
 
 use hermit_abi::{O_CREAT, file_properties};
 use hermit_fs::{
@@ -67,8 +69,12 @@ impl FileObject for File {
         complete(OpenFile::metadata(self))
     }
 
-    fn retire_now(mut self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
-        if Arc::get_mut(&mut self).is_some_and(File::retire_now) { Ok(self) } else { Err(self) }
+    fn retire_now(self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
+        // Without `get_mut`, which takes an atomic operation: other references are made of references only.
+        let is_only = Arc::strong_count(&self) == 1 && Arc::weak_count(&self) == 0;
+        // What calls by references that were dropped have done is seen behind this.
+        fence(Acquire);
+        if is_only && File::retire_now(&self) { Ok(self) } else { Err(self) }
     }
 
     fn close(self: Arc<Self>) -> Result<(), Errno> {
@@ -154,28 +160,40 @@ async fn mount_on(vfs: &Vfs<Kernel>, file_system: Arc<dyn FileSystem>, path: &[u
 }
 
 /// Opens a path and returns a descriptor.
+#[inline(always)]
 pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
-    // First: without a free descriptor nothing is created or truncated.
+    if flags & O_CREAT != 0 {
+        return open_or_create(path, flags, mode);
+    }
+    // First: without a free descriptor nothing is truncated.
     let descriptor = descriptors::reserve()?;
-    // The first of the ways below, for most paths of files that exist.
-    let start = mounted_now().and_then(|vfs| vfs.root_start(path)).filter(|_| flags & O_CREAT == 0);
+    let start = mounted_now().and_then(|vfs| vfs.root_start(path));
     match start.and_then(|start| start.find_now(path, flags)) {
         Some(found) => open_found(descriptor, found),
-        None => open_or_create(descriptor, path, flags, mode),
+        None => open_relative(descriptor, path, flags),
     }
 }
 
-/// [`open`] for all paths.
+/// [`open`] of a path that may begin in the current directory.
 #[inline(never)]
-fn open_or_create(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+fn open_relative(descriptor: Reserved, path: &[u8], flags: i32) -> Result<i32, Errno> {
+    let opened = mounted_now()
+        .and_then(|vfs| vfs.with_start(path, |start| Some(fill(&descriptor, start.find_now(path, flags)?))));
+    match opened {
+        Some(opened) => opened.map(|()| descriptor.opened()),
+        None => open_long(descriptor, path, flags, 0),
+    }
+}
+
+/// [`open`] with `O_CREAT`.
+#[inline(never)]
+fn open_or_create(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+    // First: without a free descriptor nothing is created.
+    let descriptor = descriptors::reserve()?;
     let opened = mounted_now().and_then(|vfs| {
         vfs.with_start(path, |start| {
-            let found = if flags & O_CREAT == 0 {
-                start.find_now(path, flags).map(Ok)
-            } else {
-                start.find_or_create_now(path, flags, mode)
-            };
-            Some(found?.and_then(|found| fill(&descriptor, found)))
+            let found = start.find_or_create_now(path, flags, mode)?;
+            Some(found.and_then(|found| fill(&descriptor, found)))
         })
     });
     match opened {

@@ -37,7 +37,7 @@ pub(crate) fn open(nonblocking: bool) -> Result<i32, Errno> {
     let descriptor = descriptors::open(object)?;
     if let Err(error) = ENABLING.with(enable) {
         // The descriptor was opened above: another thread that has closed it meanwhile guesses numbers.
-        let _: Result<(), Errno> = descriptors::close(descriptor);
+        let _: Result<(), Errno> = descriptors::close_one(descriptor);
         return Err(error);
     }
     Ok(descriptor)

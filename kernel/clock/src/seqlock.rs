@@ -33,8 +33,14 @@ impl<const WORDS: usize> SeqLock<WORDS> {
     /// Calls `action` with the words; `None` if they are written meanwhile. What `action` computes then is discarded.
     #[inline]
     pub fn read<R>(&self, action: impl FnOnce([u64; WORDS]) -> R) -> Option<R> {
+        self.read_some(|words| Some(action(core::array::from_fn(|index| words[index].load(Relaxed)))))
+    }
+
+    /// As [`Self::read`], for an `action` that loads what it needs of the words, and may return `None` itself.
+    #[inline]
+    pub fn read_some<R>(&self, action: impl FnOnce(&[AtomicU64; WORDS]) -> Option<R>) -> Option<R> {
         let before = self.sequence.load(Acquire);
-        let result = action(core::array::from_fn(|index| self.words[index].load(Relaxed)));
+        let result = action(&self.words)?;
         fence(Acquire);
         (before.is_multiple_of(2) && self.sequence.load(Relaxed) == before).then_some(result)
     }

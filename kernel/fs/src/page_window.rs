@@ -90,12 +90,17 @@ impl<S: System> PageWindow<S> {
         Some(())
     }
 
-    /// Writes the byte at the position, as [`Self::read_byte`].
+    /// Writes the byte that `byte` returns at the position, as [`Self::read_byte`]. `byte` is called if the window has the
+    /// position, without the lock.
     #[inline]
-    pub fn write_byte(&self, byte: u8) -> Option<()> {
-        let (word, mut view) = self.lock_active()?;
+    pub fn write_byte(&self, byte: impl FnOnce() -> Option<u8>) -> Option<()> {
+        let word = self.active()?;
+        let byte = byte()?;
+        // Before the lock: the processor reads the clock while it takes that.
+        let tick = S::tick();
+        let mut view = self.0.try_lock(word)?;
         let index = view.index(word, view.writable)?;
-        if S::tick() != view.tick {
+        if tick != view.tick {
             return None;
         }
         view.page.as_mut()?.as_mut()[index % PAGE_SIZE] = byte;

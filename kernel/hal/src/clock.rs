@@ -164,7 +164,7 @@ pub(crate) fn ticks(duration_ns: u64) -> u64 {
 #[inline]
 #[must_use]
 pub fn coarse() -> u64 {
-    counter::unordered() >> 20
+    counter::coarse()
 }
 
 /// [`wall_clock`] as of the same number of [`coarse`]: at most 4 ms ago, for a third of the instructions.

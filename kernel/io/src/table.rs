@@ -194,7 +194,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
     /// [`Self::take`] with the lock of the slot held while `split` is called with the value. That may leave something to the
     /// next value of the descriptor, where nothing is kept yet: only the first descriptors keep something. Returns what `split`
     /// returns, to be dropped by the caller.
-    #[inline]
+    #[inline(always)]
     pub fn take_and_keep<L>(
         &self,
         descriptor: FileDescriptor,

@@ -84,7 +84,7 @@ export! {
         }
         let ends = open_pipe(flags & O_NONBLOCK != 0)?;
         if let Err(error) = out.write(ends) {
-            ends.map(descriptors::close).into_iter().collect::<Result<(), Errno>>()?;
+            ends.map(descriptors::close_one).into_iter().collect::<Result<(), Errno>>()?;
             return Err(error);
         }
         Ok(0)

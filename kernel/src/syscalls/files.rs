@@ -19,6 +19,12 @@ use crate::threads::wait::complete;
 /// Permission bits of a mode, with those for sticky directories.
 const PERMISSIONS: u32 = 0o7777;
 
+/// Opens a path, for the calls that programs make less often than [`sys_open_path`], of which it is a part.
+#[inline(never)]
+fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+    files::open(path, flags, mode)
+}
+
 /// Properties as `stat` returns them.
 pub(super) fn to_stat(found: &file_properties) -> Result<stat, Errno> {
     let signed = |number: u64| i64::try_from(number).map_err(|_| Errno::EOVERFLOW);
@@ -191,7 +197,7 @@ export! {
 
     fn sys_open as open(name: *const c_char, flags: i32, mode: i32) -> i32
     where path: UserText::new(name) {
-        files::open(path.get(MAX_PATH)?, flags, mode.cast_unsigned())
+        open(path.get(MAX_PATH)?, flags, mode.cast_unsigned())
     }
 
     fn sys_open_path as open_path(path: *const u8, length: usize, flags: i32, mode: i32) -> i32
@@ -201,7 +207,7 @@ export! {
 
     fn sys_opendir as opendir(name: *const c_char) -> i32
     where path: UserText::new(name) {
-        files::open(path.get(MAX_PATH)?, O_RDONLY | O_DIRECTORY, 0)
+        open(path.get(MAX_PATH)?, O_RDONLY | O_DIRECTORY, 0)
     }
 
     fn sys_mkdir as mkdir(name: *const i8, mode: u32) -> i32

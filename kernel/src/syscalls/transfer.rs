@@ -48,9 +48,9 @@ fn read_now(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
     });
     let Some((position, done)) = done else { return read_long(descriptor, buffer) };
     if done < PAGE_SIZE {
-        descriptor.resume_at(position)
+        descriptor.resume_at(position);
     } else {
-        descriptor.resume()
+        descriptor.resume();
     }
     count(done)
 }
@@ -106,8 +106,7 @@ fn read_at_long(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
 pub(super) fn write(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
     if bytes.len() == 1
         && let Some(window) = window(fd)
-        && let Ok([byte]) = bytes.get()
-        && window.write_byte(*byte).is_some()
+        && window.write_byte(|| bytes.get().ok()?.first().copied()).is_some()
     {
         return 1;
     }
@@ -137,9 +136,9 @@ fn write_now(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
     let Some(end) = done else { return write_long(descriptor, bytes) };
     let size = start.len();
     if size < PAGE_SIZE {
-        descriptor.resume_at(end - size as u64)
+        descriptor.resume_at(end - size as u64);
     } else {
-        descriptor.resume()
+        descriptor.resume();
     }
     count(start.len())
 }

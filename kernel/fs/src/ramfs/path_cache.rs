@@ -15,14 +15,15 @@
 use alloc::boxed::Box;
 #[cfg(not(loom))]
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::AtomicU64 as EntryWord;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use hermit_clock::SeqLock;
 use hermit_interface::{Errno, to_usize};
-use lock_api::{Mutex, RawMutex};
+use lock_api::Mutex;
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
 
-use super::directory::is_same;
 use crate::system::{Lock, boxed};
 use crate::{Ino, System};
 
@@ -48,6 +49,14 @@ pub(super) struct PathFrom<'a> {
     pub(super) stops: u64,
 }
 
+impl PathFrom<'_> {
+    /// Number of the start and length of the path in a word: of inodes there are at most 2^24.
+    #[inline]
+    const fn start_and_length(&self) -> u64 {
+        self.start.0 << u32::BITS | self.path.len() as u64
+    }
+}
+
 /// What an entry says of the inode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cached {
@@ -58,32 +67,29 @@ pub(super) struct Cached {
     pub(super) changes: u64,
 }
 
-/// An entry. An empty one has the empty path, which no call has.
-#[derive(Debug)]
-struct CacheEntry {
-    start: Ino,
-    stops: u64,
-    length: usize,
-    words: Words,
-    cached: Cached,
-    /// The path, if the words do not tell it.
-    bytes: [u8; MAX_LENGTH],
-}
+/// Words of an entry: a path, what the entry says of it, and the bytes of a path that its words do not tell. An empty entry has
+/// the empty path, which no call has.
+type Entry = SeqLock<ENTRY_WORDS>;
 
-impl CacheEntry {
-    /// Whether this is the entry of a path of its length.
-    #[inline(never)]
-    fn has(&self, path: &[u8]) -> bool {
-        self.bytes.get(..path.len()).is_some_and(|bytes| is_same(bytes, path))
-    }
-}
+/// Indices of an entry's words.
+const START: usize = 0;
+const FIRST: usize = 1;
+const MIDDLE: usize = 2;
+const LAST: usize = 3;
+const STOPS: usize = 4;
+const INO: usize = 5;
+const LOST_NAMES: usize = 6;
+const CHANGES: usize = 7;
+const BYTES: usize = 8;
+const ENTRY_WORDS: usize = BYTES + MAX_LENGTH / WORD;
 
 /// The cache of paths.
 #[derive(Debug)]
 pub(super) struct PathCache<S: System> {
-    /// An entry is at the hash of its path. Its lock is held for a comparison or copy of the path, and no other one is taken
-    /// with it.
-    entries: Box<[Lock<S, CacheEntry>; SIZE]>,
+    /// An entry is at the hash of its path. Readers take no lock.
+    entries: Box<[Entry; SIZE]>,
+    /// Held while an entry is written.
+    writer: Lock<S, ()>,
     changes: AtomicU64,
 }
 
@@ -155,6 +161,21 @@ fn index(Words { first, middle, last }: Words, length: usize) -> usize {
     to_usize(mixed.wrapping_mul(MULTIPLIER) >> (u64::BITS - SIZE.ilog2()))
 }
 
+/// The bytes of a path as words.
+fn byte_words(path: &[u8]) -> impl Iterator<Item = u64> {
+    path.chunks(WORD).map(|chunk| {
+        let mut word = [0; WORD];
+        word.iter_mut().zip(chunk).for_each(|(to, byte)| *to = *byte);
+        u64::from_le_bytes(word)
+    })
+}
+
+/// Whether the bytes in the words of an entry are those of a path of its length.
+#[inline(never)]
+fn has_bytes(entry: &[EntryWord], path: &[u8]) -> bool {
+    entry.iter().skip(BYTES).zip(byte_words(path)).all(|(word, expected)| word.load(Relaxed) == expected)
+}
+
 impl<S: System> PathCache<S> {
     /// A cache without entries.
     ///
@@ -162,17 +183,8 @@ impl<S: System> PathCache<S> {
     ///
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self, Errno> {
-        let cached = Cached { ino: Ino::ROOT, lost_names: 0, changes: 0 };
-        let entry = CacheEntry {
-            start: Ino::ROOT,
-            stops: 0,
-            length: 0,
-            words: Words { first: 0, middle: 0, last: 0 },
-            cached,
-            bytes: [0; MAX_LENGTH],
-        };
-        let entry = || Mutex::const_new(RawMutex::INIT, CacheEntry { bytes: entry.bytes, ..entry });
-        Ok(Self { entries: boxed(entry)?, changes: AtomicU64::new(0) })
+        let entries = boxed(|| Entry::new([0; ENTRY_WORDS]))?;
+        Ok(Self { entries, writer: Mutex::new(()), changes: AtomicU64::new(0) })
     }
 
     /// Begins a change of directories. Names are locked, so there is one at a time.
@@ -194,14 +206,19 @@ impl<S: System> PathCache<S> {
         if length > MAX_LENGTH {
             return None;
         }
-        let words = words(from.path);
-        let entry = self.entries[index(words, length) % SIZE].lock();
-        let is_it = entry.length == length
-            && entry.words == words
-            && entry.start == from.start
-            && entry.stops == from.stops
-            && (length <= TOLD_LENGTH || entry.has(from.path));
-        is_it.then_some(entry.cached)
+        let path = words(from.path);
+        self.entries[index(path, length) % SIZE].read_some(|entry| {
+            let word = |index: usize| entry[index].load(Relaxed);
+            let is_it = word(START) == from.start_and_length()
+                && word(FIRST) == path.first
+                && word(MIDDLE) == path.middle
+                && word(LAST) == path.last
+                && word(STOPS) == from.stops
+                && (length <= TOLD_LENGTH || has_bytes(entry, from.path));
+            let cached =
+                || Cached { ino: Ino(word(INO)), lost_names: word(LOST_NAMES), changes: word(CHANGES) };
+            is_it.then(cached)
+        })
     }
 
     /// Keeps a path, in place of another one. The inode is locked, and `changes` is from before the walk that has found it.
@@ -211,13 +228,24 @@ impl<S: System> PathCache<S> {
             return;
         }
         let length = from.path.len();
-        let words = words(from.path);
-        let mut entry = self.entries[index(words, length) % SIZE].lock();
-        if let Some(bytes) = entry.bytes.get_mut(..length) {
-            bytes.copy_from_slice(from.path);
-            (entry.start, entry.stops) = (from.start, from.stops);
-            (entry.length, entry.words, entry.cached) = (length, words, cached);
+        if length > MAX_LENGTH {
+            return;
         }
+        let path = words(from.path);
+        let writer = self.writer.lock();
+        self.entries[index(path, length) % SIZE].write(|| {
+            let mut entry = [0; ENTRY_WORDS];
+            (entry[FIRST], entry[MIDDLE], entry[LAST]) = (path.first, path.middle, path.last);
+            (entry[START], entry[STOPS]) = (from.start_and_length(), from.stops);
+            (entry[INO], entry[LOST_NAMES], entry[CHANGES]) =
+                (cached.ino.0, cached.lost_names, cached.changes);
+            if length > TOLD_LENGTH {
+                let bytes = entry.iter_mut().skip(BYTES);
+                bytes.zip(byte_words(from.path)).for_each(|(to, word)| *to = word);
+            }
+            entry
+        });
+        drop(writer);
     }
 }
 

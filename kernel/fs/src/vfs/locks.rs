@@ -43,8 +43,8 @@ impl Held {
     }
 
     /// Whether there is a lock, for the last user of the open file: then nothing changes it.
-    pub(super) fn is_held(&mut self) -> bool {
-        *self.0.get_mut() != 0
+    pub(super) fn is_held(&self) -> bool {
+        self.0.load(Relaxed) != 0
     }
 
     fn set(&self, lock: Option<FileLock>) {

@@ -62,6 +62,8 @@ pub struct OpenFile<S: System> {
     /// Number of writes, and of those whose errors `close` need not report any more.
     writes: AtomicU64,
     reported: AtomicU64,
+    /// Whether the opening has ended, and with it the reference to the inode.
+    is_retired: AtomicBool,
     /// The opening in the file system, if its writes are collected; else it is this open file's.
     opening: Option<Arc<Opening<S>>>,
     /// The advisory lock.
@@ -107,6 +109,7 @@ impl<S: System> OpenFile<S> {
             is_appending: AtomicBool::new(flags & O_APPEND != 0),
             writes: AtomicU64::new(0),
             reported: AtomicU64::new(0),
+            is_retired: AtomicBool::new(false),
             opening,
             lock: Held::new(),
             position: Position::new(),
@@ -114,19 +117,17 @@ impl<S: System> OpenFile<S> {
     }
 
     /// Ends the opening of a file that a path has led to at once, if it has neither errors to report nor a lock, and if nothing is
-    /// freed: it is called under a spinlock. Returns whether it has. Then this open file has the root, which needs no reference,
-    /// until [`Self::reuse`].
+    /// freed: it is called under a spinlock. Returns whether it has. Then this open file has no reference to its inode.
+    ///
+    /// The caller has the only reference, and uses it for [`Self::reuse`] only afterwards.
     #[inline]
-    pub fn retire_now(&mut self) -> bool {
-        let OpenNode::Own(node) = &mut self.node else { return false };
-        if self.writes.get_mut() != self.reported.get_mut() || self.lock.is_held() {
+    pub fn retire_now(&self) -> bool {
+        let OpenNode::Own(node) = &self.node else { return false };
+        if self.is_dirty() || self.lock.is_held() || !node.mount.file_system.forget_now(node.ino) {
             return false;
         }
-        let is_retired = node.mount.file_system.forget_now(node.ino);
-        if is_retired {
-            node.ino = Ino::ROOT;
-        }
-        is_retired
+        self.is_retired.store(true, Relaxed);
+        true
     }
 
     /// Makes a retired open file one of what a path leads to, whose reference it takes over, in the same mount. Returns whether
@@ -138,6 +139,7 @@ impl<S: System> OpenFile<S> {
             return false;
         }
         (node.ino, node.file_type) = (found.ino, found.file_type);
+        *self.is_retired.get_mut() = false;
         self.inode.ino = found.ino;
         self.access_mode = flags & ACCESS_MODE;
         *self.is_appending.get_mut() = flags & O_APPEND != 0;
@@ -488,6 +490,12 @@ impl<S: System> Drop for OpenFile<S> {
     fn drop(&mut self) {
         if self.lock.is_held() {
             self.unlock();
+        }
+        if *self.is_retired.get_mut()
+            && let OpenNode::Own(node) = &mut self.node
+        {
+            // The root needs no reference.
+            node.ino = Ino::ROOT;
         }
         // What a path has led to was not opened in the file system.
         if let OpenNode::Shared(node) = &self.node

@@ -18,7 +18,7 @@ fn open(vfs: &Vfs<TestSystem>, path: &[u8], flags: i32) -> File {
 
 /// Retires the open file; returns whether it can be.
 fn retire(file: &mut File) -> bool {
-    Arc::get_mut(file).expect("one reference").retire_now()
+    file.retire_now()
 }
 
 /// Opens a path by a retired open file; returns whether it can be.

@@ -102,7 +102,7 @@ pub(super) fn read_now(file: &File, buffer: &mut [MaybeUninit<u8>]) -> Option<us
 /// `write` on the short path, likewise.
 pub(super) fn write_now(file: &File, bytes: &[u8]) -> Option<usize> {
     let in_window = match bytes {
-        [byte] => file.window.write_byte(*byte),
+        [byte] => file.window.write_byte(|| Some(*byte)),
         _ => file.window.write(bytes),
     };
     if in_window.is_some() {

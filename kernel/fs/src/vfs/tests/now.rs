@@ -268,7 +268,7 @@ fn byte_written_through_the_window_is_seen_by_others_until_the_tick_changes() {
     (0..6).for_each(|byte| write(&file, byte));
     let in_window = |file: &File, byte| {
         assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
-        file.window.write_byte(byte).is_some()
+        file.window.write_byte(|| Some(byte)).is_some()
     };
     assert!(in_window(&file, 7));
     assert_eq!(call_long(&reader, &Step::ReadAt(0, 2)), Ok(1));
@@ -327,7 +327,7 @@ fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
 /// Writes a byte by a descriptor that other threads use, too, as the kernel does: through the window, else with the descriptor
 /// locked, else by a reference without the lock.
 fn write_shared(descriptor: &Mutex<()>, file: &File, byte: u8) {
-    if file.window.write_byte(byte).is_some() {
+    if file.window.write_byte(|| Some(byte)).is_some() {
         return;
     }
     let locked = descriptor.lock();

@@ -10,15 +10,31 @@ use hermit_interface::boot_info::BootInfo;
 pub(crate) fn now() -> u64 {
     // SAFETY: LFENCE is part of every 64-bit processor, and has no effect but to wait for earlier loads.
     unsafe { asm!("lfence", options(nostack, preserves_flags)) };
-    unordered()
-}
-
-/// [`now`], which may be read a little before earlier loads of the program.
-#[inline]
-pub(crate) fn unordered() -> u64 {
     // SAFETY: RDTSC is part of every 64-bit processor; the kernel runs at privilege level 0 or under Linux, which
     // leaves CR4.TSD clear, so the instruction does not fault.
     unsafe { _rdtsc() }
+}
+
+/// [`now`] in units of 2^20 ticks. The counter may be read a little before earlier loads of the program.
+#[inline]
+pub(crate) fn coarse() -> u64 {
+    let ticks: u64;
+    // In one piece, which holds no more than one register afterwards.
+    // SAFETY: RDTSC is part of every 64-bit processor; the kernel runs at privilege level 0 or under Linux, which leaves
+    // CR4.TSD clear, so the instruction does not fault. The other instructions change the two registers that are declared, and
+    // the flags.
+    unsafe {
+        asm!(
+            "rdtsc",
+            "shl rdx, 32",
+            "or rax, rdx",
+            "shr rax, 20",
+            out("rax") ticks,
+            out("rdx") _,
+            options(nomem, nostack)
+        );
+    }
+    ticks
 }
 
 /// Ticks per second as the processor itself states them (SDM volume 2, CPUID leaf 15h), if it does.
