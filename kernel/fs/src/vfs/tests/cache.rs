@@ -13,7 +13,7 @@ use hermit_interface::Errno;
 
 use super::kept::{AFTER_CREATE, BEFORE_READDIR, Kept, Shared, append, open};
 use crate::testing::{ARCS, MONOTONIC, TestSystem, run, vfs};
-use crate::{RenameFlags, Symlinks, Vfs, join_each};
+use crate::{RenameFlags, SetAttr, SetTime, Symlinks, System as _, Time, Vfs, join_each};
 
 /// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -99,6 +99,54 @@ fn attributes_of_a_lookup_are_not_kept_while_writes_are_collected() {
     assert_eq!(seen_by_host(), 2);
     assert_eq!(run(file.write(b"c")), Ok(1));
     assert_eq!((seen_by_host(), shared.size("/m/x"), seen_by_host()), (2, Ok(3), 3));
+}
+
+#[test]
+fn change_time_of_collected_writes_is_that_of_their_flush() {
+    let shared = Shared::new(u64::MAX);
+    shared.folder.write_back_size.store(1000, Relaxed);
+    let mtime =
+        |vfs: &Vfs<TestSystem>, path: &[u8]| run(vfs.metadata(path, Symlinks::Keep)).unwrap().attr.mtime;
+    let (on_host, in_guest) = (|| mtime(&shared.host, b"/x"), || mtime(&shared.guest, b"/m/x"));
+    let file = open(&shared.guest, "/m/x");
+    let flushes: [(&str, &dyn Fn()); 4] = [
+        ("after a second", &|| {
+            MONOTONIC.set(MONOTONIC.get() + SECOND);
+            assert_eq!(run(shared.guest.write_back(0, true)), Ok(None));
+        }),
+        ("metadata", &|| {
+            in_guest();
+        }),
+        ("close", &|| run(file.flush()).unwrap()),
+        ("sync", &|| run(file.sync(true)).unwrap()),
+    ];
+    assert_eq!(run(file.write(b"a")), Ok(1));
+    for (name, flush) in flushes {
+        let before = on_host();
+        assert_eq!((run(file.write(b"b")), on_host()), (Ok(1), before), "{name}: collected");
+        let written = TestSystem::now();
+        flush();
+        let flushed = on_host();
+        assert!(flushed > written, "{name}: {flushed:?} is not after {written:?}");
+        assert_eq!((in_guest(), in_guest(), on_host()), (flushed, flushed, flushed), "{name}: seen by both");
+    }
+}
+
+#[test]
+fn change_time_that_the_program_sets_is_not_that_of_writes_collected_before() {
+    let shared = Shared::new(u64::MAX);
+    shared.folder.write_back_size.store(1000, Relaxed);
+    let file = open(&shared.guest, "/m/x");
+    assert_eq!((run(file.write(b"a")), run(file.write(b"b"))), (Ok(1), Ok(1)));
+    let set = Time { seconds: 5, nanoseconds: 7 };
+    run(file.set_attributes(&SetAttr { mtime: Some(SetTime::To(set)), ..SetAttr::default() })).unwrap();
+    run(file.flush()).unwrap();
+    drop(file);
+    assert_eq!(run(shared.guest.write_back(0, false)), Ok(None));
+    for (vfs, path) in [(&shared.host, "/x"), (&shared.guest, "/m/x")] {
+        let attr = run(vfs.metadata(path.as_bytes(), Symlinks::Keep)).unwrap().attr;
+        assert_eq!((attr.mtime, attr.size), (set, 2), "{path}");
+    }
 }
 
 #[test]
