@@ -11,13 +11,12 @@ mod asynchronous;
 mod databases;
 mod formats;
 mod locks;
+mod maps;
 mod messages;
 mod parallel;
 mod sockets;
 mod text;
 mod trees;
-#[cfg(target_os = "hermit")]
-mod unsupported;
 
 use std::env;
 use std::error::Error;
@@ -34,13 +33,14 @@ type TestResult = Result<String, Box<dyn Error>>;
 type CrateTest = fn() -> TestResult;
 
 /// All crates, by name.
-const CRATES: [(&str, CrateTest); 19] = [
+const CRATES: [(&str, CrateTest); 20] = [
     ("config", formats::config),
     ("crossbeam", messages::crossbeam),
     ("csv", formats::csv),
     ("dashmap", locks::dashmap),
     ("glob", trees::glob),
     ("ignore", trees::ignore),
+    ("memmap2", maps::memmap2),
     ("parking_lot", locks::parking_lot),
     ("rayon", parallel::rayon),
     ("redb", databases::redb),
@@ -58,11 +58,11 @@ const CRATES: [(&str, CrateTest); 19] = [
 
 fn main() -> ExitCode {
     let names: Vec<String> = env::args_os().skip(1).map(|name| name.display().to_string()).collect();
-    let [wanted] = names.as_slice() else { return usage() };
-    #[cfg(target_os = "hermit")]
-    if wanted == "unsupported" {
-        return report_unsupported();
-    }
+    let wanted = match names.as_slice() {
+        [wanted] => wanted,
+        [check, path] if check == maps::EXIT => return maps::write_at_exit(path),
+        _ => return usage(),
+    };
     let chosen: Vec<_> = CRATES.iter().filter(|(name, _)| wanted == "all" || wanted == name).collect();
     if chosen.is_empty() {
         return usage();
@@ -78,19 +78,6 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::from(u8::from(failed))
-}
-
-/// Checks that what the target does not support fails as documented.
-#[cfg(target_os = "hermit")]
-fn report_unsupported() -> ExitCode {
-    match unsupported::check() {
-        Ok(()) => println!("unsupported: errors as documented"),
-        Err(message) => {
-            eprintln!("failed: {message}");
-            return ExitCode::FAILURE;
-        }
-    }
-    ExitCode::SUCCESS
 }
 
 /// Prints the names of all crates to standard error.

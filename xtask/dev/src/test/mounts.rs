@@ -39,6 +39,9 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     tests.add(format!("{platform}: small writes to a folder of the host, and the end"), move || {
         collected(platform)
     });
+    tests.add(format!("{platform}: a map of a file in a folder of the host, and the end"), move || {
+        mapped(platform)
+    });
     tests.add(format!("{platform}: a folder of the host without memory"), move || {
         // What is said once, while the first use fails and is tried again.
         let output = exhausted(platform, "exhausted-folder")?;
@@ -104,6 +107,18 @@ fn collected(platform: &TestPlatform<'_>) -> Result<()> {
         running.end()?.check(code, &[]).with_context(|| mode.to_owned())?;
         ensure!(fs::read_to_string(&log)? == lines, "{mode}: the host has not all lines");
     }
+    Ok(())
+}
+
+/// The guest ends with a shared map of memmap2 that it has changed, and neither flushed nor dropped.
+fn mapped(platform: &TestPlatform<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("file");
+    fs::write(&file, "contents")?;
+    let mount = format!("{}:/srv", folder.path().display());
+    expect(&mut run(platform, "third_party", &mount, &["map-at-exit", "/srv/file"])?, 0, "")?;
+    let contents = fs::read_to_string(&file)?;
+    ensure!(contents == "comapnts", "the file has {contents:?}");
     Ok(())
 }
 
