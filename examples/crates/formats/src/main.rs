@@ -21,6 +21,7 @@ crate_uses::crate_uses! {
     "serde_json": serde_json,
     "serde_yaml": serde_yaml,
     "toml": toml,
+    "typetag": typetag,
     "url": url,
     "yaml-rust2": yaml_rust2,
 }

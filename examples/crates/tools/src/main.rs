@@ -13,6 +13,7 @@ crate_uses::crate_uses! {
     "eyre": eyre,
     "figment": figment,
     "handlebars": handlebars,
+    "inventory": inventory,
     "log": log,
     "log4rs": log4rs,
     "minijinja": minijinja,
