@@ -106,10 +106,10 @@ impl Crates {
     pub(crate) fn markdown(&self) -> String {
         let all: usize = self.groups.iter().map(|group| group.crates.len()).sum();
         let patched: Vec<_> = self.groups.iter().flat_map(|group| self.patched(group)).collect();
-        let as_is = self.groups.iter().map(|group| {
+        let as_is = self.groups.iter().filter_map(|group| {
             let names = group.crates.iter().filter(|(_, by)| by.is_empty());
             let names: Vec<_> = names.map(|(name, _)| self.versioned(group, name)).collect();
-            [group.title.clone(), names.join(", ")].to_vec()
+            (!names.is_empty()).then(|| [group.title.clone(), names.join(", ")].to_vec())
         });
         let unsupported = self.unsupported.iter().map(|krate| {
             let Unsupported { name, version, why, upstream, .. } = krate;
@@ -198,6 +198,11 @@ mod tests {
         title = "networks"
         as-is = ["http", "url"]
         patched = { tokio = ["mio", "tokio"] }
+        [[group]]
+        name = "web"
+        title = "servers"
+        as-is = []
+        patched = { warp = ["tokio"] }
         [[unsupported]]
         name = "ring"
         version = "0.17"
@@ -211,6 +216,13 @@ mod tests {
         name = "crates_net"
         version = "0.1.0"
         dependencies = ["http 1.5.0", "url", "tokio"]
+        [[package]]
+        name = "crates_web"
+        version = "0.1.0"
+        dependencies = ["warp"]
+        [[package]]
+        name = "warp"
+        version = "0.4.0"
         [[package]]
         name = "http"
         version = "0.2.0"
@@ -228,9 +240,10 @@ mod tests {
     #[test]
     fn tables_have_versions_patches_and_reasons() {
         let text = Crates::parse(LIST, LOCK).unwrap().markdown();
-        assert!(text.contains("Of 4 crates 3 work: 2 as they are, 1 with patches"), "{text}");
+        assert!(text.contains("Of 5 crates 4 work: 2 as they are, 2 with patches"), "{text}");
         assert!(text.contains("| networks | http 1.5.0, url 2.0.0 |"), "{text}");
-        assert!(text.contains("| tokio 1.9.0 | mio, tokio |"), "{text}");
+        assert!(text.contains("| tokio 1.9.0 | mio, tokio |\n| warp 0.4.0 | tokio |"), "{text}");
+        assert!(!text.contains("servers"), "a field without crates that work as they are: {text}");
         assert!(text.contains("| ring 0.17 | no assembly |  |"), "{text}");
     }
 
