@@ -1,22 +1,28 @@
 //! Turns of calls at something that one of them uses at a time, longer than a lock may be held.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::mem;
 use core::task::{Context, Waker};
 
 use hermit_interface::Errno;
+
+use crate::system::boxed;
 
 /// Whether a call has its turn, and the calls that wait for its end. It lies under a lock, which is held for each of the
 /// methods only.
 #[derive(Debug)]
 pub(crate) struct Turns {
     is_taken: bool,
-    waiting: Vec<Waker>,
+    /// `None` until a call waits: most of what has turns never has a list to free.
+    waiting: Option<Waiting>,
 }
+
+/// Calls that wait. An array of one list, since a box of it can be allocated without panicking.
+type Waiting = Box<[Vec<Waker>; 1]>;
 
 impl Turns {
     pub(crate) const fn new() -> Self {
-        Self { is_taken: false, waiting: Vec::new() }
+        Self { is_taken: false, waiting: None }
     }
 
     /// Whether a call has its turn; then the waker is registered for its end.
@@ -27,10 +33,21 @@ impl Turns {
     #[inline]
     pub(crate) fn is_pending(&mut self, context: &Context<'_>) -> Result<bool, Errno> {
         if self.is_taken {
-            self.waiting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            self.waiting.push(context.waker().clone());
+            self.wait(context)?;
         }
         Ok(self.is_taken)
+    }
+
+    #[cold]
+    fn wait(&mut self, context: &Context<'_>) -> Result<(), Errno> {
+        let waiting = match &mut self.waiting {
+            Some(waiting) => waiting,
+            none => none.insert(boxed(Vec::new)?),
+        };
+        let [waiting] = &mut **waiting;
+        waiting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        waiting.push(context.waker().clone());
+        Ok(())
     }
 
     /// Whether a call has its turn.
@@ -46,7 +63,10 @@ impl Turns {
     /// Ends the turn; returns the calls that wait, to be [woken](wake) when the lock is not held any more.
     pub(crate) fn end(&mut self) -> Vec<Waker> {
         self.is_taken = false;
-        mem::take(&mut self.waiting)
+        self.waiting.take().map_or_else(Vec::new, |waiting| {
+            let [waiting] = *waiting;
+            waiting
+        })
     }
 }
 

@@ -16,6 +16,7 @@ use core::hash::{BuildHasher as _, Hasher as _};
 use hashbrown::DefaultHashBuilder;
 use hermit_interface::{Errno, to_usize};
 
+use super::words::is_same;
 use crate::{FileType, Ino};
 
 pub(super) use entry_name::{EntryName, MAX_SHORT};
@@ -57,32 +58,6 @@ impl DirectoryEntry {
     #[inline]
     fn is(&self, hash: u64, name: &[u8]) -> bool {
         self.key & !SEQUENCE == hash && is_same(&self.name, name)
-    }
-}
-
-/// Whether two names are the same: they are short, so a call of `memcmp` takes longer.
-#[inline(always)]
-pub(super) fn is_same(name: &[u8], other: &[u8]) -> bool {
-    if name.len() != other.len() {
-        return false;
-    }
-    match (name.last_chunk::<8>(), other.last_chunk::<8>()) {
-        // The last words overlap the ones before.
-        (Some(end), Some(other_end)) => {
-            let (words, other_words) = (name.as_chunks::<8>().0, other.as_chunks::<8>().0);
-            end == other_end && words.iter().zip(other_words).all(|(a, b)| a == b)
-        }
-        _ => is_same_short(name, other),
-    }
-}
-
-/// [`is_same`] for names of the same length below 8.
-fn is_same_short(name: &[u8], other: &[u8]) -> bool {
-    match (name.last_chunk::<4>(), other.last_chunk::<4>()) {
-        (Some(end), Some(other_end)) => {
-            end == other_end && name.first_chunk::<4>() == other.first_chunk::<4>()
-        }
-        _ => name.iter().zip(other).all(|(a, b)| a == b),
     }
 }
 
@@ -164,7 +139,8 @@ impl Directory {
     #[inline]
     pub(super) fn find(&self, name: &[u8]) -> Result<&DirectoryEntry, Errno> {
         let hash = self.hash(name);
-        self.root.list(hash).iter().find(|entry| entry.is(hash, name)).ok_or(Errno::ENOENT)
+        let entries = self.root.list(hash);
+        position(entries, hash, name).map(|position| &entries[position]).ok_or(Errno::ENOENT)
     }
 
     /// The inode of the entry with a name, or room for one.
@@ -176,8 +152,8 @@ impl Directory {
     pub(super) fn find_or_prepare(&mut self, name: &[u8]) -> Result<Place, Errno> {
         let hash = self.hash(name);
         let entries = self.root.list(hash);
-        if let Some(entry) = entries.iter().find(|entry| entry.is(hash, name)) {
-            return Ok(Place::Taken(entry.ino));
+        if let Some(position) = position(entries, hash, name) {
+            return Ok(Place::Taken(entries[position].ino));
         }
         let is_free = |key: &u64| entries.iter().all(|entry| entry.key != *key);
         let key = (hash..=hash | SEQUENCE).find(is_free).ok_or(Errno::ENOSPC)?;
@@ -396,6 +372,20 @@ impl Node {
     }
 }
 
+/// Position of the entry with a name.
+#[inline(always)]
+fn position(entries: &[DirectoryEntry], hash: u64, name: &[u8]) -> Option<usize> {
+    // Not `Iterator::position`, which may be a call.
+    let mut position = 0;
+    while position < entries.len() {
+        if entries[position].is(hash, name) {
+            return Some(position);
+        }
+        position += 1;
+    }
+    None
+}
+
 /// Removes an entry from a list, as [`Node::remove`].
 #[inline(always)]
 fn remove_from(
@@ -403,8 +393,8 @@ fn remove_from(
     (hash, name): (u64, &[u8]),
     is_removable: fn(FileType) -> bool,
 ) -> Result<Removed, Errno> {
-    let mut positions = entries.iter().enumerate();
-    let (position, entry) = positions.find(|(_, entry)| entry.is(hash, name)).ok_or(Errno::ENOENT)?;
+    let position = position(entries, hash, name).ok_or(Errno::ENOENT)?;
+    let entry = &entries[position];
     if !is_removable(entry.file_type) {
         return Err(Errno::EISDIR);
     }
@@ -414,7 +404,7 @@ fn remove_from(
     if position != last {
         entries.swap(position, last);
     }
-    entries.truncate(last);
+    drop(entries.pop());
     Ok(removed)
 }
 

@@ -160,7 +160,7 @@ impl<S: System> Inode<S> {
     }
 
     /// Takes back the page of a regular file that is lent, before anything of the file or its times is used.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_back_page(&mut self) {
         if let Body::File(file) = &mut self.body {
             file.take_back_page();
@@ -218,7 +218,7 @@ impl<S: System> File<S> {
     }
 
     /// Takes the page that is lent back to its place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_back_page(&mut self) {
         if let Some((start, page)) = self.window.take().and_then(PageWindow::take) {
             self.pages.put(start / PAGE_BYTES, page);
@@ -242,7 +242,7 @@ impl Times {
     }
 
     /// Records a change of the contents.
-    #[inline]
+    #[inline(always)]
     pub(super) fn modified(&mut self, now: Time) {
         let now = self.time_of_change(now);
         self.mtime = now;
@@ -251,7 +251,7 @@ impl Times {
     }
 
     /// Records a change of the inode without its contents.
-    #[inline]
+    #[inline(always)]
     pub(super) fn changed(&mut self, now: Time) {
         let now = self.time_of_change(now);
         self.ctime = now;

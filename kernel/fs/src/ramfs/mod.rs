@@ -25,6 +25,7 @@ mod rename;
 mod table;
 mod tree;
 mod usage;
+mod words;
 
 use alloc::vec::Vec;
 use core::any::Any;

@@ -189,6 +189,7 @@ impl<S: System> RamFs<S> {
     /// Removes an entry that is no directory from a directory, whose lock is held. Returns the inode that has lost its name,
     /// locked: the caller [frees it](Self::free_if_unused) when names are not locked any more, since freeing a large file
     /// takes long.
+    #[inline(always)]
     pub(super) fn remove_file_from(
         &self,
         parent: &mut Inode<S>,

@@ -24,6 +24,7 @@ use lock_api::Mutex;
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
 
+use super::words::{MULTIPLIER, TOLD_LENGTH, WORD, Words, words};
 use crate::system::{Lock, boxed};
 use crate::{Ino, System};
 
@@ -32,12 +33,6 @@ const SIZE: usize = 64;
 
 /// Maximum length of a path that is kept, in bytes.
 const MAX_LENGTH: usize = 128;
-
-/// Size of a word in bytes.
-const WORD: usize = size_of::<u64>();
-
-/// An odd number, whose bits have no pattern (2^64 divided by the golden ratio).
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A path from a directory on.
 #[derive(Clone, Copy, Debug)]
@@ -101,57 +96,6 @@ impl Drop for DirectoryChange<'_> {
     fn drop(&mut self) {
         self.0.fetch_add(1, Release);
     }
-}
-
-/// Words of a path. With the length, they tell one of at most [`TOLD_LENGTH`] bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Words {
-    first: u64,
-    middle: u64,
-    last: u64,
-}
-
-/// Maximum length of a path that its words tell.
-const TOLD_LENGTH: usize = 3 * WORD;
-
-/// The words of a path.
-#[inline(always)]
-fn words(path: &[u8]) -> Words {
-    let end = path.len();
-    if end < WORD {
-        return Words { first: short_word(path), middle: 0, last: 0 };
-    }
-    // Of at most 24 bytes, none lies between the word in the middle and the others.
-    let middle = if end <= TOLD_LENGTH { word_at(path, (end - WORD) / 2) } else { mixed(path) };
-    Words { first: word_at(path, 0), middle, last: word_at(path, end - WORD) }
-}
-
-/// The word that begins at a byte, from which on there is one.
-#[inline(always)]
-fn word_at(path: &[u8], start: usize) -> u64 {
-    let mut word = [0; WORD];
-    word.copy_from_slice(&path[start..start + WORD]);
-    u64::from_le_bytes(word)
-}
-
-/// A path of less than a word as a word.
-#[inline(always)]
-fn short_word(path: &[u8]) -> u64 {
-    const HALF: usize = WORD / 2;
-    if path.len() < HALF {
-        return path.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    }
-    let mut word = [0; WORD];
-    word[..HALF].copy_from_slice(&path[..HALF]);
-    word[HALF..].copy_from_slice(&path[path.len() - HALF..]);
-    u64::from_le_bytes(word)
-}
-
-/// A hash of all whole words of a path.
-#[inline(never)]
-fn mixed(path: &[u8]) -> u64 {
-    let words = path.as_chunks::<WORD>().0.iter();
-    words.fold(0, |hash, word| (hash ^ u64::from_le_bytes(*word)).wrapping_mul(MULTIPLIER).rotate_left(29))
 }
 
 /// Index of the entry of a path.
@@ -252,25 +196,11 @@ impl<S: System> PathCache<S> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use super::{Cached, words};
-    use super::{MAX_LENGTH, PathCache, PathFrom, TOLD_LENGTH};
+    use super::Cached;
+    use super::{MAX_LENGTH, PathCache, PathFrom};
     use crate::Ino;
     use crate::testing::TestSystem;
-    use std::collections::HashSet;
     use std::vec;
-
-    #[test]
-    fn words_of_short_paths_tell_each_byte() {
-        for length in 0..=TOLD_LENGTH {
-            let path = vec![b'a'; length];
-            let mut told = HashSet::from([words(&path)]);
-            for index in 0..length {
-                let mut other = path.clone();
-                other[index] = b'b';
-                assert!(told.insert(words(&other)), "byte {index} of {length}");
-            }
-        }
-    }
 
     const fn from(path: &[u8]) -> PathFrom<'_> {
         PathFrom { start: Ino::ROOT, path, stops: 0 }

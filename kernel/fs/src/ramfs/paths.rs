@@ -158,7 +158,7 @@ impl<S: System> RamFs<S> {
 
     /// Creates a file in a directory, whose lock is held, if that needs no more memory than the room that was made for its
     /// entry. Names are locked.
-    #[inline]
+    #[inline(always)]
     fn add_file_now(
         &self,
         parent: &mut Inode<S>,
