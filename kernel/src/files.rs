@@ -14,7 +14,7 @@ use core::sync::atomic::fence;
 use hermit_abi::{O_CREAT, file_properties};
 use hermit_fs::{
     DescriptorTarget, DevFs, FileSystem, FoundFile, Metadata, OpenFile, OpenedPath, PageWindow, ProcFs,
-    RamFs, Symlinks, System, UnpackError, Vfs, Whence,
+    RamFs, Start, Symlinks, System, UnpackError, Vfs, Whence,
 };
 use hermit_hal::{memory, tree};
 use hermit_interface::Errno;
@@ -190,13 +190,22 @@ fn open_relative(descriptor: Reserved, path: &[u8], flags: i32) -> Result<i32, E
 fn open_or_create(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     // First: without a free descriptor nothing is created.
     let descriptor = descriptors::reserve()?;
-    let opened = mounted_now().and_then(|vfs| {
-        vfs.with_start(path, |start| {
-            let found = start.find_or_create_now(path, flags, mode)?;
-            Some(found.and_then(|found| fill(&descriptor, found)))
-        })
-    });
-    match opened {
+    let start = mounted_now().and_then(|vfs| vfs.root_start(path));
+    match start.and_then(|start| start.find_or_create_now(path, flags, mode)) {
+        Some(Ok(found)) => open_found(descriptor, found),
+        Some(Err(error)) => Err(error),
+        None => open_or_create_relative(descriptor, path, flags, mode),
+    }
+}
+
+/// [`open_or_create`] of a path that may begin in the current directory.
+#[inline(never)]
+fn open_or_create_relative(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+    let found = |start: Start<'_, Kernel>| {
+        let found = start.find_or_create_now(path, flags, mode)?;
+        Some(found.and_then(|found| fill(&descriptor, found)))
+    };
+    match mounted_now().and_then(|vfs| vfs.with_start(path, found)) {
         Some(opened) => opened.map(|()| descriptor.opened()),
         None => open_long(descriptor, path, flags, mode),
     }
@@ -262,15 +271,21 @@ pub(crate) fn properties(path: &[u8], symlinks: Symlinks) -> Result<file_propert
 }
 
 /// Removes a name of what is no directory.
+#[inline(always)]
 pub(crate) fn remove_file(path: &[u8]) -> Result<(), Errno> {
-    match mounted_now().and_then(|vfs| vfs.remove_file_now(path)) {
+    let start = mounted_now().and_then(|vfs| vfs.root_start(path));
+    match start.and_then(|start| start.remove_file_now(path)) {
         Some(()) => Ok(()),
         None => remove_file_long(path),
     }
 }
 
-/// [`remove_file`] for what may wait.
+/// [`remove_file`] of a path that may begin in the current directory, or for what may wait.
 #[inline(never)]
 fn remove_file_long(path: &[u8]) -> Result<(), Errno> {
-    complete(vfs()?.remove_file(path))
+    let removed = mounted_now().and_then(|vfs| vfs.with_start(path, |start| start.remove_file_now(path)));
+    match removed {
+        Some(()) => Ok(()),
+        None => complete(vfs()?.remove_file(path)),
+    }
 }

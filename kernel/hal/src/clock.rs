@@ -68,8 +68,9 @@ static WALL_CLOCK: SpinLock<Option<WallClock>> = SpinLock::new(None);
 /// [`SlewedClock::to_words`].
 static PUBLISHED: SeqLock<4> = SeqLock::new([0; 4]);
 
-/// A time of [`wall_clock`], behind the number of [`coarse`] at which it was read; that of no time at first.
-static COARSE: SeqLock<2> = SeqLock::new([u64::MAX; 2]);
+/// Seconds and nanoseconds of a time of [`wall_clock`], behind the number of [`coarse`] at which it was read; that of no time at
+/// first.
+static COARSE: SeqLock<3> = SeqLock::new([u64::MAX; 3]);
 
 /// Held while [`COARSE`] is changed.
 static COARSE_WRITER: SpinLock<()> = SpinLock::new(());
@@ -90,7 +91,7 @@ pub(crate) fn prepare_for_smp() {
     if !is_synchronized {
         IS_UNSYNCHRONIZED.store(true, Relaxed);
         let writer = COARSE_WRITER.lock();
-        COARSE.write(|| [u64::MAX; 2]);
+        COARSE.write(|| [u64::MAX; 3]);
         drop(writer);
         TIMEKEEPER.stop();
         FUNCTION.store(pointer_to(&STOPPED), Release);
@@ -167,44 +168,49 @@ pub fn coarse() -> u64 {
     counter::coarse()
 }
 
+/// A time since 1970 (UTC) in seconds and nanoseconds.
+pub type SecondsNanoseconds = [u64; 2];
+
 /// [`wall_clock`] as of the same number of [`coarse`]: at most 4 ms ago, for a third of the instructions.
 ///
 /// To be called without locks.
 #[inline]
 #[must_use]
-pub fn coarse_wall_clock() -> u64 {
+pub fn coarse_wall_clock() -> SecondsNanoseconds {
     let tick = coarse();
-    let read = |[at, time]: [u64; 2]| (at == tick).then_some(time);
-    COARSE.read(read).flatten().unwrap_or_else(|| coarse_wall_clock_slow(tick))
+    let shown = COARSE.read_some(|[at, seconds, nanoseconds]| {
+        (at.load(Relaxed) == tick).then(|| [seconds.load(Relaxed), nanoseconds.load(Relaxed)])
+    });
+    shown.unwrap_or_else(|| coarse_wall_clock_slow(tick))
 }
 
 #[cold]
 #[inline(never)]
-fn coarse_wall_clock_slow(tick: u64) -> u64 {
-    let time = wall_clock();
-    publish_coarse(tick, time);
-    time
+fn coarse_wall_clock_slow(tick: u64) -> SecondsNanoseconds {
+    publish_coarse(tick, wall_clock())
 }
 
 /// [`wall_clock`], such that no [`coarse_wall_clock`] that is read afterwards, on any CPU, is before it.
 ///
 /// To be called without locks.
 #[must_use]
-pub fn wall_clock_for_coarse() -> u64 {
+pub fn wall_clock_for_coarse() -> SecondsNanoseconds {
     let time = wall_clock();
-    publish_coarse(coarse(), time);
-    time
+    publish_coarse(coarse(), time)
 }
 
-fn publish_coarse(tick: u64, time: u64) {
+/// Has the coarse clock show a time, in nanoseconds, unless it shows a later one. Returns the time.
+fn publish_coarse(tick: u64, time: u64) -> SecondsNanoseconds {
+    let [seconds, nanoseconds] = [time / NANOSECONDS, time % NANOSECONDS];
     let writer = COARSE_WRITER.lock();
     // The lock keeps other writers out, so there is always a value.
-    let [at, before] = COARSE.read(|words: [u64; 2]| words).unwrap_or([u64::MAX; 2]);
+    let shown = COARSE.read(|words: [u64; 3]| words).unwrap_or([u64::MAX; 3]);
     // A counter that differs between CPUs does not tell how old the time is.
-    if !IS_UNSYNCHRONIZED.load(Relaxed) && (at == u64::MAX || (at, before) < (tick, time)) {
-        COARSE.write(|| [tick, time]);
+    if !IS_UNSYNCHRONIZED.load(Relaxed) && (shown == [u64::MAX; 3] || shown < [tick, seconds, nanoseconds]) {
+        COARSE.write(|| [tick, seconds, nanoseconds]);
     }
     drop(writer);
+    [seconds, nanoseconds]
 }
 
 /// Nanoseconds since 1970 (UTC). Follows the host's wall clock, which only this function reads, at most once in

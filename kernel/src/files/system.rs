@@ -5,9 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use hermit_clock::NANOSECONDS;
 use hermit_fs::{PAGE_SIZE, System, Time, Vfs, View};
-use hermit_hal::clock;
+use hermit_hal::clock::{self, SecondsNanoseconds};
 use hermit_hal::sync::{self, RawSpinLock};
 use hermit_interface::Errno;
 
@@ -26,11 +25,12 @@ pub(crate) fn mounted() -> Result<&'static Vfs<Kernel>, Errno> {
     VFS.get().ok_or(Errno::ENOENT)
 }
 
-/// A time in nanoseconds since 1970.
+/// A time of the kernel's clock.
 #[inline]
-fn to_time(now: u64) -> Time {
-    let seconds = i64::try_from(now / NANOSECONDS).unwrap_or(i64::MAX);
-    Time { seconds, nanoseconds: u32::try_from(now % NANOSECONDS).unwrap_or(0) }
+fn to_time([seconds, nanoseconds]: SecondsNanoseconds) -> Time {
+    #[expect(clippy::cast_possible_truncation, reason = "nanoseconds are less than a second's")]
+    let nanoseconds = nanoseconds as u32;
+    Time { seconds: seconds.cast_signed(), nanoseconds }
 }
 
 /// A page of a file.

@@ -25,6 +25,12 @@ fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     files::open(path, flags, mode)
 }
 
+/// Removes a name, likewise.
+#[inline(never)]
+fn remove_file(path: &[u8]) -> Result<(), Errno> {
+    files::remove_file(path)
+}
+
 /// Properties as `stat` returns them.
 pub(super) fn to_stat(found: &file_properties) -> Result<stat, Errno> {
     let signed = |number: u64| i64::try_from(number).map_err(|_| Errno::EOVERFLOW);
@@ -222,7 +228,7 @@ export! {
 
     fn sys_unlink as unlink(name: *const c_char) -> i32
     where path: UserText::new(name) {
-        files::remove_file(path.get(MAX_PATH)?).map(|()| 0)
+        remove_file(path.get(MAX_PATH)?).map(|()| 0)
     }
 
     fn sys_unlink_path as unlink_path(path: *const u8, length: usize) -> i32

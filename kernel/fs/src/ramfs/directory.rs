@@ -55,7 +55,7 @@ impl DirectoryEntry {
         self.key + 1
     }
 
-    #[inline]
+    #[inline(always)]
     fn is(&self, hash: u64, name: &[u8]) -> bool {
         self.key & !SEQUENCE == hash && is_same(&self.name, name)
     }

@@ -5,6 +5,8 @@
 
 use alloc::boxed::Box;
 use core::fmt::{self, Debug};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_interface::{Errno, to_usize};
 use lock_api::{Mutex, MutexGuard, RawMutex};
@@ -30,15 +32,23 @@ pub(super) struct Slot<T> {
     pub(super) lost_names: u64,
     /// The inode; `None` in a free slot.
     pub(super) inode: Option<T>,
-    /// The free slot that is to be used after this free one.
-    next_free: Option<u64>,
 }
+
+/// A slot with its lock, and what is under the lock of the free numbers.
+struct TableSlot<S: System, T> {
+    slot: Lock<S, Slot<T>>,
+    /// While the slot is free, the number that is to be used after this one; [`NO_NUMBER`] if it is the last.
+    next_free: AtomicU64,
+}
+
+/// No number of an inode.
+const NO_NUMBER: u64 = 0;
 
 /// A slot whose lock is held.
 pub(super) type LockedSlot<'a, S, T> = MutexGuard<'a, <S as System>::RawLock, Slot<T>>;
 
 /// Slots that are allocated together.
-type Chunk<S, T> = [Lock<S, Slot<T>>; CHUNK];
+type Chunk<S, T> = [TableSlot<S, T>; CHUNK];
 
 /// Chunks, as far as they are allocated.
 type ChunkDirectory<S, T> = [OnceBox<Chunk<S, T>>; CHUNKS];
@@ -55,11 +65,11 @@ impl<S: System, T> Debug for Table<S, T> {
     }
 }
 
-/// The numbers without an inode. Its lock is taken before that of a slot.
+/// The numbers without an inode.
 #[derive(Debug)]
 struct FreeNumbers {
-    /// The slot that was released last.
-    released: Option<u64>,
+    /// The number that was released last, or [`NO_NUMBER`].
+    released: u64,
     /// Number of released slots.
     count: u64,
     /// All numbers from this one on are free, too.
@@ -92,7 +102,7 @@ impl<S: System, T> Table<S, T> {
     ///
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self, Errno> {
-        let free = FreeNumbers { released: None, count: 0, unused: Ino::ROOT.0 };
+        let free = FreeNumbers { released: NO_NUMBER, count: 0, unused: Ino::ROOT.0 };
         Ok(Self { directories: boxed(OnceBox::new)?, free: Mutex::const_new(RawMutex::INIT, free) })
     }
 
@@ -103,11 +113,11 @@ impl<S: System, T> Table<S, T> {
     /// `ENOENT` if the number never had an inode.
     #[inline]
     pub(super) fn lock(&self, ino: Ino) -> Result<LockedSlot<'_, S, T>, Errno> {
-        self.slot(ino).map(Mutex::lock).ok_or(Errno::ENOENT)
+        self.slot(ino).map(|found| found.slot.lock()).ok_or(Errno::ENOENT)
     }
 
     #[inline]
-    fn slot(&self, ino: Ino) -> Option<&Lock<S, Slot<T>>> {
+    fn slot(&self, ino: Ino) -> Option<&TableSlot<S, T>> {
         let (directory, chunk, slot) = position(ino.0);
         let directory = self.directories.get(directory).and_then(OnceBox::get)?;
         directory.get(chunk).and_then(OnceBox::get)?.get(slot)
@@ -126,7 +136,7 @@ impl<S: System, T> Table<S, T> {
     }
 
     /// [`Self::insert`] if that needs no memory.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_insert(&self, make: impl FnOnce() -> T) -> Option<(Ino, u64)> {
         let (ino, mut slot) = self.try_allocate().ok()?;
         slot.inode = Some(make());
@@ -144,19 +154,20 @@ impl<S: System, T> Table<S, T> {
     }
 
     /// Allocates a number and locks its slot. Without one, the error is the next number.
+    #[inline(always)]
     fn try_allocate(&self) -> Result<(Ino, LockedSlot<'_, S, T>), u64> {
         let mut free = self.free.lock();
-        if let Some(number) = free.released
-            && let Ok(mut slot) = self.lock(Ino(number))
-        {
-            free.released = slot.next_free.take();
+        let is_released = free.released != NO_NUMBER;
+        let number = if is_released { free.released } else { free.unused };
+        let found = self.slot(Ino(number)).ok_or(number)?;
+        if is_released {
+            free.released = found.next_free.load(Relaxed);
             free.count -= 1;
-            return Ok((Ino(number), slot));
+        } else {
+            free.unused += 1;
         }
-        let number = free.unused;
-        let slot = self.lock(Ino(number)).map_err(|_| number)?;
-        free.unused += 1;
-        Ok((Ino(number), slot))
+        drop(free);
+        Ok((Ino(number), found.slot.lock()))
     }
 
     /// Allocates the chunk of a number.
@@ -165,15 +176,19 @@ impl<S: System, T> Table<S, T> {
         let directory = self.directories.get(directory).ok_or(Errno::ENOSPC)?;
         let directory = get_or_allocate(directory, || boxed(OnceBox::new))?;
         let chunk = directory.get(chunk).ok_or(Errno::ENOSPC)?;
-        let slot = || Mutex::new(Slot { generation: 0, lost_names: 0, inode: None, next_free: None });
+        let slot = || TableSlot {
+            slot: Mutex::new(Slot { generation: 0, lost_names: 0, inode: None }),
+            next_free: AtomicU64::new(NO_NUMBER),
+        };
         get_or_allocate(chunk, || boxed(slot)).map(drop)
     }
 
     /// Frees a number whose inode the caller has taken out of its slot.
     pub(super) fn release(&self, ino: Ino) {
+        let Some(found) = self.slot(ino) else { return };
         let mut free = self.free.lock();
-        let Ok(mut slot) = self.lock(ino) else { return };
-        slot.next_free = free.released.replace(ino.0);
+        found.next_free.store(free.released, Relaxed);
+        free.released = ino.0;
         free.count += 1;
     }
 

@@ -48,14 +48,6 @@ impl<S: System> Vfs<S> {
             mount.file_system.properties_path(start.ino, path, stops, mount.device, out)
         })
     }
-
-    /// [`Self::remove_file`] if it needs no waiting. `None`: [`Self::remove_file`] is to be called.
-    pub fn remove_file_now(&self, path: &[u8]) -> Option<()> {
-        self.with_start(path, |Start(start)| {
-            start.mount.check_writable().ok()?;
-            start.file_system().unlink_path(start.ino, path, start.mount.submount_bits(), None)
-        })
-    }
 }
 
 /// The directory in which a path begins.
@@ -72,11 +64,20 @@ impl<'a, S: System> Start<'a, S> {
         file.is_opened_now().then_some(file)
     }
 
+    /// [`Vfs::remove_file`] if it needs no waiting. `None`: [`Vfs::remove_file`] is to be called.
+    #[inline]
+    pub fn remove_file_now(self, path: &[u8]) -> Option<()> {
+        let Self(start) = self;
+        start.mount.check_writable().ok()?;
+        start.file_system().unlink_path(start.ino, path, start.mount.submount_bits(), None)
+    }
+
     /// What [`Vfs::open`] opens with `O_CREAT`, likewise.
     ///
     /// # Errors
     ///
     /// `EEXIST`.
+    #[inline(always)]
     pub fn find_or_create_now(
         self,
         path: &'a [u8],

@@ -110,7 +110,7 @@ impl Ours {
             Step::CreateDirectory(path) => run(vfs.create_directory(path.as_bytes(), 0o777)).map(done),
             Step::RemoveDirectory(path) => run(vfs.remove_directory(path.as_bytes())).map(done),
             Step::RemoveFile(path) => {
-                let now = vfs.remove_file_now(path.as_bytes());
+                let now = vfs.with_start(path.as_bytes(), |start| start.remove_file_now(path.as_bytes()));
                 now.map_or_else(|| run(vfs.remove_file(path.as_bytes())), Ok).map(done)
             }
             Step::Rename { from, to, flags } => {

@@ -33,7 +33,7 @@ fn number(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<u64, Errno> {
 }
 
 fn remove(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<(), Errno> {
-    vfs.remove_file_now(path).map_or_else(|| run(vfs.remove_file(path)), Ok)
+    vfs.with_start(path, |start| start.remove_file_now(path)).map_or_else(|| run(vfs.remove_file(path)), Ok)
 }
 
 /// Exchanges, creates, moves and removes names while they are looked up. Names that are exchanged exist all the time, and
