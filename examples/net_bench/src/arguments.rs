@@ -29,6 +29,8 @@ pub(crate) enum NetTest {
     Connections,
     /// Time to open many connections, and to use all of them.
     Concurrent,
+    /// Progress of flows of a fixed size up to a time limit.
+    Flows,
 }
 
 /// Parameters of the measurements.
@@ -42,6 +44,14 @@ pub(crate) struct Settings {
     pub(crate) rounds: u32,
     /// Number of connections; by default the test's own.
     pub(crate) count: Option<u32>,
+    /// Number of bytes of each flow; by default the test's own.
+    pub(crate) bytes: Option<u32>,
+    /// Time limit of each flow.
+    pub(crate) limit: Duration,
+    /// Whether flows go to the server.
+    pub(crate) is_to_server: bool,
+    /// Whether all flows start at the same time.
+    pub(crate) is_parallel: bool,
     /// Message size in bytes; by default the test's own sizes.
     pub(crate) message: Option<u32>,
     /// Whether throughput is measured with `TCP_NODELAY`.
@@ -55,6 +65,10 @@ impl Default for Settings {
             time: Duration::from_secs(1),
             rounds: 10_000,
             count: None,
+            bytes: None,
+            limit: Duration::from_secs(60),
+            is_to_server: false,
+            is_parallel: false,
             message: None,
             no_delay: false,
         }
@@ -97,12 +111,17 @@ fn settings(arguments: &[&str]) -> Result<Settings, String> {
             "--seconds" => settings.time = Duration::from_secs(number()?.into()),
             "--rounds" => settings.rounds = number()?,
             "--count" => settings.count = Some(number()?),
+            "--bytes" => settings.bytes = Some(number()?),
+            "--limit" => settings.limit = Duration::from_millis(number()?.into()),
+            "--to-server" => settings.is_to_server = true,
+            "--parallel" => settings.is_parallel = true,
             "--message" => settings.message = Some(number()?),
             "--no-delay" => settings.no_delay = true,
             "throughput" => settings.tests.push(NetTest::Throughput),
             "latency" => settings.tests.push(NetTest::Latency),
             "connections" => settings.tests.push(NetTest::Connections),
             "concurrent" => settings.tests.push(NetTest::Concurrent),
+            "flows" => settings.tests.push(NetTest::Flows),
             _ => return Err(format!("`{word}` is neither a test nor an option")),
         }
     }
@@ -128,14 +147,19 @@ mod tests {
         assert_eq!(words("server 1"), Ok(Mode::Server(1)));
         assert_eq!(words("stop a"), Ok(Mode::Stop("a:7777".to_owned())));
         let settings = Settings {
-            tests: vec![NetTest::Latency],
+            tests: vec![NetTest::Latency, NetTest::Flows],
             time: Duration::from_secs(3),
             rounds: 5,
             count: Some(6),
+            bytes: Some(8),
+            limit: Duration::from_millis(9),
+            is_to_server: true,
+            is_parallel: true,
             message: Some(7),
             no_delay: true,
         };
-        let line = "client 10.0.0.2 --seconds 3 --rounds 5 --count 6 --message 7 --no-delay latency";
+        let line = "client 10.0.0.2 --seconds 3 --rounds 5 --count 6 --message 7 --no-delay latency \
+                    --bytes 8 --limit 9 --to-server --parallel flows";
         assert_eq!(words(line), Ok(Mode::Client("10.0.0.2:7777".to_owned(), settings)));
         let Ok(Mode::Local(settings)) = words("local") else { panic!("no role") };
         assert_eq!(settings.tests.len(), 3);

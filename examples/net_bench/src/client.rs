@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::arguments::{NetTest, Settings};
-use crate::{connections, latency, throughput};
+use crate::{connections, flows, latency, throughput};
 
 /// Performs the selected measurements, and prints each result when it is complete.
 pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
@@ -12,6 +12,7 @@ pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
         NetTest::Latency => latency::measure(server, settings),
         NetTest::Connections => connections::sequential(server, settings),
         NetTest::Concurrent => connections::concurrent(server, settings),
+        NetTest::Flows => flows::measure(server, settings),
     })
 }
 

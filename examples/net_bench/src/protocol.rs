@@ -26,6 +26,11 @@ pub(crate) enum TestRequest {
     Echo { message: u32 },
     /// Stop the server.
     Stop,
+    /// Send `bytes` bytes.
+    Send { bytes: u32 },
+    /// Read up to the end of the stream, for `milliseconds` at most, and send the number of bytes so far after each interval
+    /// and at the end.
+    CountingSink { milliseconds: u32 },
 }
 
 impl TestRequest {
@@ -36,6 +41,8 @@ impl TestRequest {
             Self::SourceNoDelay { message, milliseconds } => (2, message, milliseconds),
             Self::Echo { message } => (3, message, 0),
             Self::Stop => (4, 0, 0),
+            Self::Send { bytes } => (5, bytes, 0),
+            Self::CountingSink { milliseconds } => (6, 0, milliseconds),
         };
         let mut bytes = [kind; REQUEST_SIZE];
         let (_, numbers) = bytes.split_at_mut(1);
@@ -55,6 +62,8 @@ impl TestRequest {
             2 if fits => Some(Self::SourceNoDelay { message, milliseconds }),
             3 if fits => Some(Self::Echo { message }),
             4 => Some(Self::Stop),
+            5 => Some(Self::Send { bytes: message }),
+            6 => Some(Self::CountingSink { milliseconds }),
             _ => None,
         }
     }
@@ -106,6 +115,8 @@ mod tests {
             TestRequest::SourceNoDelay { message, milliseconds },
             TestRequest::Echo { message },
             TestRequest::Stop,
+            TestRequest::Send { bytes: u32::MAX },
+            TestRequest::CountingSink { milliseconds },
         ] {
             assert_eq!(TestRequest::decode(request.encode()), Some(request));
         }

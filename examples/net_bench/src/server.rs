@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::flows::is_timeout;
 use crate::protocol::TestRequest;
 
 /// Stack size in bytes of a connection's thread; its buffers are on the heap.
@@ -14,6 +15,9 @@ const STACK_SIZE: usize = 64 << 10;
 
 /// Minimum size in bytes of the receive buffer of [`drain`].
 const MIN_DRAIN_BUFFER: usize = 256 << 10;
+
+/// Interval at which [`counting_sink`] sends counts.
+const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Listens on all local addresses: IPv6 and IPv4, or IPv4 alone on a host without IPv6.
 pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
@@ -57,6 +61,8 @@ fn execute(stream: &TcpStream) -> io::Result<TestRequest> {
         }
         TestRequest::Echo { message } => echo(stream, message)?,
         TestRequest::Stop => {}
+        TestRequest::Send { bytes } => send_bytes(stream, bytes)?,
+        TestRequest::CountingSink { milliseconds } => counting_sink(stream, milliseconds)?,
     }
     Ok(request)
 }
@@ -93,6 +99,54 @@ pub(crate) fn send_messages(mut stream: &TcpStream, message: u32, time: Duration
         }
     }
     Ok(total)
+}
+
+/// Sends this number of bytes.
+pub(crate) fn send_bytes(mut stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    let buffer = buffer(64 << 10);
+    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+    while let Some(part) = buffer.get(..left.min(buffer.len())).filter(|part| !part.is_empty()) {
+        stream.write_all(part)?;
+        left -= part.len();
+    }
+    Ok(())
+}
+
+/// Reads up to the end of the stream or of the time, and returns the number of bytes; `progress` is called with each number so far.
+pub(crate) fn drain_up_to(
+    mut stream: &TcpStream,
+    end: Instant,
+    mut progress: impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<u64> {
+    let mut buffer = vec![0; MIN_DRAIN_BUFFER];
+    let mut total = 0;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(total);
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(total),
+            Ok(size) => total += u64::try_from(size).unwrap_or_default(),
+            Err(error) if is_timeout(&error) => return Ok(total),
+            Err(error) => return Err(error),
+        }
+        progress(total)?;
+    }
+}
+
+fn counting_sink(mut stream: &TcpStream, milliseconds: u32) -> io::Result<()> {
+    let mut last_sent = Instant::now();
+    let end = last_sent + Duration::from_millis(milliseconds.into());
+    let total = drain_up_to(stream, end, |total| {
+        if last_sent.elapsed() >= COUNT_INTERVAL {
+            stream.write_all(&total.to_le_bytes())?;
+            last_sent = Instant::now();
+        }
+        Ok(())
+    })?;
+    stream.write_all(&total.to_le_bytes())
 }
 
 fn sink(mut stream: &TcpStream) -> io::Result<()> {
