@@ -60,7 +60,7 @@ impl Rack {
         }
         if self.fack.is_before(range.end) {
             self.fack = range.end;
-        } else if range.end.is_before(self.fack) && !range.is_retransmitted {
+        } else if range.end.is_before(self.fack) && (is_original || !range.is_retransmitted) {
             self.has_reordering = true;
         }
     }

@@ -5,8 +5,8 @@ use super::{Acknowledgement, Phase, Recovery, Undo};
 use crate::congestion::CongestionControl;
 
 impl Recovery {
-    /// Restores the window if nothing was lost: the original was acknowledged (Eifel, RFC 3522), or all retransmissions were
-    /// duplicates (RFC 3708).
+    /// Restores the window if nothing was lost: the original was acknowledged, before anything was retransmitted or as its
+    /// timestamp shows (Eifel, RFC 3522), or all retransmissions were duplicates (RFC 3708).
     pub(super) fn undo_if_spurious(&mut self, ack: &Acknowledgement<'_>, advance: u32) {
         let una = self.una();
         let Some(undo) = &mut self.undo else { return };
@@ -14,9 +14,13 @@ impl Recovery {
             self.undo = None;
             return;
         }
-        let is_recovering = matches!(self.phase, Phase::Recovery { .. } | Phase::Loss { .. });
-        let is_early =
-            advance > 0 && is_recovering && undo.retransmitted_at.is_some_and(|at| ack.is_of_before(at));
+        let is_of_original = match self.phase {
+            Phase::Recovery { .. } => undo.retransmitted_at.is_none_or(|at| ack.is_of_before(at)),
+            // What was retransmitted before the timeout may be acknowledged, too.
+            Phase::Loss { .. } => undo.retransmitted_at.is_some_and(|at| ack.is_of_before(at)),
+            Phase::Open | Phase::Reduction { .. } => false,
+        };
+        let is_early = advance > 0 && is_of_original;
         let duplicate = ack.dsack.map_or(0, |block| block.end.since(block.start));
         let had_some = undo.retransmitted > 0;
         undo.retransmitted = undo.retransmitted.saturating_sub(duplicate);

@@ -199,3 +199,52 @@ fn short_round_trips_have_two_probes() {
         ",
     );
 }
+
+/// RFC 3522 in spirit: the device was busy, and so nothing was retransmitted before the gap was filled.
+#[test]
+fn recovery_without_retransmissions_is_undone_when_the_gap_is_filled() {
+    Script::new().run(ACCEPTED).run(&ten_segments()).run(
+        "
+        200 hold
+        200 < A 1:1 ack 1 win 64000 sack 1001-4001
+        201 < A 1:1 ack 4001 win 64000
+        202 write 20000
+        202 resume
+        202 > A 10001:11001
+        202 > A 11001:12001
+        202 > A 12001:13001
+        202 > A 13001:14001
+        202 > A 14001:15001
+        ",
+    );
+}
+
+/// RFC 8985 §6.2: the original was late, as its timestamp shows, which is reordering though it had been retransmitted. From then on
+/// segments that are late by less than a quarter of the RTT are no losses.
+#[test]
+fn spurious_retransmission_shows_reordering() {
+    Script::new().run(
+        "
+        0 < S 0:1 win 64000 mss 1012 sackok ts 5000 0
+        0 > SA 0:1 ack 1 mss 1000 sackok
+        100 < A 1:1 ack 1 win 64000 ts 5100 0
+        100 write 4940
+        100 > A 1:989
+        100 > A 989:1977
+        100 > A 1977:2965
+        100 > A 2965:3953
+        100 > A 3953:4941
+        200 < A 1:1 ack 1 win 64000 ts 5200 100 sack 989-4941
+        200 > A 1:989
+        210 < A 1:1 ack 4941 win 64000 ts 5210 100
+        210 write 4940
+        210 > A 4941:5929
+        210 > A 5929:6917
+        210 > A 6917:7905
+        210 > A 7905:8893
+        210 > A 8893:9881
+        310 < A 1:1 ack 4941 win 64000 ts 5310 210 sack 5929-9881
+        320 < A 1:1 ack 9881 win 64000 ts 5320 210
+        ",
+    );
+}
