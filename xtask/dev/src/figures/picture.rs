@@ -23,35 +23,74 @@ pub(super) struct Picture {
     pub(super) file: &'static str,
     /// The suite in the record.
     suite: &'static str,
+    /// Object of the suite's figures that has the rows; empty if the figures are the rows themselves.
+    part: &'static str,
     title: &'static str,
+    /// Keys of the figures of this kernel and of Linux within a row, separated by `/`.
+    keys: [&'static str; 2],
+    /// Start of the axis, which is no figure above it.
+    start: f64,
     /// Label of the bars of Linux.
     linux: &'static str,
 }
 
 /// All pictures.
-pub(super) const PICTURES: [Picture; 3] = [
+pub(super) const PICTURES: [Picture; 5] = [
     Picture {
         file: "docs/figures/core.svg",
         suite: "core",
+        part: "",
         title: "instructions per operation (logarithmic)",
+        keys: SINGLE_FIGURES,
+        start: 1.0,
         linux: "Linux guest",
     },
     Picture {
         file: "docs/figures/fs.svg",
         suite: "fs",
+        part: "",
         title: "files in memory: instructions per operation (logarithmic)",
+        keys: SINGLE_FIGURES,
+        start: 1.0,
         linux: "Linux guest",
     },
     Picture {
         file: "docs/figures/fs-process.svg",
         suite: "fs, process",
+        part: "",
         title: "files in memory, in a process: nanoseconds per operation (logarithmic)",
+        keys: SINGLE_FIGURES,
+        start: 1.0,
         linux: "Linux, tmpfs",
+    },
+    Picture {
+        file: "docs/figures/net-loss-guest-to-host.svg",
+        suite: "net, loss",
+        part: "lossy path, guest to host (MB/s)",
+        title: "lossy paths, guest to host: MB/s (logarithmic)",
+        keys: MEDIANS,
+        start: 0.01,
+        linux: "Linux guest",
+    },
+    Picture {
+        file: "docs/figures/net-loss-host-to-guest.svg",
+        suite: "net, loss",
+        part: "lossy path, host to guest (MB/s)",
+        title: "lossy paths, host to guest: MB/s (logarithmic)",
+        keys: MEDIANS,
+        start: 0.01,
+        linux: "Linux guest",
     },
 ];
 
-/// Systems by their keys in the record, with their colours, from the upper bar down.
-const SYSTEMS: [(&str, RGBColor); 2] = [("ours", RGBColor(214, 39, 40)), ("linux", RGBColor(31, 119, 180))];
+/// Keys in the record of suites that measure once.
+const SINGLE_FIGURES: [&str; 2] = ["ours", "linux"];
+
+/// Keys in the record of suites with several runs.
+const MEDIANS: [&str; 2] = ["QEMU/median", "Linux/median"];
+
+/// Colours of this kernel and of Linux, from the upper bar down.
+const COLORS: [RGBColor; 2] = [RGBColor(214, 39, 40), RGBColor(31, 119, 180)];
 
 /// Height of a bar; the rows are 1 apart.
 const BAR: f64 = 0.38;
@@ -61,16 +100,22 @@ const NOT_INSTRUCTIONS: &str = "threads alive at once";
 
 /// Draws a picture; `None` if the suite is not recorded.
 pub(super) fn draw(picture: &Picture, record: &FigureRecord) -> Result<Option<String>> {
-    let Some(Value::Object(figures)) = record.figures(picture.suite) else { return Ok(None) };
-    let of = |row: &Value, key: &str| row.get(key).and_then(Value::as_f64).filter(|figure| *figure > 0.0);
+    let Some(figures) = record.figures(picture.suite) else { return Ok(None) };
+    let figures = if picture.part.is_empty() { Some(figures) } else { figures.get(picture.part) };
+    let Some(Value::Object(figures)) = figures else { return Ok(None) };
+    let [ours, linux] = picture.keys;
+    let of = |row: &Value, keys: &str| {
+        let figure = keys.split('/').try_fold(row, |value, key| value.get(key))?.as_f64();
+        figure.filter(|figure| *figure > 0.0)
+    };
     let mut rows: Vec<(&String, &Value)> =
         figures.iter().filter(|(name, _)| *name != NOT_INSTRUCTIONS).collect();
     // The most instructions on Linux at the top.
-    let linux = |row: &Value| of(row, "linux").or_else(|| of(row, "ours")).unwrap_or_default();
+    let linux = |row: &Value| of(row, linux).or_else(|| of(row, ours)).unwrap_or_default();
     rows.sort_by(|(_, one), (_, other)| linux(one).total_cmp(&linux(other)));
     let positions: Vec<f64> = (0_u32..).zip(&rows).map(|(position, _)| f64::from(position)).collect();
     let top = positions.last().map_or(0.0, |last| last + 0.5);
-    let max = rows.iter().flat_map(|(_, row)| SYSTEMS.map(|(key, _)| of(row, key).unwrap_or(1.0)));
+    let max = rows.iter().flat_map(|(_, row)| picture.keys.map(|key| of(row, key).unwrap_or(1.0)));
     let max = max.fold(1.0, f64::max);
     let mut svg = String::new();
     {
@@ -78,7 +123,7 @@ pub(super) fn draw(picture: &Picture, record: &FigureRecord) -> Result<Option<St
         area.fill(&WHITE)?;
         let mut builder = ChartBuilder::on(&area);
         builder.caption(picture.title, FONT).margin(12).x_label_area_size(28).y_label_area_size(290);
-        let mut chart = builder.build_cartesian_2d((1.0..max * 2.0).log_scale(), -0.5..top)?;
+        let mut chart = builder.build_cartesian_2d((picture.start..max * 2.0).log_scale(), -0.5..top)?;
         let name = |position: &f64| {
             let row = positions.iter().position(|other| (position - other).abs() < 0.1);
             row.and_then(|row| rows.get(row)).map(|(name, _)| (*name).clone()).unwrap_or_default()
@@ -88,14 +133,14 @@ pub(super) fn draw(picture: &Picture, record: &FigureRecord) -> Result<Option<St
             .disable_y_mesh()
             .y_labels(rows.len() * 2)
             .y_label_formatter(&name)
-            .x_label_formatter(&|figure| format!("{figure:.0}"))
+            .x_label_formatter(&|figure| figure.to_string())
             .label_style(FONT)
             .draw()?;
-        let bars = SYSTEMS.into_iter().zip(["this kernel", picture.linux]).zip([0.0, -BAR]);
+        let bars = picture.keys.into_iter().zip(COLORS).zip(["this kernel", picture.linux]).zip([0.0, -BAR]);
         for (((key, color), label), offset) in bars {
             let bars = positions.iter().zip(&rows).filter_map(|(position, (_, row))| {
                 let corner = (of(row, key)?, position + offset + BAR);
-                Some(Rectangle::new([(1.0, position + offset), corner], color.filled()))
+                Some(Rectangle::new([(picture.start, position + offset), corner], color.filled()))
             });
             chart
                 .draw_series(bars)?
@@ -121,10 +166,10 @@ mod tests {
         for picture in &PICTURES {
             assert_eq!(draw(picture, &FigureRecord::default()).unwrap(), None);
             let mut record = FigureRecord::default();
-            let figures = json!({
-                "mpsc": { "ours": 1658.0, "linux": 11_207.0 },
-                "mutex": { "ours": 11.0, "linux": 20.0 },
-            });
+            let row = |ours: f64, linux: f64| json!({ "ours": ours, "linux": linux, "QEMU": { "median": ours }, "Linux": { "median": linux } });
+            let figures = json!({ "mpsc": row(1658.0, 11_207.0), "mutex": row(11.0, 20.0) });
+            let part = json!({ picture.part: figures });
+            let figures = if picture.part.is_empty() { figures } else { part };
             record.set(picture.suite, &figures, &Conditions::default());
             let svg = draw(picture, &record).unwrap().unwrap();
             for word in ["mpsc", "mutex", "this kernel", picture.linux] {

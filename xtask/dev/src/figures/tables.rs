@@ -1,6 +1,7 @@
 //! The tables of documents: which figures of the record each one shows, and how.
 
 mod files;
+mod lossy_path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -55,7 +56,7 @@ const MESSAGES: &[(&str, &str)] =
     &[("64 B", ""), ("1 KiB", ""), ("16 KiB", ""), ("64 KiB", ""), ("1 MiB", "")];
 
 /// Every table but the README's, which takes rows of several suites.
-const TABLES: [SuiteTable; 17] = [
+const TABLES: [SuiteTable; 22] = [
     SuiteTable {
         name: "boot",
         suite: "boot",
@@ -202,6 +203,11 @@ const TABLES: [SuiteTable; 17] = [
         columns: NET_COLUMNS,
         rows: &[("first ping reply", ""), ("first HTTP byte", "")],
     },
+    lossy_path::FROM_GUEST,
+    lossy_path::TO_GUEST,
+    lossy_path::AIMS,
+    lossy_path::COMPLETION,
+    lossy_path::FAIRNESS,
     SuiteTable {
         name: "web-rates",
         suite: "web",
