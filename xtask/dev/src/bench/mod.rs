@@ -138,9 +138,10 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
             figures.insert(name.to_owned(), measured);
         }
     }
-    for (suite, name, selection) in
-        [(Suite::Net, "net", arguments.net.clone()), (Suite::Web, "web", arguments.net.web())]
-    {
+    for (suite, name, selection) in [
+        (Suite::Net, arguments.net.record_name(), arguments.net.clone()),
+        (Suite::Web, "web", arguments.net.web()),
+    ] {
         if arguments.suites.is_empty() || arguments.suites.contains(&suite) {
             let measured = net(arguments, suite, name, &selection)?;
             record(name, &measured)?;

@@ -3,12 +3,14 @@
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use super::relay::Relay;
 use xtask::process;
 
 /// Name of the tap, or of the host's end of a veth pair.
@@ -29,6 +31,9 @@ pub(super) const PREFIX: u8 = 24;
 /// MAC address of a guest.
 pub(super) const MAC: &str = "52:54:00:12:34:56";
 
+/// Linux's default congestion control.
+const CONGESTION_CONTROL: &str = "cubic";
+
 /// Maximum time until `unshare` has created a namespace.
 const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -39,6 +44,8 @@ pub(super) enum NetLink {
     Loopback,
     /// A tap, for a guest.
     Tap,
+    /// A relay between a guest and a tap of its own.
+    Relay(Relay),
     /// A veth pair, whose other end is in this namespace.
     Veth(Namespace),
 }
@@ -49,9 +56,27 @@ impl NetLink {
         ip(&["tuntap", "add", DEVICE, "mode", "tap"])?;
         let link = Self::Tap;
         configure_host()?;
-        let server = SERVER.to_string();
-        ip(&["neighbour", "replace", &server, "lladdr", MAC, "nud", "permanent", "dev", DEVICE])?;
+        add_neighbor()?;
         Ok(link)
+    }
+
+    /// Starts a relay with sockets in a folder. Neighbors are as those of [`Self::tap`]. The host sends as Linux does by default,
+    /// which is what the Linux guest does, whatever this host's default is.
+    pub(super) fn relay(folder: &Path) -> Result<Self> {
+        let link = Self::Relay(Relay::start(DEVICE, folder)?);
+        configure_host()?;
+        let (network, host) = (format!("{SERVER}/32"), HOST.to_string());
+        ip(&["route", "add", &network, "dev", DEVICE, "src", &host, "congctl", CONGESTION_CONTROL])?;
+        add_neighbor()?;
+        Ok(link)
+    }
+
+    /// Returns QEMU's netdev `net` at this link.
+    pub(super) fn netdev(&self) -> String {
+        match self {
+            Self::Relay(relay) => relay.netdev(),
+            _ => format!("tap,id=net,ifname={DEVICE},script=no,downscript=no"),
+        }
     }
 
     /// Creates a veth pair, with one end in a namespace of its own.
@@ -80,7 +105,8 @@ impl NetLink {
 impl Drop for NetLink {
     fn drop(&mut self) {
         match self {
-            Self::Loopback => {}
+            // A relay's tap is removed when the relay closes it.
+            Self::Loopback | Self::Relay(_) => {}
             // Fails if the device was not created. The namespace removes it anyway.
             Self::Tap | Self::Veth(_) => drop(ip(&["link", "delete", DEVICE])),
         }
@@ -132,6 +158,12 @@ pub(super) fn enable_loopback() -> Result<()> {
 fn configure_host() -> Result<()> {
     ip(&["address", "add", &format!("{HOST}/{PREFIX}"), "dev", DEVICE])?;
     ip(&["link", "set", DEVICE, "up"])
+}
+
+/// Adds a permanent neighbor entry for the guest.
+fn add_neighbor() -> Result<()> {
+    let server = SERVER.to_string();
+    ip(&["neighbour", "replace", &server, "lladdr", MAC, "nud", "permanent", "dev", DEVICE])
 }
 
 /// Runs `ip`.

@@ -12,11 +12,13 @@ mod client;
 mod figures;
 mod http;
 mod link;
+mod loss;
 mod measure;
 mod namespace;
 mod net_bench;
 mod plan;
 mod plot;
+mod relay;
 mod server;
 mod start;
 mod system;
@@ -52,17 +54,31 @@ pub(crate) fn inside(plan: &NetBenchPlan) -> Result<()> {
     namespace::end_with_parent();
     link::enable_loopback()?;
     let mut figures = Figures::default();
-    for run in 1..=plan.selection.runs {
-        for &system in &plan.selection.systems {
-            eprintln!("net: run {run} of {}: {system}", plan.selection.runs);
-            measure::all(plan, system, &mut figures);
-        }
+    if plan.selection.is_lossy {
+        loss::all(plan, &mut figures)?;
+    } else {
+        measure_runs(plan, &mut figures);
     }
     table::print(&figures, &plan.selection.systems);
     let folder = workspace::target_dir().join("bench").join("net");
     if let Err(error) = plot::draw(&figures, &plan.selection.systems, &folder) {
         eprintln!("net: {error:#}");
     }
-    let text = serde_json::to_string(&figures.to_json(table::ratios_of))?;
+    let mut json = figures.to_json(table::ratios_of);
+    if let Some(aims) = loss::aims_reached(&figures) {
+        println!("throughput beside the Linux guest: {aims}");
+        json["aims reached"] = aims;
+    }
+    let text = serde_json::to_string(&json)?;
     fs::write(&plan.figures, text).with_context(|| format!("cannot write {}", plan.figures.display()))
+}
+
+/// Measures the topics on all systems, as many times as the selection says.
+fn measure_runs(plan: &NetBenchPlan, figures: &mut Figures) {
+    for run in 1..=plan.selection.runs {
+        for &system in &plan.selection.systems {
+            eprintln!("net: run {run} of {}: {system}", plan.selection.runs);
+            measure::all(plan, system, figures);
+        }
+    }
 }

@@ -32,12 +32,31 @@ pub(crate) struct NetSelection {
     /// net and web: number of runs, whose median is the figure
     #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) runs: u32,
+    /// net: measure flows over lossy paths instead: throughput, completion times and fairness, of QEMU and Linux
+    ///
+    /// A relay between guest and host emulates paths of 100 Mbit/s with round trips of 10 and 100 ms and a queue of as much as
+    /// is sent in one: with random loss of 0.1, 1, 3 and 10 % in each direction, and with jitter and reordering. A flow of 6 MiB
+    /// ends after 10 s at the latest, and its throughput is what arrived by then. A run takes about ten minutes; each one has
+    /// another seed, which is the same for both systems. What is measured, and how: docs/measurements.md
+    #[arg(id = "loss", long = "loss")]
+    pub(super) is_lossy: bool,
+    /// net: with --loss, also measure a flow of 100 MiB at a loss of 0.1 %
+    #[arg(id = "long", long = "long", requires = "loss")]
+    pub(super) is_long: bool,
+    /// net: with --loss, measure only rows whose names contain a text, such as `3 %, 100 ms`
+    #[arg(long = "row", value_name = "TEXT", requires = "loss")]
+    pub(super) rows: Vec<String>,
 }
 
 impl NetSelection {
     /// Returns the selection for the suite `web`.
     pub(crate) fn web(&self) -> Self {
-        Self { topics: vec![Topic::Web], ..self.clone() }
+        Self { topics: vec![Topic::Web], is_lossy: false, is_long: false, rows: Vec::new(), ..self.clone() }
+    }
+
+    /// Returns the name of the suite `net` in the record of figures.
+    pub(crate) fn record_name(&self) -> &'static str {
+        if self.is_lossy { "net, loss" } else { "net" }
     }
 
     /// Whether a topic is selected. Those of the suite `net` are if none is named.
@@ -45,9 +64,17 @@ impl NetSelection {
         if self.topics.is_empty() { topic != Topic::Web } else { self.topics.contains(&topic) }
     }
 
+    /// Whether a row is selected. All are if none is named.
+    pub(super) fn includes_row(&self, row: &str) -> bool {
+        self.rows.is_empty() || self.rows.iter().any(|text| row.contains(text.as_str()))
+    }
+
     /// Returns the programs that the topics need.
     fn programs(&self) -> Vec<ServerProgram> {
         let net = [Topic::Throughput, Topic::Latency, Topic::Connections].as_slice();
+        if self.is_lossy {
+            return vec![ServerProgram::NetBench];
+        }
         let programs = [
             (ServerProgram::NetBench, net),
             (ServerProgram::Httpd, &[Topic::Http, Topic::Start]),
@@ -95,7 +122,8 @@ impl NetBenchPlan {
         figures: &Path,
     ) -> Result<Self> {
         IPROUTE.ensure()?;
-        if selection.includes(Topic::Http) || selection.includes(Topic::Web) {
+        let has_http = !selection.is_lossy && selection.includes(Topic::Http);
+        if has_http || selection.includes(Topic::Web) {
             WRK.ensure()?;
         }
         let uhyve = Uhyve::check(setup::uhyve()?)?;
@@ -114,7 +142,10 @@ impl NetBenchPlan {
         let systems =
             systems.filter(|system| selection.systems.is_empty() || selection.systems.contains(system));
         let is_on = |system: &System| platform.is_none_or(|platform| system.is_on(platform));
-        plan.selection.systems = systems.filter(is_on).collect();
+        // The relay is a netdev of QEMU.
+        let has_path =
+            |system: &System| !selection.is_lossy || matches!(system, System::Qemu | System::Linux);
+        plan.selection.systems = systems.filter(is_on).filter(has_path).collect();
         if !uhyve.works(Engine::Process) {
             plan.leave_out(&[System::Uhyve], uhyve.about(Engine::Process));
         }
@@ -171,7 +202,12 @@ impl NetBenchPlan {
     /// Returns the plan as arguments of the command `net-bench`.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["--runs".into(), self.selection.runs.to_string().into()];
+        arguments.extend(self.selection.is_lossy.then(|| "--loss".into()));
+        arguments.extend(self.selection.is_long.then(|| "--long".into()));
         let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+        for row in &self.selection.rows {
+            option("--row", row.into());
+        }
         for topic in &self.selection.topics {
             option("--topic", name_of(topic));
         }
@@ -215,7 +251,14 @@ mod tests {
     #[test]
     fn plan_is_parsed_from_its_arguments() {
         let systems = vec![System::LinuxNoTso, System::Uhyve];
-        let selection = NetSelection { systems, topics: vec![Topic::Http, Topic::Start], runs: 7 };
+        let selection = NetSelection {
+            systems,
+            topics: vec![Topic::Http, Topic::Start],
+            runs: 7,
+            is_lossy: true,
+            is_long: true,
+            rows: vec!["1 %, 10 ms".to_owned()],
+        };
         let plan = NetBenchPlan {
             selection,
             uhyve: "/u".into(),

@@ -34,6 +34,10 @@ pub(super) fn draw(figures: &Figures, systems: &[System], folder: &Path) -> Resu
         (Table::Start, "start.svg"),
         (Table::WebRates, "web-rates.svg"),
         (Table::WebLatency, "web-latency.svg"),
+        (Table::LossyFromServer, "lossy-guest-to-host.svg"),
+        (Table::LossyToServer, "lossy-host-to-guest.svg"),
+        (Table::Completion, "completion.svg"),
+        (Table::Fairness, "fairness.svg"),
     ] {
         let (rows, file) = (figures.rows(table).collect::<Vec<_>>(), folder.join(name));
         if !rows.is_empty() {

@@ -14,11 +14,12 @@ use tempfile::TempDir;
 
 use super::link::{DEVICE, HOST, MAC, NetLink, PREFIX, SERVER};
 use super::plan::NetBenchPlan;
+use super::relay::Relay;
 use super::system::System;
 use crate::bench::linux;
 use xtask::qemu::{Board, Guest};
 use xtask::uhyve::{self, Engine};
-use xtask::{network, process, program};
+use xtask::{process, program};
 
 /// Memory of each guest.
 const MEMORY: &str = "512M";
@@ -36,6 +37,9 @@ const NO_OFFLOAD: &str = ",gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host
 /// The CPU model of each guest in QEMU: without the CPUID bits ERMS and FSRM, which announce a fast `rep movsb`. TCG translates it to
 /// slow code: with the bits, Linux copies at a quarter of the speed. This kernel's images do not use them.
 const CPU_MODEL: [&str; 2] = ["-cpu", "max,-erms,-fsrm"];
+
+/// Setting of Linux guests: what a connection learned about a path is not used for the next one, whose path may be another.
+const NO_METRICS: &str = "sysctl.net.ipv4.tcp_no_metrics_save=1";
 
 /// Name of the file with a server's output.
 const LOG: &str = "log";
@@ -99,13 +103,14 @@ impl RunningServer {
         let link = match system {
             System::Loopback => NetLink::Loopback,
             System::Veth => NetLink::veth()?,
+            _ if plan.selection.is_lossy => NetLink::relay(folder.path())?,
             _ => NetLink::tap()?,
         };
         let mut command = match system {
             System::Uhyve => uhyve(plan, program)?,
-            System::Qemu => qemu(plan, program, folder.path())?,
-            System::Linux => linux(plan, program, folder.path(), "")?,
-            System::LinuxNoTso => linux(plan, program, folder.path(), NO_OFFLOAD)?,
+            System::Qemu => qemu(plan, program, folder.path(), &link)?,
+            System::Linux => linux(plan, program, folder.path(), &link, "")?,
+            System::LinuxNoTso => linux(plan, program, folder.path(), &link, NO_OFFLOAD)?,
             System::Veth | System::Loopback => native(plan, program, &link)?,
         };
         let log = File::create(folder.path().join(LOG)).context("cannot make a file")?;
@@ -139,13 +144,24 @@ impl RunningServer {
         (self.address(), self.program.port()).into()
     }
 
+    /// Returns the relay between it and the host.
+    pub(super) fn relay(&self) -> Option<&Relay> {
+        if let NetLink::Relay(relay) = &self.link { Some(relay) } else { None }
+    }
+
     /// Fails if it has exited, or if its time to become ready is over.
     pub(super) fn check(&mut self) -> Result<()> {
-        if let Some(status) = self.child.try_wait().context("cannot wait for the server")? {
-            bail!("the server exited ({status}):\n{}", self.printed());
-        }
+        self.check_running()?;
         if self.start.elapsed() > READY_TIMEOUT {
             bail!("there was no answer for {} s:\n{}", READY_TIMEOUT.as_secs(), self.printed());
+        }
+        Ok(())
+    }
+
+    /// Fails if it has exited.
+    pub(super) fn check_running(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait().context("cannot wait for the server")? {
+            bail!("the server exited ({status}):\n{}", self.printed());
         }
         Ok(())
     }
@@ -177,14 +193,10 @@ fn uhyve(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     Ok(command)
 }
 
-/// Returns a PC with one CPU, at the tap.
-fn machine(kernel: &Path, image: &Path, name: OsString, device: &str) -> Result<Guest> {
-    let net = format!("tap={}", DEVICE);
-    let mut extra_options = network::qemu_options(Some(&net), &[]).map_err(Error::msg)?;
-    // The last option is the device.
-    if let Some(option) = extra_options.last_mut() {
-        option.push_str(&format!(",mac={MAC}{device}"));
-    }
+/// Returns a PC with one CPU, at the link.
+fn machine(kernel: &Path, image: &Path, name: OsString, link: &NetLink, device: &str) -> Result<Guest> {
+    let device = format!("virtio-net-pci,disable-legacy=on,netdev=net,mac={MAC}{device}");
+    let mut extra_options = ["-netdev".to_owned(), link.netdev(), "-device".to_owned(), device].to_vec();
     extra_options.extend(CPU_MODEL.map(str::to_owned));
     Ok(Guest {
         board: Board::Pc,
@@ -195,9 +207,9 @@ fn machine(kernel: &Path, image: &Path, name: OsString, device: &str) -> Result<
 }
 
 /// The command of a guest of this kernel in QEMU.
-fn qemu(plan: &NetBenchPlan, program: ServerProgram, folder: &Path) -> Result<Command> {
+fn qemu(plan: &NetBenchPlan, program: ServerProgram, folder: &Path, link: &NetLink) -> Result<Command> {
     let image = program.of(&plan.images)?;
-    let guest = machine(&plan.loader, image, program::name_of(image), "")?;
+    let guest = machine(&plan.loader, image, program::name_of(image), link, "")?;
     let guest = guest
         .with_kernel_option(&format!("ip={SERVER}/{PREFIX}"))
         .with_kernel_option(&format!("gateway={HOST}"));
@@ -206,13 +218,19 @@ fn qemu(plan: &NetBenchPlan, program: ServerProgram, folder: &Path) -> Result<Co
 }
 
 /// The command of a Linux guest in QEMU.
-fn linux(plan: &NetBenchPlan, program: ServerProgram, folder: &Path, device: &str) -> Result<Command> {
+fn linux(
+    plan: &NetBenchPlan,
+    program: ServerProgram,
+    folder: &Path,
+    link: &NetLink,
+    device: &str,
+) -> Result<Command> {
     let files = plan.kernel.as_deref().zip(plan.file_system.as_deref());
     let (kernel, file_system) = files.context("there is no Linux guest")?;
-    let guest = machine(kernel, file_system, "init".into(), device)?;
+    let guest = machine(kernel, file_system, "init".into(), link, device)?;
     let (name, arguments) = (program.name(), program.arguments().join(" "));
     // Overrides the command line for this kernel: QEMU uses the last `-append`.
-    let line = format!("{} -- {SERVER}/{PREFIX} /{name} {arguments}", linux::OPTIONS);
+    let line = format!("{} {NO_METRICS} -- {SERVER}/{PREFIX} /{name} {arguments}", linux::OPTIONS);
     guest.with_options(&["-append", &line]).command(folder)
 }
 

@@ -68,6 +68,12 @@ pub(super) fn ratios_of(row: &Row) -> Value {
     Value::Object(ratios.collect())
 }
 
+/// Returns the ratio of this kernel's guest to the Linux guest in QEMU, rounded as it is printed.
+pub(super) fn guest_ratio(row: &Row) -> Option<f64> {
+    let [guests, ..] = RATIOS;
+    guests.of(row).map(|ratio| (ratio * 100.0).round() / 100.0)
+}
+
 /// Returns the ratios between these systems.
 fn ratios(systems: &[System]) -> impl Iterator<Item = Ratio> {
     let has = |system| systems.contains(&system);
@@ -89,11 +95,16 @@ fn header(table: Table, systems: &[System]) -> String {
 fn line(row: &Row, systems: &[System]) -> String {
     let mut line = format!("{:<20}", row.name);
     for &system in systems {
-        let figure = row.median(system).map_or_else(|| "-".to_owned(), |figure| format!("{figure:.1}"));
+        let figure = row.median(system).map_or_else(|| "-".to_owned(), printed);
         line.push_str(&format!(" {figure:>8}"));
     }
     ratios(systems).for_each(|ratio| line.push_str(&compared(ratio, row)));
     line.trim_end().to_owned()
+}
+
+/// Formats a figure.
+fn printed(figure: f64) -> String {
+    if figure < 1.0 { format!("{figure:.3}") } else { format!("{figure:.1}") }
 }
 
 /// Formats a ratio and its aim, which `!` marks if it is missed.

@@ -30,10 +30,14 @@ pub(super) enum Table {
     Start,
     WebRates,
     WebLatency,
+    LossyFromServer,
+    LossyToServer,
+    Completion,
+    Fairness,
 }
 
 impl Table {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::ToServer,
         Self::FromServer,
         Self::Latency,
@@ -41,11 +45,20 @@ impl Table {
         Self::Start,
         Self::WebRates,
         Self::WebLatency,
+        Self::LossyFromServer,
+        Self::LossyToServer,
+        Self::Completion,
+        Self::Fairness,
     ];
+
+    /// Whether the figures are those of a path with impairments.
+    pub(super) fn is_of_lossy_path(self) -> bool {
+        matches!(self, Self::LossyFromServer | Self::LossyToServer | Self::Completion | Self::Fairness)
+    }
 
     /// Whether larger figures are better.
     pub(super) fn is_larger_better(self) -> bool {
-        matches!(self, Self::ToServer | Self::FromServer | Self::Rates | Self::WebRates)
+        !matches!(self, Self::Latency | Self::Start | Self::WebLatency | Self::Completion)
     }
 }
 
@@ -59,6 +72,10 @@ impl fmt::Display for Table {
             Self::Start => "from exec (ms)",
             Self::WebRates => "requests per second",
             Self::WebLatency => "response time (us)",
+            Self::LossyFromServer => "lossy path, guest to host (MB/s)",
+            Self::LossyToServer => "lossy path, host to guest (MB/s)",
+            Self::Completion => "completion time (ms)",
+            Self::Fairness => "fairness (Jain's index)",
         })
     }
 }
