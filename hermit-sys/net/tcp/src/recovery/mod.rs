@@ -7,6 +7,7 @@
 //! | `rack` | which of it is lost (RFC 8985) |
 //! | `probe` | tail loss probes (RFC 8985 §7) |
 //! | `reduction` | when the congestion window shrinks, and when that was wrong |
+//! | `usage` | whether the congestion window is used, so that it may grow |
 //! | `prr` | how fast the congestion window shrinks (RFC 6937) |
 
 mod on_ack;
@@ -16,11 +17,13 @@ mod rack;
 mod reduction;
 mod scoreboard;
 mod timer;
+mod usage;
 
 use probe::Probe;
 use prr::Prr;
 use rack::Rack;
 use scoreboard::Scoreboard;
+use usage::Usage;
 
 use crate::congestion::{Algorithm, CongestionControl, Control, MAX_WINDOW, Window};
 use crate::rtt::{MS, RttEstimator};
@@ -114,8 +117,7 @@ pub(crate) struct Recovery {
     /// When the next range is lost by RACK.
     reorder_deadline: Option<u64>,
     last_sent: u64,
-    /// The window kept data back since the last acknowledgement.
-    is_limited: bool,
+    usage: Usage,
     /// The window was reduced, and no segment has said so (CWR, RFC 3168 §6.1.2).
     is_reduced: bool,
     /// Retransmission timeouts, for measurements.
@@ -154,7 +156,7 @@ impl Recovery {
             probe_timer_start: now,
             reorder_deadline: None,
             last_sent: now,
-            is_limited: false,
+            usage: Usage::new(una),
             is_reduced: false,
             #[cfg(test)]
             timeouts: 0,
@@ -174,6 +176,7 @@ impl Recovery {
     /// The SYN was sent: the first byte of data has the number `una`.
     pub(crate) fn start_at(&mut self, una: Seq) {
         self.board = Scoreboard::new(una);
+        self.usage = Usage::new(una);
     }
 
     /// Bytes in flight. Each duplicate acknowledgement stands for a segment that has left the network, if the peer does not say
@@ -226,8 +229,12 @@ impl Recovery {
     }
 
     /// Takes note that the congestion window holds data back.
-    pub(crate) const fn set_limited(&mut self) {
-        self.is_limited = true;
+    pub(crate) fn set_limited(&mut self) {
+        self.note_usage(true);
+    }
+
+    fn note_usage(&mut self, is_limited: bool) {
+        self.usage.note(is_limited, self.in_flight(), (self.una(), self.nxt()));
     }
 
     /// Whether something is lost, and to be retransmitted.
@@ -256,6 +263,7 @@ impl Recovery {
         self.board.push(start, start + size, now);
         (self.probe_timer_start, self.last_sent) = (now, now);
         self.prr.on_sent(size);
+        self.note_usage(self.room() < self.window.mss);
     }
 
     /// Data was retransmitted.

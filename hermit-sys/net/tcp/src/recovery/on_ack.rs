@@ -25,7 +25,6 @@ impl Recovery {
     /// An acknowledgement has arrived that is not older than what is known.
     pub(crate) fn on_ack(&mut self, ack: &Acknowledgement<'_>) {
         let advance = ack.ack.since(self.una());
-        let flight_before = self.in_flight();
         let delivery = self.deliver(ack);
         self.note_rtt(advance, delivery.rtt, ack.now);
         if delivery.bytes > 0 {
@@ -48,7 +47,7 @@ impl Recovery {
                 self.window.size = self.prr.on_ack(delivered, self.in_flight(), limits, is_progress);
             }
             Phase::Open | Phase::Loss { .. } if advance > 0 => {
-                self.grow(delivered, flight_before, delivery.rtt, ack.now);
+                self.grow(delivered, delivery.rtt, ack.now);
             }
             Phase::Open | Phase::Loss { .. } => (),
         }
@@ -127,12 +126,9 @@ impl Recovery {
         self.board.lost() - before
     }
 
-    /// Lets the congestion window grow, if it was used (RFC 7661 §4.2, RFC 9438 §4.2).
-    fn grow(&mut self, delivered: u32, flight_before: u32, rtt: Option<u64>, now: u64) {
-        let is_half_used = self.window.size / 2 < flight_before;
-        let is_used = self.is_limited || self.window.is_slow_start() && is_half_used;
-        self.is_limited = false;
-        if !is_used {
+    /// Lets the congestion window grow, if it is used.
+    fn grow(&mut self, delivered: u32, rtt: Option<u64>, now: u64) {
+        if !self.usage.permits_growth(self.window.size, self.window.is_slow_start()) {
             return;
         }
         let smoothed_rtt = self.rtt.smoothed().unwrap_or(0);

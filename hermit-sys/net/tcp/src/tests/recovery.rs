@@ -248,3 +248,14 @@ fn spurious_retransmission_shows_reordering() {
         ",
     );
 }
+
+/// RFC 5681 §3.1: the window counts as used though several acknowledgements are processed before the device takes a segment.
+#[test]
+fn window_grows_by_each_acknowledgement_of_a_batch() {
+    let acknowledgements: String =
+        (1..=10).map(|number| format!("200 < A 1:1 ack {} win 64000\n", number * 1000 + 1)).collect();
+    let sent: String =
+        (10..30).map(|number| format!("200 > A {}:{}\n", number * 1000 + 1, number * 1000 + 1001)).collect();
+    let script = format!("150 write 40000\n200 hold\n{acknowledgements}200 resume\n{sent}");
+    Script::new().run(ACCEPTED).run(&ten_segments()).run(&script);
+}
