@@ -37,8 +37,10 @@ pub(super) fn all(plan: &NetBenchPlan, figures: &mut Figures) -> Result<()> {
     fs::write(NO_METRICS, "1").with_context(|| format!("cannot write {NO_METRICS}"))?;
     let selection = &plan.selection;
     for run in 1..=selection.runs {
-        for (name, mut cells) in cells::groups(selection.is_long) {
-            cells.retain(|cell| selection.includes_row(&cell.row));
+        for (name, cells) in cells::groups(selection.is_long) {
+            // A row has the same seeds, whatever other rows are selected.
+            let mut cells: Vec<(u64, Cell)> = (0..).zip(cells).collect();
+            cells.retain(|(_, cell)| selection.includes_row(&cell.row));
             for &system in selection.systems.iter().filter(|_| !cells.is_empty()) {
                 eprintln!("net: run {run} of {}: {name}: {system}", selection.runs);
                 let result = measure_group(plan, system, &cells, run, figures);
@@ -49,17 +51,17 @@ pub(super) fn all(plan: &NetBenchPlan, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// Starts a guest and measures cells. A failed one is recorded, and the others continue.
+/// Starts a guest and measures cells, which have numbers. A failed one is recorded, and the others continue.
 fn measure_group(
     plan: &NetBenchPlan,
     system: System,
-    cells: &[Cell],
+    cells: &[(u64, Cell)],
     run: u32,
     figures: &mut Figures,
 ) -> Result<()> {
     let client = ServerProgram::NetBench.of(&plan.programs)?;
     let mut server = RunningServer::ready(plan, system, ServerProgram::NetBench)?;
-    for (number, cell) in (0..).zip(cells) {
+    for (number, cell) in cells {
         server.check_running()?;
         let seed = (u64::from(run) * MAX_CELLS + number) * MAX_FLOWS;
         match measure_cell(client, &server, cell, seed) {
