@@ -68,7 +68,7 @@ fn status(result: Result<(), Errno>) -> CallResult {
 /// [`arguments`] whose requirement is what [`Calls`] says about the pointer.
 macro_rules! calls {
     ($(fn $name:ident($stack:ident $(, $arg:ident: $type:ty)*) $(-> $result:ty)?
-        $(where $($value:ident: $function:ident($($part:ident),+)),+)? $body:block)*) => {$(
+        $(where $($value:ident: $function:ident($($part:ident),+)),+)? $state:block)*) => {$(
         unsafe extern "C" fn $name(stack: *mut c_void $(, $arg: $type)*) $(-> $result)? {
             let scope = ();
             let call = Call::new(&scope);
@@ -80,7 +80,7 @@ macro_rules! calls {
                 // the function requires of these arguments.
                 let $value = unsafe { arguments::$function(call, $($part),+) };
             )+)?
-            $body
+            $state
         }
     )*};
 }
@@ -113,7 +113,7 @@ calls! {
     }
 
     fn close_all(stack) {
-        stack.wind_up();
+        stack.close_all();
     }
 
     fn is_delivered(stack) -> bool {

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use core::slice;
 
 use hermit_interface::net::{self, DeviceInfo, Services};
-use hermit_net_stack::{Hardware, HardwareInfo, Host, IpVersion, Offload, ReceivedInfo, Stack};
+use hermit_net_stack::{Host, IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Stack};
 
 /// The network stack of this machine.
 pub(crate) type NetworkStack = Stack<KernelDevice, Kernel>;
@@ -14,7 +14,7 @@ pub(crate) type NetworkStack = Stack<KernelDevice, Kernel>;
 #[derive(Debug)]
 pub(crate) struct KernelDevice {
     services: &'static Services,
-    info: HardwareInfo,
+    info: NetDeviceInfo,
 }
 
 impl KernelDevice {
@@ -24,7 +24,7 @@ impl KernelDevice {
         // SAFETY: the pointer is to a local variable, which is valid for the write of the description.
         let is_present = unsafe { (services.device)(&raw mut device) };
         let limit = |max_size: u32| (max_size != 0).then_some(max_size);
-        let info = HardwareInfo {
+        let info = NetDeviceInfo {
             mac: device.address,
             mtu: device.mtu,
             fills_checksums: device.completes_checksums,
@@ -88,8 +88,8 @@ const fn fill_for<F: FnOnce(&mut [u8]) -> R, R>(_: &Callback<F, R>) -> net::Fill
     fill::<F, R>
 }
 
-impl Hardware for KernelDevice {
-    fn info(&self) -> HardwareInfo {
+impl NetDevice for KernelDevice {
+    fn info(&self) -> NetDeviceInfo {
         self.info
     }
 
@@ -158,7 +158,7 @@ impl Host for Kernel {
     }
 
     fn wake(&mut self, waker_key: usize) {
-        // SAFETY: the function takes any number; the kernel ignores cookies that it has not given out.
+        // SAFETY: the function takes any number; the kernel ignores waker keys that it has not given out.
         unsafe { (self.0.wake)(waker_key) }
     }
 }

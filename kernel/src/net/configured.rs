@@ -1,7 +1,7 @@
-//! Waiting for the machine to have an address.
+//! Waits for the automatic configuration of the machine's address.
 //!
-//! Sockets that must not wait do so, too: on Linux a machine has its address before programs begin, so they take "network is
-//! unreachable" for an answer that will not change. std's `connect_timeout` is one of them.
+//! Non-blocking sockets wait, too: on Linux a machine has its address before programs start, so they treat "network is
+//! unreachable" as permanent. std's `connect_timeout` uses such sockets.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -15,46 +15,47 @@ use super::stack::{Network, Stack};
 use crate::sync::WaitQueue;
 use crate::threads::wait::block_until;
 
-/// How long is waited for an address, in nanoseconds: by everybody in all, since without a server there will be none.
-const PATIENCE: u64 = 10_000_000_000;
+/// Timeout in nanoseconds of the wait for an address, from the first waiter on: without a DHCP server there will be
+/// none.
+const CONFIGURE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 static WAITERS: WaitQueue = WaitQueue::new();
 
-/// The machine has no address yet, and asks for one.
+/// Whether the machine has no address yet, and DHCP runs.
 static IS_CONFIGURING: AtomicBool = AtomicBool::new(true);
 
-/// Looks whether that has changed.
-pub(super) fn look(stack: &mut Stack) {
+/// Updates the state from the stack, and wakes the waiters.
+pub(super) fn update(stack: &mut Stack) {
     if is_awaited() && stack.is_configured() {
         IS_CONFIGURING.store(false, Relaxed);
         WAITERS.wake();
     }
 }
 
-/// Whether the machine still asks for its address.
+/// Whether the address is not configured yet.
 pub(super) fn is_awaited() -> bool {
     IS_CONFIGURING.load(Relaxed)
 }
 
-/// Waits until the machine can reach others, unless it is itself that is to be reached. It may still not be able to.
+/// Waits until the address is configured, or the timeout has expired, unless the peer is a loopback address.
 pub(super) fn wait(network: &Network, peer: &Endpoint) {
     if !is_loopback(peer) {
         wait_for_others(network);
     }
 }
 
-/// The same for whoever does not know yet whom to reach.
+/// Waits until the address is configured, or the timeout has expired.
 pub(super) fn wait_for_others(network: &Network) {
     if !is_awaited() {
         return;
     }
     // 0 until the first caller has set it.
     static DEADLINE: AtomicU64 = AtomicU64::new(0);
-    let deadline = clock::monotonic() + PATIENCE;
+    let deadline = clock::monotonic() + CONFIGURE_TIMEOUT_NS;
     let deadline = DEADLINE.compare_exchange(0, deadline, Relaxed, Relaxed).err().unwrap_or(deadline);
     block_until(Some(deadline), |context| {
         WAITERS.add(context);
-        network.with(look);
+        network.with(update);
         if is_awaited() { Poll::Pending } else { Poll::Ready(()) }
     });
 }

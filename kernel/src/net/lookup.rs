@@ -1,19 +1,19 @@
-//! Addresses of names.
+//! DNS queries.
 
 use hermit_interface::Errno;
 use hermit_interface::net::Endpoint;
 
-use super::cookies::Cookie;
 use super::stack::Network;
 use super::waiting::wait_until;
+use super::waker_keys::WakerKey;
 use super::{act, configured, network};
 
-/// Writes addresses of a name, of a family or, with 0, of both; how many there are.
+/// Resolves a name to addresses of one family or, with 0, of both; returns their number.
 ///
 /// # Errors
 ///
-/// `ENOENT` if there is no such name, `ETIMEDOUT` if nobody answers, `ENETUNREACH` if there is nobody to ask, `EINVAL` if it cannot
-/// be a name.
+/// `ENOENT` if the name does not exist, `ETIMEDOUT` if no name server answers, `ENETUNREACH` without a name server,
+/// `EINVAL` if the name is invalid.
 pub(crate) fn resolve(name: &[u8], family: u32, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
     let network = network()?;
     // Read first: the address may arrive between the failure of the query and its handling.
@@ -29,7 +29,7 @@ pub(crate) fn resolve(name: &[u8], family: u32, addresses: &mut [Endpoint]) -> R
 }
 
 fn ask(network: &Network, name: &[u8], family: u32, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
-    let cookie = Cookie::new()?;
-    let question = act(network, |stack| stack.resolve(name, family, cookie.number()))?;
-    wait_until(network, cookie.waiters(), None, |stack| stack.resolved(question, addresses))
+    let waker_key = WakerKey::new()?;
+    let question = act(network, |stack| stack.resolve(name, family, waker_key.number()))?;
+    wait_until(network, waker_key.waiters(), None, |stack| stack.resolved(question, addresses))
 }

@@ -1,32 +1,32 @@
-//! Sockets: what connects programs, the network stack and the network device.
+//! Sockets: connect programs, the network stack and the network device.
 //!
-//! The stack (`hermit-sys/net`) never waits and has no threads. Whoever calls it drives it: takes what has arrived, does what is
-//! due, sends what can be sent. When nobody calls, [`poller`] does, woken by the device or by time. All waiting is
-//! here: in [`waiting`].
+//! The stack (`hermit-sys/net`) never blocks and has no threads. Each call polls it: receives frames, handles expired
+//! timers, transmits. Without calls, [`poll_thread`] polls it, woken by the device or a timer. Threads block in
+//! [`waiting`] only.
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`stack`], [`services`] | the two tables of functions between kernel and stack |
-//! | [`cookies`] | by which the stack names whom to wake |
+//! | [`stack`], [`services`] | the function tables between kernel and stack |
+//! | [`waker_keys`] | numbers by which the stack wakes waiters |
 //! | [`rx_interrupt`] | the device's interrupt for received frames |
-//! | [`leader`] | the thread that waits for the stack and polls it when the interrupt comes |
-//! | [`poller`] | the thread that drives the stack when no other thread does |
+//! | [`rx_leader`] | the thread that waits for the stack and polls it when the interrupt comes |
+//! | [`poll_thread`] | the thread that polls the stack when no other thread does |
 //! | [`socket`] | a socket behind a descriptor |
-//! | [`lookup`] | addresses of names |
-//! | [`waiting`] | what a thread does until the stack has what it wants |
-//! | [`mod@wind_up`] | what happens to connections when the machine ends |
+//! | [`lookup`] | DNS queries |
+//! | [`waiting`] | blocks threads until a call of the stack succeeds |
+//! | [`mod@shutdown`] | delivery of sent data before the machine ends |
 
 mod configured;
-mod cookies;
-mod leader;
 pub(crate) mod lookup;
-mod poller;
+mod poll_thread;
 mod rx_interrupt;
+mod rx_leader;
 mod services;
+mod shutdown;
 pub(crate) mod socket;
 mod stack;
 mod waiting;
-mod wind_up;
+mod waker_keys;
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -42,21 +42,21 @@ use crate::sync::Mutex;
 use crate::threads::lifecycle::set_reclaim_network;
 use crate::{command_line, devices, entropy};
 
-pub(crate) use wind_up::wind_up;
+pub(crate) use shutdown::shut_down;
 
-/// The part of the memory that is left when the network begins that buffers of connections may take.
+/// Buffers of connections take at most the available memory at the start of the network divided by this.
 const BUFFER_SHARE: u64 = 4;
 
 static NETWORK: Once<Network> = Once::new();
 
-/// All that belongs to it has begun, too.
+/// Whether the start of the network has completed.
 static IS_COMPLETE: AtomicBool = AtomicBool::new(false);
 
-/// The network, which begins when somebody asks for it first.
+/// The network, which the first call starts.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `ENOSYS` without random numbers, which connections cannot do without.
+/// `ENOMEM`; `ENOSYS` without a source of random numbers, which TCP requires.
 fn network() -> Result<&'static Network, Errno> {
     static STARTING: Mutex = Mutex::new();
     if let Some(network) = NETWORK.get().filter(|_| IS_COMPLETE.load(Acquire)) {
@@ -64,10 +64,10 @@ fn network() -> Result<&'static Network, Errno> {
     }
     STARTING.with(|| {
         let network = NETWORK.try_call_once(start)?;
-        // If this fails, it is tried again when the network is asked for again: the stack cannot begin twice.
+        // If this fails, the next call retries it, without starting the stack twice.
         if !IS_COMPLETE.load(Relaxed) {
-            poller::start()?;
-            wind_up::prepare();
+            poll_thread::start()?;
+            shutdown::prepare();
             set_reclaim_network(reclaim);
             IS_COMPLETE.store(true, Release);
         }
@@ -96,19 +96,19 @@ fn start() -> Result<Network, Errno> {
         command_line: line.as_ptr(),
         command_line_size: line.len(),
     };
-    devices::init_network(leader::device_interrupt)?;
+    devices::init_network(rx_leader::device_interrupt)?;
     let settings = memory::leak(settings).ok_or(Errno::ENOMEM)?;
     Network::start(&SERVICES, settings).ok_or(Errno::ENOMEM)
 }
 
-/// Does something with the stack, which then sends what comes of it.
+/// Calls the stack, then transmits what the call has queued.
 fn act<R>(network: &Network, action: impl FnOnce(&mut Stack) -> R) -> R {
     let (result, next) = network.with(|stack| (action(stack), settle(stack)));
-    poller::poll_by(next);
+    poll_thread::poll_by(next);
     result
 }
 
-/// The same. If it would have to wait for what has arrived by now, it is tried again.
+/// Calls the stack as [`act`] does; polls and retries once if the call fails with `EAGAIN`.
 fn drive<R>(network: &Network, mut action: impl FnMut(&mut Stack) -> Result<R, Errno>) -> Result<R, Errno> {
     act(network, |stack| match action(stack) {
         Err(Errno::EAGAIN) => {
@@ -119,15 +119,15 @@ fn drive<R>(network: &Network, mut action: impl FnMut(&mut Stack) -> Result<R, E
     })
 }
 
-/// Has the stack do what there is to do, and tells the device; when the stack wants to be called again.
+/// Polls the stack, and flushes the device; returns the time of the stack's next timer.
 fn poll(stack: &mut Stack) -> u64 {
     let next = stack.poll();
-    configured::look(stack);
+    configured::update(stack);
     flush();
     next
 }
 
-/// Has the stack send what calls gave rise to; when it wants to be called again.
+/// Transmits what preceding calls have queued; returns the time of the stack's next timer.
 fn settle(stack: &mut Stack) -> u64 {
     let next = stack.settle();
     flush();

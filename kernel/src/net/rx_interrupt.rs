@@ -1,20 +1,20 @@
-//! The network device's interrupt for received frames. It comes once: then a thread takes all that is there, and enables
-//! it again before it sleeps or returns to its program.
+//! The network device's RX interrupt. It is raised once: then a thread receives all frames, and enables the interrupt
+//! again before it sleeps or returns to its program.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::devices;
 
-/// Whether the device interrupts when it receives something.
+/// Whether the RX interrupt is enabled.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 
-/// Records that the interrupt has come.
+/// Records that the interrupt was raised.
 pub(super) fn note_raised() {
     IS_ENABLED.store(false, Release);
 }
 
-/// Enables the interrupt. Returns whether something has been received already, so that none may come.
+/// Enables the interrupt. Returns whether frames have been received already, for which none may be raised.
 pub(super) fn enable() -> bool {
     let Some(device) = devices::network() else { return false };
     if IS_ENABLED.swap(true, Acquire) {

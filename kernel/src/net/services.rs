@@ -1,4 +1,4 @@
-//! What the stack calls of the kernel.
+//! Functions of the kernel that the stack calls.
 #![expect(unsafe_code, reason = "the stack passes functions and pointers")]
 
 use core::ffi::c_void;
@@ -6,16 +6,16 @@ use core::slice;
 
 use hermit_interface::net::{DeviceInfo, FillFrame, Offload, ReceiveFrame, Services};
 
-use super::cookies;
+use super::waker_keys;
 use crate::{devices, entropy, report};
 
-/// The table.
+/// The function table.
 pub(super) static SERVICES: Services =
     Services { device, receive, can_transmit, transmit, is_sending, random, wake, warn };
 
 unsafe extern "C" fn device(description: *mut DeviceInfo) -> bool {
     let Some(device) = devices::network() else { return false };
-    // SAFETY: the stack passes a place for it.
+    // SAFETY: `Services::device` requires a pointer valid for writes; the stack passes one to a local variable.
     unsafe { description.write(device.describe()) };
     true
 }
@@ -23,7 +23,8 @@ unsafe extern "C" fn device(description: *mut DeviceInfo) -> bool {
 unsafe extern "C" fn receive(context: *mut c_void, take: ReceiveFrame) -> bool {
     let Some(device) = devices::network() else { return false };
     device.receive(|frame, is_checked| {
-        // SAFETY: the function takes this context, and the frame stays during the call.
+        // SAFETY: `take` and `context` are a pair that the stack passes to this call, and the frame is valid until
+        // `take` returns.
         unsafe { take(context, frame.as_ptr(), frame.len(), is_checked) }
     })
 }
@@ -34,10 +35,11 @@ unsafe extern "C" fn can_transmit(size: usize) -> bool {
 
 unsafe extern "C" fn transmit(size: usize, offload: *const Offload, context: *mut c_void, fill: FillFrame) {
     let Some(device) = devices::network() else { return };
-    // SAFETY: the stack passes a value.
+    // SAFETY: `Services::transmit` requires a valid pointer; the stack passes one to a local variable.
     let offload = unsafe { *offload };
     device.transmit(size, &offload, |frame| {
-        // SAFETY: the function takes this context, and the frame is nobody else's during the call.
+        // SAFETY: `fill` and `context` are a pair that the stack passes to this call, and the frame is borrowed mutably
+        // until `fill` returns.
         unsafe { fill(context, frame.as_mut_ptr(), frame.len()) }
     });
 }
@@ -53,12 +55,12 @@ unsafe extern "C" fn random() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-unsafe extern "C" fn wake(cookie: usize) {
-    cookies::wake(cookie);
+unsafe extern "C" fn wake(waker_key: usize) {
+    waker_keys::wake(waker_key);
 }
 
 unsafe extern "C" fn warn(text: *const u8, size: usize) {
-    // SAFETY: the stack passes text that stays during the call.
+    // SAFETY: `Services::warn` requires `size` readable bytes, which the stack borrows until the call returns.
     let text = unsafe { slice::from_raw_parts(text, size) };
     let text = str::from_utf8(text).unwrap_or("?");
     report::warn(format_args!("network: {text}"));

@@ -11,9 +11,9 @@ use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, OptionName, SocketOption, receive};
 use hermit_io::{Object, ReadBuffer, Readiness, Stat, WaitQueue as _};
 
-use super::cookies::Cookie;
 use super::stack::{Network, Stack};
-use super::waiting::{look, wait_until};
+use super::waiting::{poll_and, wait_until};
+use super::waker_keys::WakerKey;
 use super::{act, configured, drive, network};
 use crate::fallible;
 use crate::sync::WaitQueue;
@@ -26,24 +26,24 @@ const BLOCK_SIZE: u32 = 4096;
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// No time on lingering: close returns at once, and the other side gets what was sent.
+/// `SO_LINGER` is off: close returns at once, and sent data is still delivered.
 const NO_LINGER: i32 = -1;
 
-/// What a socket carries.
+/// Type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Connections.
+    /// TCP (`SOCK_STREAM`).
     Stream,
-    /// Datagrams.
+    /// UDP (`SOCK_DGRAM`).
     Datagram,
 }
 
-/// A direction in which a socket may have to wait.
+/// A direction in which calls block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// Until something arrives.
+    /// Receiving and accepting.
     Receive,
-    /// Until there is room.
+    /// Sending and connecting.
     Send,
 }
 
@@ -52,37 +52,43 @@ pub(crate) enum Direction {
 pub(crate) struct Socket {
     network: &'static Network,
     number: u64,
-    cookie: Cookie,
+    waker_key: WakerKey,
     family: u16,
     kind: Kind,
     nonblocking: AtomicBool,
-    /// Nanoseconds that a call waits at most, or 0 for ever.
+    /// Receive timeout (`SO_RCVTIMEO`) in nanoseconds, or 0 for none; the next field is `SO_SNDTIMEO`.
     receive_limit: AtomicU64,
     send_limit: AtomicU64,
-    /// Seconds, or [`NO_LINGER`].
+    /// Linger time in seconds, or [`NO_LINGER`].
     linger: AtomicI32,
 }
 
 impl Socket {
-    /// A new one.
+    /// Creates a socket.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what the stack says.
+    /// `ENOMEM`, or the error of the stack.
     pub(crate) fn new(family: u16, kind: Kind, nonblocking: bool) -> Result<Arc<Self>, Errno> {
         let network = network()?;
-        let cookie = Cookie::new()?;
-        let number = network.with(|stack| stack.socket(family.into(), kind.number(), cookie.number()))?;
-        let socket = Self::of(network, number, cookie, family, kind);
+        let waker_key = WakerKey::new()?;
+        let number = network.with(|stack| stack.socket(family.into(), kind.number(), waker_key.number()))?;
+        let socket = Self::of(network, number, waker_key, family, kind);
         socket.nonblocking.store(nonblocking, Relaxed);
         socket.shared()
     }
 
-    const fn of(network: &'static Network, number: u64, cookie: Cookie, family: u16, kind: Kind) -> Self {
+    const fn of(
+        network: &'static Network,
+        number: u64,
+        waker_key: WakerKey,
+        family: u16,
+        kind: Kind,
+    ) -> Self {
         Self {
             network,
             number,
-            cookie,
+            waker_key,
             family,
             kind,
             nonblocking: AtomicBool::new(false),
@@ -92,7 +98,7 @@ impl Socket {
         }
     }
 
-    /// Without memory the socket is closed.
+    /// Moves the socket to the heap; without memory it is closed.
     fn shared(self) -> Result<Arc<Self>, Errno> {
         fallible::arc(self).ok_or(Errno::ENOMEM)
     }
@@ -102,7 +108,7 @@ impl Socket {
         self.family
     }
 
-    /// What it carries.
+    /// Type of the socket.
     pub(crate) const fn kind(&self) -> Kind {
         self.kind
     }
@@ -114,36 +120,36 @@ impl Socket {
         }
     }
 
-    /// How long a call in this direction waits at most, in nanoseconds; 0 for ever.
+    /// Timeout of calls in this direction in nanoseconds; 0 for none.
     pub(crate) fn time_limit(&self, direction: Direction) -> u64 {
         self.limit(direction).load(Relaxed)
     }
 
-    /// Has calls in this direction wait so many nanoseconds at most; 0 for ever.
+    /// Sets the timeout of calls in this direction in nanoseconds; 0 for none.
     pub(crate) fn set_time_limit(&self, direction: Direction, nanoseconds: u64) {
         self.limit(direction).store(nanoseconds, Relaxed);
     }
 
-    /// How many seconds closing waits, if it does.
+    /// Linger time in seconds, if `SO_LINGER` is on.
     pub(crate) fn linger(&self) -> Option<i32> {
         Some(self.linger.load(Relaxed)).filter(|&seconds| seconds != NO_LINGER)
     }
 
-    /// Has closing wait so many seconds, or, with 0, drop what has not been delivered.
+    /// Sets the linger time in seconds; close waits so long for delivery or, with 0, resets the connection.
     pub(crate) fn set_linger(&self, seconds: Option<i32>) {
         self.linger.store(seconds.unwrap_or(NO_LINGER), Relaxed);
     }
 
-    /// Does something with the socket as soon as it can be done: not now if the stack says `EAGAIN`.
+    /// Calls the stack; blocks while the call fails with `EAGAIN`, unless the socket is non-blocking.
     fn wait<R>(
         &self,
         direction: Direction,
         action: impl FnMut(&mut Stack) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        self.wait_among(self.cookie.waiters(), direction, action)
+        self.wait_among(self.waker_key.waiters(), direction, action)
     }
 
-    /// The same, for one of certain waiters.
+    /// Calls the stack as [`wait`](Self::wait) does, with a wait queue.
     fn wait_among<R>(
         &self,
         waiters: &WaitQueue,
@@ -158,52 +164,52 @@ impl Socket {
         wait_until(self.network, waiters, deadline, action)
     }
 
-    /// Gives it a local address.
+    /// Binds the socket to a local address.
     pub(crate) fn bind(&self, address: &Endpoint) -> Result<(), Errno> {
         act(self.network, |stack| stack.bind(self.number, address))
     }
 
-    /// Has it take connections.
+    /// Makes the socket a listener.
     pub(crate) fn listen(&self, backlog: i32) -> Result<(), Errno> {
         act(self.network, |stack| stack.listen(self.number, backlog))
     }
 
-    /// Waits for a connection.
+    /// Accepts a connection; returns its socket and the peer's address.
     pub(crate) fn accept(&self) -> Result<(Arc<Self>, Endpoint), Errno> {
-        let cookie = Cookie::new()?;
-        let (waiters, direction) = (self.cookie.takers(), Direction::Receive);
+        let waker_key = WakerKey::new()?;
+        let (waiters, direction) = (self.waker_key.exclusive_waiters(), Direction::Receive);
         let (number, from) =
-            self.wait_among(waiters, direction, |stack| stack.accept(self.number, cookie.number()))?;
-        let socket = Self::of(self.network, number, cookie, self.family, self.kind);
-        // As on Linux, these are the listener's.
+            self.wait_among(waiters, direction, |stack| stack.accept(self.number, waker_key.number()))?;
+        let socket = Self::of(self.network, number, waker_key, self.family, self.kind);
+        // As on Linux, inherited from the listener.
         socket.receive_limit.store(self.receive_limit.load(Relaxed), Relaxed);
         socket.send_limit.store(self.send_limit.load(Relaxed), Relaxed);
         socket.linger.store(self.linger.load(Relaxed), Relaxed);
         Ok((socket.shared()?, from))
     }
 
-    /// Connects it, and waits until it is, unless it must not wait.
+    /// Connects the socket; blocks until the handshake ends, unless the socket is non-blocking.
     pub(crate) fn connect(&self, address: &Endpoint) -> Result<(), Errno> {
         configured::wait(self.network, address);
         if self.nonblocking.load(Relaxed) {
             return act(self.network, |stack| stack.connect(self.number, address));
         }
         let begun = match act(self.network, |stack| stack.connect(self.number, address)) {
-            // Somebody else began, or this thread did before its time was up.
+            // Started now, or by another thread or an earlier call that timed out.
             Err(error @ (Errno::EINPROGRESS | Errno::EALREADY)) => error,
             result => return result,
         };
-        // Connecting again asks how it went.
+        // Calling `connect` again returns the result.
         let waited = self.wait(Direction::Send, |stack| match stack.connect(self.number, address) {
             Err(Errno::EINPROGRESS | Errno::EALREADY) => Err(Errno::EAGAIN),
-            // Another thread was told.
+            // `connect` has reported the success to another thread.
             Err(Errno::EISCONN) => Ok(()),
             result => result,
         });
         waited.map_err(|error| if error == Errno::EAGAIN { begun } else { error })
     }
 
-    /// Sends bytes: all of them over a connection, unless it must not wait; how many.
+    /// Sends bytes; returns their number. A blocking stream sends all of them.
     pub(crate) fn send(&self, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno> {
         if let Some(to) = to {
             configured::wait(self.network, to);
@@ -213,7 +219,7 @@ impl Socket {
         let result = self.wait(Direction::Send, |stack| {
             let rest = bytes.get(sent..).unwrap_or_default();
             sent += self.send_part(stack, rest, to, sent == 0)?;
-            // The time limit is one of all parts together.
+            // The timeout covers all parts together.
             if waits && sent < bytes.len() { Err(Errno::EAGAIN) } else { Ok(()) }
         });
         match result {
@@ -222,7 +228,7 @@ impl Socket {
         }
     }
 
-    /// Sends what there is room for. Once something was sent, an error is the next call's.
+    /// Sends what fits into the send buffer. After the first part, a pending error is left for the next call.
     fn send_part(
         &self,
         stack: &mut Stack,
@@ -236,7 +242,7 @@ impl Socket {
         stack.send(self.number, rest, to)
     }
 
-    /// Receives bytes, or looks at what would be received; from where a datagram came.
+    /// Receives or peeks bytes; returns the sender of a datagram.
     pub(crate) fn receive(&self, buffer: &mut ReadBuffer<'_>, peek: bool) -> Result<Endpoint, Errno> {
         let flags = if peek { receive::PEEK } else { 0 };
         self.wait(Direction::Receive, |stack| {
@@ -250,22 +256,22 @@ impl Socket {
         })
     }
 
-    /// Closes directions.
+    /// Shuts down one or both directions.
     pub(crate) fn shutdown(&self, how: i32) -> Result<(), Errno> {
         act(self.network, |stack| {
             let result = stack.shutdown(self.number, how);
-            // There is nothing to take any more, which each of them is to learn.
-            self.cookie.takers().wake();
+            // A listener that is shut down fails all blocked calls of `accept`.
+            self.waker_key.exclusive_waiters().wake();
             result
         })
     }
 
-    /// Its own address.
+    /// Local address of the socket.
     pub(crate) fn local(&self) -> Result<Endpoint, Errno> {
         self.network.with(|stack| stack.local(self.number))
     }
 
-    /// Its peer's address.
+    /// Address of the socket's peer.
     pub(crate) fn remote(&self) -> Result<Endpoint, Errno> {
         self.network.with(|stack| stack.remote(self.number))
     }
@@ -291,13 +297,13 @@ impl Kind {
 }
 
 impl Socket {
-    /// Waits until what was sent has been delivered, if that is wanted.
+    /// Waits until sent data is acknowledged, if `SO_LINGER` is on.
     fn deliver(&self) {
         let seconds = self.linger().and_then(|seconds| u64::try_from(seconds).ok());
         let Some(seconds) = seconds.filter(|&seconds| seconds > 0) else { return };
         let deadline = clock::monotonic().saturating_add(seconds.saturating_mul(NANOSECONDS_PER_SECOND));
-        // What takes longer is delivered without anybody who waits.
-        let (waiters, deadline) = (self.cookie.waiters(), Some(deadline));
+        // After the linger time the stack continues the delivery.
+        let (waiters, deadline) = (self.waker_key.waiters(), Some(deadline));
         let _: Result<(), Errno> =
             wait_until(self.network, waiters, deadline, |stack| stack.finish(self.number));
     }
@@ -313,7 +319,7 @@ impl Drop for Socket {
 
 impl Object for Socket {
     fn poll_read(&self, _context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
-        // Who reads nothing waits for nothing, as in Linux's read; its recv does wait.
+        // As in Linux, `read` of 0 bytes does not block, while `recv` does.
         if buffer.room() == 0 {
             return Poll::Ready(Ok(()));
         }
@@ -329,8 +335,8 @@ impl Object for Socket {
     }
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
-        let waiters = self.cookie.waiters();
-        let ready = look(self.network, waiters, context, |stack| {
+        let waiters = self.waker_key.waiters();
+        let ready = poll_and(self.network, waiters, context, |stack| {
             waiters.add(context);
             stack.readiness(self.number)
         });
@@ -342,8 +348,8 @@ impl Object for Socket {
     }
 
     fn watch(&self, context: &mut Context<'_>) -> Readiness {
-        // What arrives meanwhile wakes the waker when the stack is polled.
-        let waiters = self.cookie.waiters();
+        // Frames that are received meanwhile wake the waker when the stack is polled.
+        let waiters = self.waker_key.waiters();
         let ready = self.network.with(|stack| {
             waiters.add(context);
             stack.readiness(self.number)
@@ -352,7 +358,7 @@ impl Object for Socket {
     }
 
     fn unwatch(&self, context: &Context<'_>) {
-        self.cookie.waiters().remove(context);
+        self.waker_key.waiters().remove(context);
     }
 
     fn is_nonblocking(&self) -> bool {

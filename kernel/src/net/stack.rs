@@ -1,4 +1,4 @@
-//! The network stack's functions, made safe.
+//! Safe wrappers of the network stack's functions.
 #![expect(unsafe_code, reason = "the stack is another object, known to the linker alone")]
 
 use core::ffi::c_void;
@@ -18,33 +18,35 @@ unsafe extern "C" {
     fn hermit_net_start(services: *const Services, settings: *const StackConfig) -> *const StackInstance;
 }
 
-/// The stack, which one thread after the other uses.
+/// The stack behind a sleeping mutex.
 #[derive(Debug)]
 pub(super) struct Network {
-    turn: Mutex,
-    begun: &'static StackInstance,
+    mutex: Mutex,
+    instance: &'static StackInstance,
 }
 
-// SAFETY: the stack is only used by who has the turn.
+// SAFETY: all uses of the stack, including those through `Stack`, hold `mutex`, so they are exclusive on any thread.
 unsafe impl Send for Network {}
-// SAFETY: as above.
+// SAFETY: a shared `Network` gives access to the stack only with `mutex` held.
 unsafe impl Sync for Network {}
 
 impl Network {
-    /// Has the stack begin; `None` without memory.
+    /// Starts the stack; `None` without memory.
     pub(super) fn start(services: &'static Services, settings: &'static StackConfig) -> Option<Self> {
-        // SAFETY: both live for ever.
-        let begun = unsafe { hermit_net_start(services, settings) };
-        // SAFETY: null, or what lives for ever and does not change.
-        let begun = unsafe { begun.as_ref() }?;
-        Some(Self { turn: Mutex::new(), begun })
+        // SAFETY: `Start` requires arguments that are valid and unchanged for the life of the machine: both are
+        // `'static`.
+        let instance = unsafe { hermit_net_start(services, settings) };
+        // SAFETY: `Start` returns null, or a pointer to an instance that is valid and unchanged for the life of the
+        // machine.
+        let instance = unsafe { instance.as_ref() }?;
+        Some(Self { mutex: Mutex::new(), instance })
     }
 
-    /// Uses the stack when nobody else does.
+    /// Locks the stack, sets its time, and calls `action` with it.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut Stack) -> R) -> R {
-        self.turn.with(|| {
-            let mut stack = Stack { begun: self.begun, now: clock::monotonic() };
+        self.mutex.with(|| {
+            let mut stack = Stack { instance: self.instance, now: clock::monotonic() };
             stack.advance();
             action(&mut stack)
         })
@@ -52,91 +54,93 @@ impl Network {
 }
 
 impl Network {
-    /// Size in bytes of the buffers that are kept for later connections.
+    /// Size in bytes of the buffers that the stack keeps for later connections.
     pub(super) fn kept_memory(&self) -> usize {
-        self.turn.with(|| {
-            // SAFETY: this thread has the turn, so nobody else is in the stack, whose own pointer this is.
-            unsafe { (self.begun.calls.kept_memory)(self.begun.stack) }
+        self.mutex.with(|| {
+            // SAFETY: the mutex is held, and this is the pointer that the stack has returned for its functions.
+            unsafe { (self.instance.calls.kept_memory)(self.instance.stack) }
         })
     }
 
-    /// Frees the buffers that are kept for later connections, unless a thread uses the stack, which may be this one.
+    /// Frees the buffers that the stack keeps for later connections, unless a thread holds the lock, which may be this
+    /// one.
     pub(super) fn reclaim(&self) {
-        let _: Option<()> = self.turn.try_with(|| {
-            // SAFETY: this thread has the turn, so nobody else is in the stack, whose own pointer this is.
-            unsafe { (self.begun.calls.reclaim)(self.begun.stack) }
+        let _: Option<()> = self.mutex.try_with(|| {
+            // SAFETY: the mutex is held, and this is the pointer that the stack has returned for its functions.
+            unsafe { (self.instance.calls.reclaim)(self.instance.stack) }
         });
     }
 
-    /// The stack, for somebody who never gives it back.
+    /// Locks the stack permanently, at shutdown.
     pub(super) fn seize(&self) -> Stack {
-        self.turn.lock_forever();
-        Stack { begun: self.begun, now: clock::monotonic() }
+        self.mutex.lock_forever();
+        Stack { instance: self.instance, now: clock::monotonic() }
     }
 }
 
-/// The stack in the hands of who has the turn.
+/// The locked stack.
 #[derive(Debug)]
 pub(super) struct Stack {
-    begun: &'static StackInstance,
-    /// When the turn began.
+    instance: &'static StackInstance,
+    /// Time in nanoseconds at which the stack was locked.
     now: u64,
 }
 
-/// Nothing but success or failure.
+/// Converts the result of a call without a value.
 fn success(number: CallResult) -> Result<(), Errno> {
     result(number).map(drop)
 }
 
-// SAFETY of all calls below: only `Network` makes a `Stack`, for who has the turn, so nobody else is in the stack; the
-// pointer is the stack's own, and all others are to values that live during the call, which is as long as the stack uses them.
+// SAFETY of all calls below: `Network` creates a `Stack` only with its mutex held, so the calls are exclusive; `own` is
+// the pointer that the stack has returned for its functions, and all other pointers are to values that are borrowed
+// until the call returns, as long as the stack uses them.
 impl Stack {
     fn own(&self) -> *mut c_void {
-        self.begun.stack
+        self.instance.stack
     }
 
-    /// Tells the time.
+    /// Sets the time of the calls that follow.
     fn advance(&mut self) {
-        // SAFETY: see above.
-        unsafe { (self.begun.calls.advance)(self.own(), self.now) }
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        unsafe { (self.instance.calls.advance)(self.own(), self.now) }
     }
 
-    /// Lets the stack do what there is to do; when it wants to be called again.
+    /// Receives frames, handles expired timers and transmits; returns the time of the next timer.
     pub(super) fn poll(&mut self) -> u64 {
-        // SAFETY: see above.
-        unsafe { (self.begun.calls.poll)(self.own(), self.now) }
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        unsafe { (self.instance.calls.poll)(self.own(), self.now) }
     }
 
-    /// Lets the stack send what calls gave rise to, if they did; when it wants to be called again.
+    /// Transmits what preceding calls have queued; returns the time of the next timer.
     pub(super) fn settle(&mut self) -> u64 {
-        // SAFETY: see above.
-        unsafe { (self.begun.calls.settle)(self.own(), self.now) }
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        unsafe { (self.instance.calls.settle)(self.own(), self.now) }
     }
 
-    /// Whether the machine has the address that it asks others for, if it asks for one.
+    /// Whether automatic configuration has completed.
     pub(super) fn is_configured(&mut self) -> bool {
-        // SAFETY: see above.
-        unsafe { (self.begun.calls.is_configured)(self.own()) }
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        unsafe { (self.instance.calls.is_configured)(self.own()) }
     }
 
-    pub(super) fn socket(&mut self, family: u32, kind: u32, cookie: usize) -> Result<u64, Errno> {
-        // SAFETY: see above.
-        result(unsafe { (self.begun.calls.socket)(self.own(), family, kind, cookie) })
+    pub(super) fn socket(&mut self, family: u32, kind: u32, waker_key: usize) -> Result<u64, Errno> {
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        result(unsafe { (self.instance.calls.socket)(self.own(), family, kind, waker_key) })
     }
 
-    /// Closes all sockets.
-    pub(super) fn wind_up(&mut self) {
-        // SAFETY: see above.
-        unsafe { (self.begun.calls.close_all)(self.own()) }
+    /// Closes all sockets at shutdown.
+    pub(super) fn close_all(&mut self) {
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        unsafe { (self.instance.calls.close_all)(self.own()) }
     }
 
-    /// Whether everything has been delivered after that.
+    /// Whether all sent data has been delivered, after `close_all`.
     pub(super) fn is_delivered(&mut self) -> bool {
-        // SAFETY: see above.
-        unsafe { (self.begun.calls.is_delivered)(self.own()) }
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        unsafe { (self.instance.calls.is_delivered)(self.own()) }
     }
 
-    /// The time goes on; what it is now.
+    /// Updates the time, and returns it.
     pub(super) fn tick(&mut self) -> u64 {
         self.now = clock::monotonic();
         self.advance();
@@ -145,46 +149,46 @@ impl Stack {
 
     /// See [`hermit_interface::net::Calls::finish`].
     pub(super) fn finish(&mut self, socket: u64) -> Result<(), Errno> {
-        // SAFETY: see above.
-        success(unsafe { (self.begun.calls.finish)(self.own(), socket) })
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        success(unsafe { (self.instance.calls.finish)(self.own(), socket) })
     }
 
     pub(super) fn close(&mut self, socket: u64, at_once: bool) {
-        // SAFETY: see above.
-        unsafe { (self.begun.calls.close)(self.own(), socket, at_once) }
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        unsafe { (self.instance.calls.close)(self.own(), socket, at_once) }
     }
 
     pub(super) fn bind(&mut self, socket: u64, address: &Endpoint) -> Result<(), Errno> {
-        // SAFETY: see above.
-        success(unsafe { (self.begun.calls.bind)(self.own(), socket, address) })
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        success(unsafe { (self.instance.calls.bind)(self.own(), socket, address) })
     }
 
     pub(super) fn listen(&mut self, socket: u64, backlog: i32) -> Result<(), Errno> {
-        // SAFETY: see above.
-        success(unsafe { (self.begun.calls.listen)(self.own(), socket, backlog) })
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        success(unsafe { (self.instance.calls.listen)(self.own(), socket, backlog) })
     }
 
-    pub(super) fn accept(&mut self, socket: u64, cookie: usize) -> Result<(u64, Endpoint), Errno> {
+    pub(super) fn accept(&mut self, socket: u64, waker_key: usize) -> Result<(u64, Endpoint), Errno> {
         let mut from = Endpoint::default();
-        // SAFETY: see above.
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
         let accepted =
-            result(unsafe { (self.begun.calls.accept)(self.own(), socket, cookie, &raw mut from) })?;
+            result(unsafe { (self.instance.calls.accept)(self.own(), socket, waker_key, &raw mut from) })?;
         Ok((accepted, from))
     }
 
     pub(super) fn connect(&mut self, socket: u64, address: &Endpoint) -> Result<(), Errno> {
-        // SAFETY: see above.
-        success(unsafe { (self.begun.calls.connect)(self.own(), socket, address) })
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        success(unsafe { (self.instance.calls.connect)(self.own(), socket, address) })
     }
 
     pub(super) fn send(&mut self, socket: u64, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno> {
         let to = to.map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: see above.
-        let sent = unsafe { (self.begun.calls.send)(self.own(), socket, bytes.as_ptr(), bytes.len(), to) };
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        let sent = unsafe { (self.instance.calls.send)(self.own(), socket, bytes.as_ptr(), bytes.len(), to) };
         result(sent).map(to_usize)
     }
 
-    /// Receives into the start of `buffer`; the bytes that are there then, and from where a datagram came.
+    /// Receives into the start of `buffer`; returns the received bytes, and the sender of a datagram.
     pub(super) fn receive<'buffer>(
         &mut self,
         socket: u64,
@@ -193,9 +197,10 @@ impl Stack {
     ) -> Result<(&'buffer mut [u8], Endpoint), Errno> {
         let mut from = Endpoint::default();
         let (start, room) = (buffer.as_mut_ptr().cast::<u8>(), buffer.len());
-        // SAFETY: see above; the stack only writes to the buffer.
+        // SAFETY: `Stack` exists only with the mutex held; the stack only writes to the buffer, which is borrowed until
+        // the call returns.
         let received =
-            unsafe { (self.begun.calls.receive)(self.own(), socket, start, room, flags, &raw mut from) };
+            unsafe { (self.instance.calls.receive)(self.own(), socket, start, room, flags, &raw mut from) };
         let received = buffer.get_mut(..to_usize(result(received)?)).unwrap_or_default();
         // SAFETY: the stack has initialised as many bytes from the buffer's start on as it returns
         // (`hermit_interface::net::Calls::receive`).
@@ -203,52 +208,54 @@ impl Stack {
     }
 
     pub(super) fn shutdown(&mut self, socket: u64, how: i32) -> Result<(), Errno> {
-        // SAFETY: see above.
-        success(unsafe { (self.begun.calls.shutdown)(self.own(), socket, how) })
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        success(unsafe { (self.instance.calls.shutdown)(self.own(), socket, how) })
     }
 
     pub(super) fn local(&mut self, socket: u64) -> Result<Endpoint, Errno> {
         let mut address = Endpoint::default();
-        // SAFETY: see above.
-        success(unsafe { (self.begun.calls.local)(self.own(), socket, &raw mut address) })?;
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        success(unsafe { (self.instance.calls.local)(self.own(), socket, &raw mut address) })?;
         Ok(address)
     }
 
     pub(super) fn remote(&mut self, socket: u64) -> Result<Endpoint, Errno> {
         let mut address = Endpoint::default();
-        // SAFETY: see above.
-        success(unsafe { (self.begun.calls.remote)(self.own(), socket, &raw mut address) })?;
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        success(unsafe { (self.instance.calls.remote)(self.own(), socket, &raw mut address) })?;
         Ok(address)
     }
 
     pub(super) fn set_option(&mut self, socket: u64, option: &SocketOption) -> Result<(), Errno> {
-        // SAFETY: see above.
-        success(unsafe { (self.begun.calls.set_option)(self.own(), socket, option) })
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        success(unsafe { (self.instance.calls.set_option)(self.own(), socket, option) })
     }
 
     pub(super) fn option(&mut self, socket: u64, name: OptionName) -> Result<u32, Errno> {
         let mut option = SocketOption { name: name as u32, ..SocketOption::default() };
-        // SAFETY: see above.
-        success(unsafe { (self.begun.calls.option)(self.own(), socket, &raw mut option) })?;
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        success(unsafe { (self.instance.calls.option)(self.own(), socket, &raw mut option) })?;
         Ok(option.value)
     }
 
-    /// What the socket is ready for, packed ([`hermit_interface::Readiness::to_bits`]).
+    /// Readiness of the socket, packed ([`hermit_interface::Readiness::to_bits`]).
     pub(super) fn readiness(&mut self, socket: u64) -> u32 {
-        // SAFETY: see above.
-        unsafe { (self.begun.calls.readiness)(self.own(), socket) }
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        unsafe { (self.instance.calls.readiness)(self.own(), socket) }
     }
 
-    pub(super) fn resolve(&mut self, name: &[u8], family: u32, cookie: usize) -> Result<u64, Errno> {
-        // SAFETY: see above.
-        result(unsafe { (self.begun.calls.resolve)(self.own(), name.as_ptr(), name.len(), family, cookie) })
+    pub(super) fn resolve(&mut self, name: &[u8], family: u32, waker_key: usize) -> Result<u64, Errno> {
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        result(unsafe {
+            (self.instance.calls.resolve)(self.own(), name.as_ptr(), name.len(), family, waker_key)
+        })
     }
 
-    /// Writes the addresses that were asked for; how many.
+    /// Writes the addresses of a query; returns their number.
     pub(super) fn resolved(&mut self, question: u64, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
         let (start, room) = (addresses.as_mut_ptr(), addresses.len());
-        // SAFETY: see above.
-        let count = result(unsafe { (self.begun.calls.resolved)(self.own(), question, start, room) })?;
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        let count = result(unsafe { (self.instance.calls.resolved)(self.own(), question, start, room) })?;
         Ok(room.min(to_usize(count)))
     }
 }

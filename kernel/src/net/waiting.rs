@@ -1,6 +1,7 @@
-//! Waiting until the stack has what is wanted of it.
+//! Blocking calls: retries a call of the stack until it succeeds.
 //!
-//! Only who has the turn with the stack wakes anybody. So whoever looks, and says in the same turn that it waits, misses nothing.
+//! The stack wakes waiters only while it is locked. So a thread that tries a call and adds itself to the waiters with
+//! the stack locked once misses no wake-up.
 
 use core::task::{Context, Poll};
 
@@ -8,19 +9,19 @@ use hermit_interface::Errno;
 use hermit_io::WaitQueue as _;
 
 use super::stack::{Network, Stack};
-use super::{act, leader};
+use super::{act, rx_leader};
 use crate::sync::WaitQueue;
 use crate::threads::wait::block_until;
 use crate::threads::{deferred_block, schedule};
 
-/// After so many rounds without an end others have their turn, and time limits are looked at: what arrives may keep the device
-/// from ever having nothing, though nothing of it is for who waits.
-const MOST_ROUNDS: u32 = 16;
+/// Maximum number of retries before the thread yields and checks its timeout: received frames of other sockets may keep
+/// the device busy without end.
+const MAX_ROUNDS: u32 = 16;
 
-/// Does something as soon as the stack does not say `EAGAIN`, which it still does if that takes too long. If it can be done
-/// at once, the device is not polled.
+/// Calls the stack, and blocks while the call fails with `EAGAIN`, until the deadline in nanoseconds; then returns
+/// `EAGAIN`. If the first try succeeds, the device is not polled.
 ///
-/// Nobody who is among the waiters leaves without having looked once more, so that a wake-up meant for one of them is not lost.
+/// A thread that leaves the waiters tries once more, so that a wake-up of an exclusive waiter is not lost.
 pub(super) fn wait_until<R>(
     network: &Network,
     waiters: &WaitQueue,
@@ -30,7 +31,7 @@ pub(super) fn wait_until<R>(
     let mut attempt = Attempt::First;
     let waited = block_until(deadline, |context| poll(network, waiters, context, &mut attempt, &mut action));
     if attempt != Attempt::First {
-        leader::resign();
+        rx_leader::resign();
     }
     waited.unwrap_or_else(|| {
         let context = Context::from_waker(schedule::current().waker());
@@ -38,14 +39,14 @@ pub(super) fn wait_until<R>(
     })
 }
 
-/// Which attempt of a call it is.
+/// Attempt of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
-    /// None has had to wait: the thread is not among the waiters, and not the leader.
+    /// The first one: the thread is not among the waiters, and not the rx leader.
     First,
-    /// The thread may have been woken.
+    /// A retry: the thread may have been woken.
     Repeated,
-    /// The time is up.
+    /// The last one: the deadline has passed.
     Last,
 }
 
@@ -56,21 +57,21 @@ fn poll<R>(
     attempt: &mut Attempt,
     action: &mut impl FnMut(&mut Stack) -> Result<R, Errno>,
 ) -> Poll<Result<R, Errno>> {
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         match try_or_wait(network, waiters, context, attempt, action) {
-            Err(Errno::EAGAIN) if leader::lead(context) => {}
+            Err(Errno::EAGAIN) if rx_leader::lead(context) => {}
             Err(Errno::EAGAIN) => return Poll::Pending,
             result => return Poll::Ready(result),
         }
     }
     deferred_block::yield_now();
-    // It is to be tried again at once.
+    // Retry at once.
     context.waker().wake_by_ref();
     Poll::Pending
 }
 
-/// Does something, or adds the thread to the waiters. The device is polled only if that is needed: a thread that has been woken
-/// finds what the thread that woke it has received. With the stack locked once.
+/// Calls the stack, or adds the thread to the waiters, with the stack locked once. Polls only if the call fails: the
+/// thread that woke this one has polled already.
 fn try_or_wait<R>(
     network: &Network,
     waiters: &WaitQueue,
@@ -84,7 +85,7 @@ fn try_or_wait<R>(
         }
         let mut is_polled = false;
         loop {
-            // The only call, so that it is compiled in place.
+            // The only call of `action`, so that it is inlined.
             let result = action(stack);
             if !matches!(result, Err(Errno::EAGAIN)) {
                 return result;
@@ -102,8 +103,9 @@ fn try_or_wait<R>(
     })
 }
 
-/// Takes a thread from those who wait, looks at what has arrived, and does something: what the thread finds itself need not wake it.
-pub(super) fn look<R>(
+/// Removes the thread from the waiters, polls, and calls the stack: events that this poll finds need not wake the
+/// thread.
+pub(super) fn poll_and<R>(
     network: &Network,
     waiters: &WaitQueue,
     context: &Context<'_>,

@@ -19,7 +19,7 @@ export_plain! {
     fn sys_exit as exit(status: i32) -> ! {
         program::finalize();
         finish_files();
-        net::wind_up();
+        net::shut_down();
         devices::flush_consoles();
         exit(status.to_le_bytes()[0])
     }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::{env, fs, io};
 
 use hermit_net_stack::{
-    Cidr, Configuration, Family, Hardware, HardwareInfo, Host, Kind, Offload, ReceivedInfo, Shutdown,
+    Cidr, Configuration, Family, Host, Kind, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Shutdown,
     SocketId, SocketOption, Stack,
 };
 
@@ -32,10 +32,10 @@ struct Port {
     outgoing: FrameQueue,
 }
 
-impl Hardware for Port {
-    fn info(&self) -> HardwareInfo {
+impl NetDevice for Port {
+    fn info(&self) -> NetDeviceInfo {
         let mac = [2, 0, 0, 0, 0, self.number];
-        HardwareInfo {
+        NetDeviceInfo {
             mac,
             mtu: 1500,
             fills_checksums: true,
@@ -107,9 +107,9 @@ fn nodes() -> [NetworkNode; 2] {
         let listener = stack.socket(Family::V6, Kind::Stream, 1).expect("memory");
         stack.bind(listener, "[::]:80".parse().expect("an address")).expect("a free port");
         stack.listen(listener, 4).expect("a listener");
-        let datagrams = stack.socket(Family::V6, Kind::Datagram, 2).expect("memory");
-        stack.bind(datagrams, "[::]:7".parse().expect("an address")).expect("a free port");
-        node.sockets.extend([listener, datagrams]);
+        let udp_socket = stack.socket(Family::V6, Kind::Datagram, 2).expect("memory");
+        stack.bind(udp_socket, "[::]:7".parse().expect("an address")).expect("a free port");
+        node.sockets.extend([listener, udp_socket]);
     }
     nodes
 }
@@ -168,7 +168,7 @@ impl Script<'_> {
 pub fn stack(data: &[u8]) {
     let mut nodes = nodes();
     let mut third = unconfigured_node();
-    let wires = nodes.each_mut().map(|node| Rc::clone(&node.stack.hardware().expect("a device").outgoing));
+    let wires = nodes.each_mut().map(|node| Rc::clone(&node.stack.device().expect("a device").outgoing));
     let mut script = Script(data);
     let mut now = 0;
     while !script.0.is_empty() {
@@ -196,8 +196,8 @@ pub fn stack(data: &[u8]) {
         }
         third.stack.poll(now);
         // No host receives these frames: only the last ones are kept, for replies.
-        if let Some(hardware) = third.stack.hardware() {
-            let mut outgoing = hardware.outgoing.borrow_mut();
+        if let Some(device) = third.stack.device() {
+            let mut outgoing = device.outgoing.borrow_mut();
             let old = outgoing.len().saturating_sub(8);
             outgoing.drain(..old);
         }

@@ -7,7 +7,7 @@ use crate::{NetworkNode, Script};
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
 const ROUTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-/// BOOTREPLY, and the magic cookie before the options (RFC 2131 §2 and §3).
+/// BOOTREPLY, and the magic waker_key before the options (RFC 2131 §2 and §3).
 const BOOTREPLY: u8 = 2;
 const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
 
@@ -63,8 +63,8 @@ fn option(script: &mut Script<'_>) -> Vec<u8> {
 
 /// A frame with a server's reply to the host's last DHCP message.
 pub(crate) fn dhcp_reply(node: &mut NetworkNode, script: &mut Script<'_>) -> Option<Vec<u8>> {
-    let hardware = node.stack.hardware()?;
-    let outgoing = hardware.outgoing.borrow();
+    let device = node.stack.device()?;
+    let outgoing = device.outgoing.borrow();
     // UDP from the client's port. The transaction ID is at the same offset in all messages.
     let request = outgoing.iter().rev().find(|frame| frame.get(34..36) == Some(&[0, 68]))?;
     let transaction: [u8; 4] = *request.get(46..)?.first_chunk()?;

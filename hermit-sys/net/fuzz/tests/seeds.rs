@@ -9,7 +9,7 @@ mod tests {
     fn all_seeds_and_the_corpus_pass() {
         for folder in ["seeds/stack", "corpus/stack"] {
             let inputs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
-            let inputs: Vec<_> = inputs.map(|entry| entry.unwrap().path()).collect();
+            let inputs: Vec<_> = inputs.map(|socket| socket.unwrap().path()).collect();
             assert!(!inputs.is_empty(), "{folder}");
             for input in inputs {
                 println!("{}", input.display());

@@ -7,10 +7,10 @@ use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
 use crate::socket::Family;
 
-/// The number of the one interface besides the loopback, as Linux would count: the scope of link-local addresses.
+/// Index of the device's interface, the scope of link-local addresses. The loopback has index 1, as in Linux.
 const INTERFACE: u32 = 2;
 
-/// An address and a port. Never a mapped address: those are of IPv4.
+/// An address and a port. IPv4-mapped addresses are stored as IPv4 addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Endpoint {
     pub(crate) address: IpAddr,
@@ -22,11 +22,11 @@ impl Endpoint {
         Self { address, port }
     }
 
-    /// What a program of a socket of this family means.
+    /// Converts an address that a program passes to a socket of this family.
     ///
     /// # Errors
     ///
-    /// `EAFNOSUPPORT`: an address of the other family, which is not even mapped.
+    /// `EAFNOSUPPORT`: an address of the other family that is not IPv4-mapped.
     pub(crate) fn of(address: SocketAddr, family: Family) -> Result<Self, Errno> {
         match (family, address) {
             (Family::V4, SocketAddr::V4(_)) | (Family::V6, SocketAddr::V6(_)) => {
@@ -36,7 +36,7 @@ impl Endpoint {
         }
     }
 
-    /// How a program of a socket of this family gets to see it.
+    /// Converts to an address as a socket of this family presents it to the program.
     pub(crate) fn present(self, family: Family) -> SocketAddr {
         match (family, self.address) {
             (Family::V4, IpAddr::V4(address)) => SocketAddrV4::new(address, self.port).into(),
@@ -64,7 +64,7 @@ impl From<Endpoint> for IpListenEndpoint {
     }
 }
 
-/// The address that stands for all of a family.
+/// The unspecified address of a family.
 pub(crate) const fn unspecified(family: Family) -> IpAddr {
     match family {
         Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -79,21 +79,21 @@ pub(crate) struct Tuple {
     pub(crate) remote: Endpoint,
 }
 
-/// The addresses at which a bound socket is reached.
+/// The local addresses at which a bound socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All of a version, or of both.
+    /// All addresses of one or both IP versions.
     Any { v4: bool, v6: bool },
-    /// This one.
+    /// One address.
     One(IpAddr),
 }
 
 impl Scope {
-    /// Of a socket bound to an address. `::` is meant for IPv4 as well, unless the socket is for IPv6 only.
+    /// The scope of a socket bound to an address. `::` includes IPv4, unless `IPV6_V6ONLY` is set.
     pub(crate) const fn new(address: IpAddr, family: Family, is_v6_only: bool) -> Self {
         match address {
             address if !address.is_unspecified() => Self::One(address),
-            // `::ffff:0.0.0.0` is all of IPv4, whatever the family.
+            // `::ffff:0.0.0.0` is all of IPv4, for a socket of either family.
             IpAddr::V4(_) => Self::Any { v4: true, v6: false },
             IpAddr::V6(_) => Self::Any { v4: matches!(family, Family::V6) && !is_v6_only, v6: true },
         }
@@ -112,7 +112,7 @@ impl Scope {
         }
     }
 
-    /// Whether an address is in both.
+    /// Whether the two scopes have an address in common.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         match (self, other) {
             (Self::Any { v4, v6 }, Self::Any { v4: other_v4, v6: other_v6 }) => {
@@ -123,7 +123,7 @@ impl Scope {
     }
 }
 
-/// Whether an address is in a network.
+/// Whether an address is in a network, given by an address and the prefix length in bits.
 pub(crate) fn is_in_network(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
     match (address, network) {
         (IpAddr::V4(address), IpAddr::V4(network)) => {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_contain_what_shares_their_prefix() {
+    fn network_contains_addresses_with_its_prefix() {
         assert!(is_in_network(ip("10.0.2.15"), ip("10.0.2.2"), 24));
         assert!(!is_in_network(ip("10.0.3.15"), ip("10.0.2.2"), 24));
         assert!(is_in_network(ip("1.2.3.4"), ip("9.9.9.9"), 0));

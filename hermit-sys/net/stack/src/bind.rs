@@ -1,22 +1,22 @@
-//! Which addresses a socket may have.
+//! Binding of sockets to local addresses.
 
 use core::net::IpAddr;
 
 use hermit_interface::Errno;
 
 use crate::address::{Endpoint, Scope};
-use crate::core::Core;
 use crate::host::Host;
+use crate::inner::StackInner;
 use crate::options::Settings;
 use crate::ports::{Binding, Ports};
 use crate::socket::Family;
 
-impl Core {
+impl StackInner {
     /// Whether a socket may be bound to an address.
     ///
     /// # Errors
     ///
-    /// `EADDRNOTAVAIL`: it is not of this host. `EINVAL`: it is of IPv4, and the socket is for IPv6 only.
+    /// `EADDRNOTAVAIL`: it is not an address of this host. `EINVAL`: it is an IPv4 address, and `IPV6_V6ONLY` is set.
     pub(crate) fn check_own(
         &self,
         family: Family,
@@ -26,11 +26,11 @@ impl Core {
         if family == Family::V6 && settings.only_v6 && address.is_ipv4() {
             return Err(Errno::EINVAL);
         }
-        let is_own = address.is_unspecified() || self.network.is_own(address);
+        let is_own = address.is_unspecified() || self.routes.is_own(address);
         if is_own { Ok(()) } else { Err(Errno::EADDRNOTAVAIL) }
     }
 
-    /// Gives a socket an address that it may have; port 0 chooses one that nobody has.
+    /// Binds a socket to an address that [`check_own`](Self::check_own) accepts; port 0 chooses an unused port.
     ///
     /// # Errors
     ///
@@ -41,25 +41,25 @@ impl Core {
         local: Endpoint,
         host: &mut dyn Host,
     ) -> Result<(), Errno> {
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        let settings = entry.settings;
-        let scope = Scope::new(local.address, entry.family, settings.only_v6);
-        let ports = entry.ports(&mut self.udp, &mut self.tcp);
+        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let settings = socket.settings;
+        let scope = Scope::new(local.address, socket.family, settings.only_v6);
+        let ports = socket.ports(&mut self.udp, &mut self.tcp);
         let port = match local.port {
             0 => Ports::choose(host.random(), |port| ports.is_unused(port)).ok_or(Errno::EADDRINUSE)?,
             port if ports.is_taken(port, scope, settings.reuse, None) => return Err(Errno::EADDRINUSE),
             port => port,
         };
         ports.bind(port, Binding { slot, scope, reuse: settings.reuse, is_listening: false })?;
-        entry.own = Endpoint::new(local.address, port);
-        entry.has_any_port = local.port == 0;
+        socket.own = Endpoint::new(local.address, port);
+        socket.has_any_port = local.port == 0;
         Ok(())
     }
 
-    /// Gives up the port of a socket that is disconnected, unless it was asked for. The address stays.
+    /// Releases the port of a socket that is disconnected, if the stack chose it. The address stays.
     pub(crate) fn release_port(&mut self, slot: u32) {
-        let Some(entry) = self.sockets.get_mut(slot).filter(|entry| entry.has_any_port) else { return };
-        let port = core::mem::take(&mut entry.own.port);
-        entry.ports(&mut self.udp, &mut self.tcp).unbind(port, slot);
+        let Some(socket) = self.sockets.get_mut(slot).filter(|socket| socket.has_any_port) else { return };
+        let port = core::mem::take(&mut socket.own.port);
+        socket.ports(&mut self.udp, &mut self.tcp).unbind(port, slot);
     }
 }

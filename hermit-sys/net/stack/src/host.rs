@@ -1,12 +1,11 @@
-//! What the stack asks of whoever runs it.
+//! The interface to the system that runs the stack.
 
 /// The system around the stack.
 pub trait Host {
-    /// A random number that nobody can guess: ports, sequence numbers and keys of tables come from it.
+    /// A cryptographically secure random number, for ports, sequence numbers and hash seeds.
     fn random(&mut self) -> u64;
 
-    /// The readiness of a socket, or a query, may have changed; `cookie` is what its creator gave.
-    ///
-    /// Called with the stack in use: it must not call back.
-    fn wake(&mut self, cookie: usize);
+    /// Reports that the readiness of the socket, or the state of the query, with this waker key may have changed.
+    /// Called while the stack is borrowed: it must not call the stack.
+    fn wake(&mut self, waker_key: usize);
 }

@@ -1,21 +1,22 @@
 //! Sockets with Linux's meaning.
 //!
-//! The stack is a plain object: it never waits, has no threads and knows no hardware. Its user calls it with a lock
-//! held and gets woken by [`Host::wake`]; frames come and go by [`Hardware`]; time is an argument.
+//! The stack is a plain object: it never blocks, has no threads and touches no hardware. The kernel calls it with a
+//! lock held, and is notified by [`Host::wake`]; frames are received and transmitted by [`NetDevice`]; time is an
+//! argument.
 //!
-//! TCP itself is the state machine of `hermit-tcp`, formats and what keeps a host on its network are smoltcp's; the rest is
-//! here. The connection that a frame, a deadline or a call concerns is found without looking at any other.
+//! The TCP state machine is in `hermit-tcp`; smoltcp provides wire formats, ARP and NDP responses, DHCP, DNS, IGMP, MLD
+//! and SLAAC; the rest is here. Frames, timers and calls find their connection by hash or index, without a scan.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
-//! | `stack`, `core`, `poll` | what users call; all state; a round of work |
-//! | `receive`, `wire`, `link` | for whom a frame is; how headers are read and written; where frames go |
-//! | `network` | which way packets go, which neighbors are where |
-//! | `tcp` | connections, listeners, how segments come and go |
-//! | `udp` | datagrams |
-//! | `control`, `resolve` | addresses from servers and routers; names |
-//! | `bind`, `ports`, `settings` | who has which address; options |
-//! | `budget`, `slab`, `timers`, `allowance` | memory, names of sockets, deadlines, bounds |
+//! | `stack`, `inner`, `poll` | the interface to the kernel; all state; one poll |
+//! | `device`, `link` | the interface to the network device; transmit queues |
+//! | `wire` | headers: parsing, writing, reassembly |
+//! | `ip` | ingress, routes, neighbors, ICMP errors |
+//! | `tcp`, `udp` | connections and listeners; UDP sockets and multicast groups |
+//! | `config`, `resolve` | DHCP, SLAAC and DNS clients; queries for names |
+//! | `socket`, `bind`, `ports`, `options` | sockets, their local addresses and ports, socket options |
+//! | `buffers`, `slab`, `timers`, `token_bucket` | buffer accounting, socket table, timer heap, rate limits |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -24,20 +25,18 @@ extern crate alloc;
 extern crate std;
 
 mod address;
-mod allowance;
 mod bind;
-mod budget;
+mod buffers;
+mod config;
 mod configuration;
-mod control;
-mod core;
-mod hardware;
+mod device;
 mod host;
+mod inner;
+mod ip;
 mod link;
-mod network;
 mod options;
 mod poll;
 mod ports;
-mod receive;
 mod resolve;
 mod settings;
 mod slab;
@@ -49,11 +48,12 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod token_bucket;
 mod udp;
 mod wire;
 
 pub use configuration::{Cidr, Configuration, HostAddress, Status};
-pub use hardware::{Checksum, Hardware, HardwareInfo, IpVersion, Offload, ReceivedInfo, Segment};
+pub use device::{Checksum, IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Segment};
 pub use hermit_interface::Errno;
 pub use host::Host;
 pub use options::{OptionName, SocketOption};

@@ -1,64 +1,64 @@
-//! Where frames go: the device, or this host itself.
+//! Transmit queues: that of the device, and those in memory.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::hardware::{Hardware, Offload};
+use crate::device::{NetDevice, Offload};
 
-/// Most frames that wait, and most bytes.
+/// Maximum number of queued frames, and of their bytes.
 const MAX_QUEUED: usize = 256;
 const MAX_BYTES: usize = 2 << 20;
 
-/// Something that takes frames. The same as [`Hardware`] gives, for whoever does not know its type.
+/// A transmit queue: the object-safe part of [`NetDevice`], for code that is not generic over the device.
 pub(crate) trait Link {
-    /// Whether there is room for a frame of at most `size` bytes.
+    /// Whether the queue has room for a frame of at most `size` bytes.
     fn can_transmit(&mut self, size: usize) -> bool;
 
-    /// Has a frame written in place, always and once, and takes it. Only after there was room for at least its size.
+    /// Calls `fill` once to write a frame in place, and queues it. Only after `can_transmit` for at least this size.
     fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8]));
 
-    /// Whether there are frames on which nothing is gained by adding to them: the stack is polled when they are gone.
+    /// Whether queued frames are not transmitted yet. The kernel then polls the stack when they are.
     fn is_sending(&mut self) -> bool;
 }
 
 /// The device, if there is one.
-pub(crate) struct Device<'a, H> {
-    hardware: &'a mut Option<H>,
-    /// Whether it has taken a frame.
+pub(crate) struct DeviceLink<'a, H> {
+    device: &'a mut Option<H>,
+    /// Whether a frame has been queued.
     pub(crate) has_taken: bool,
 }
 
-impl<'a, H> Device<'a, H> {
-    pub(crate) const fn new(hardware: &'a mut Option<H>) -> Self {
-        Self { hardware, has_taken: false }
+impl<'a, H> DeviceLink<'a, H> {
+    pub(crate) const fn new(device: &'a mut Option<H>) -> Self {
+        Self { device, has_taken: false }
     }
 }
 
-impl<H: Hardware> Link for Device<'_, H> {
+impl<H: NetDevice> Link for DeviceLink<'_, H> {
     fn can_transmit(&mut self, size: usize) -> bool {
-        self.hardware.as_mut().is_some_and(|hardware| hardware.can_transmit(size))
+        self.device.as_mut().is_some_and(|device| device.can_transmit(size))
     }
 
     fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8])) {
-        if let Some(hardware) = self.hardware {
+        if let Some(device) = self.device {
             self.has_taken = true;
-            hardware.transmit(size, offload, fill);
+            device.transmit(size, offload, fill);
         }
     }
 
     fn is_sending(&mut self) -> bool {
-        self.hardware.as_mut().is_some_and(Hardware::is_sending)
+        self.device.as_mut().is_some_and(NetDevice::is_sending)
     }
 }
 
-/// A queue of frames: packets to this host itself, or answers that wait for the device.
+/// A bounded queue of frames in memory: loopback packets, or answers that wait for the device.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     frames: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// How many have been taken from it.
+    /// Number of frames that have been taken, modulo 2^64.
     taken: u64,
-    /// The last one that was done with, to be used again.
+    /// A buffer to reuse for the next frame.
     spare: Vec<u8>,
 }
 
@@ -79,12 +79,12 @@ impl Queue {
         self.taken
     }
 
-    /// How many bytes the next one has.
+    /// Size of the next frame in bytes.
     pub(crate) fn next_size(&self) -> Option<usize> {
         self.frames.front().map(Vec::len)
     }
 
-    /// Gives a frame back whose bytes are not needed any more.
+    /// Keeps the buffer of a handled frame for reuse.
     pub(crate) fn recycle(&mut self, frame: Vec<u8>) {
         if frame.capacity() > self.spare.capacity() {
             self.spare = frame;
@@ -93,12 +93,12 @@ impl Queue {
 }
 
 impl Link for Queue {
-    /// What goes to this host itself goes at once.
+    /// Frames in memory are not held back.
     fn is_sending(&mut self) -> bool {
         false
     }
 
-    /// Makes the room, so that taking the frame cannot fail.
+    /// Reserves the memory, so that queueing the frame cannot fail.
     fn can_transmit(&mut self, size: usize) -> bool {
         let missing = size.saturating_sub(self.spare.len());
         self.frames.len() < MAX_QUEUED
@@ -119,10 +119,10 @@ impl Link for Queue {
 #[cfg(test)]
 mod tests {
     use super::{Link, MAX_QUEUED, Queue};
-    use crate::hardware::Offload;
+    use crate::device::Offload;
 
     #[test]
-    fn frames_come_out_in_order_and_are_bounded() {
+    fn queue_is_fifo_and_bounded() {
         let mut queue = Queue::default();
         let mut count = 0_u8;
         while queue.can_transmit(100) {

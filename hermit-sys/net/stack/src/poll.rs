@@ -1,48 +1,49 @@
-//! One round of work: what arrived, what is due, what is to be sent.
+//! One poll: receive frames, handle expired timers, transmit.
 
 use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
-use crate::core::{Body, Core, Entry};
-use crate::hardware::{Hardware, Offload};
+use crate::device::{NetDevice, Offload};
 use crate::host::Host;
-use crate::link::{Device, Link};
-use crate::network::neighbors::{Due, Waited};
+use crate::inner::StackInner;
+use crate::ip::neighbors::{Due, Waited};
+use crate::link::{DeviceLink, Link};
+use crate::socket::{Socket, SocketState};
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::deferred::RETRY_INTERVAL;
 
-/// Most frames that are received, and most pieces of work that are done, in one round.
+/// Maximum number of frames received, and of units of work, in one poll.
 const FRAMES: usize = 256;
 const WORK: usize = 1024;
 
-/// When the device is looked at again that had no room. It interrupts when it has some, so that this need not be soon; but
-/// who sends much waits for nothing else, and not every device is known to: it is looked at soon at first, then more seldom, as
-/// long as it takes nothing.
+/// Time in nanoseconds after which a full transmit queue is polled again. Devices interrupt when there is room, but not
+/// all do, and a bulk sender waits for nothing else: the first retry is early, and the interval doubles while the queue
+/// stays full.
 const FULL: u64 = 50_000;
 const STUCK: u64 = 10_000_000;
 
-/// A deadline that is not reached.
+/// A time that is never reached.
 const NEVER: u64 = u64::MAX;
 
-impl Core {
-    /// Does one round; returns when to do the next.
-    pub(crate) fn poll<H: Hardware>(
+impl StackInner {
+    /// Polls; returns the time of the next timer.
+    pub(crate) fn poll<H: NetDevice>(
         &mut self,
-        hardware: &mut Option<H>,
+        device: &mut Option<H>,
         host: &mut dyn Host,
         now: u64,
     ) -> Option<u64> {
         self.now = self.now.max(now);
-        // A record that has expired while nothing was polled must not judge what arrives now.
+        // TIME-WAIT records that have expired meanwhile must not answer the segments that are received now.
         self.forget_old();
-        let is_crowded = self.receive_frames(hardware, host);
+        let is_crowded = self.receive_frames(device, host);
         if !is_crowded {
             self.caught_up = self.now;
         }
         self.admit_deferred(host);
-        let mut link = Device::new(hardware);
-        // Answers to what arrived go before what it gave rise to.
+        let mut link = DeviceLink::new(device);
+        // Queued answers are sent before segments of connections.
         self.flush(&mut link);
         self.uncork();
         self.unblock_all(&mut link, host);
@@ -57,10 +58,10 @@ impl Core {
     }
 
     /// Receives frames; returns whether there may be more.
-    fn receive_frames<H: Hardware>(&mut self, hardware: &mut Option<H>, host: &mut dyn Host) -> bool {
-        let Some(hardware) = hardware else { return false };
+    fn receive_frames<H: NetDevice>(&mut self, device: &mut Option<H>, host: &mut dyn Host) -> bool {
+        let Some(device) = device else { return false };
         for _ in 0..FRAMES {
-            if hardware.receive(|frame, info| self.receive_frame(frame, info, host)).is_none() {
+            if device.receive(|frame, info| self.receive_frame(frame, info, host)).is_none() {
                 return false;
             }
         }
@@ -80,7 +81,7 @@ impl Core {
         }
     }
 
-    /// A neighbor is not there.
+    /// Fails the packets and connections that waited for a neighbor which does not answer.
     fn give_up(&mut self, waited: Waited, host: &mut dyn Host) {
         for slot in waited.connections {
             let Some(connection) = self.connection(slot) else { continue };
@@ -92,14 +93,13 @@ impl Core {
 
     fn poll_control(&mut self, link: &mut dyn Link, host: &mut dyn Host) {
         let now = self.now;
-        let Some(control) = self.control.as_mut().filter(|control| control.next <= now) else { return };
-        control.poll(now, link);
+        let Some(config) = self.config.as_mut().filter(|config| config.next <= now) else { return };
+        config.poll(now, link);
         self.learn_addresses();
-        self.look_for_answers(host);
+        self.update_queries(host);
     }
 
-    /// Has everybody send who has something, and receives what this host sends to itself; returns whether that
-    /// was all.
+    /// Serves all queued sockets, and receives loopback packets; returns whether nothing is left.
     fn work(&mut self, link: &mut dyn Link, host: &mut dyn Host) -> bool {
         for _ in 0..WORK {
             if let Some(packet) = self.local.pop() {
@@ -113,26 +113,26 @@ impl Core {
         self.dirty.is_empty() && self.local.is_empty()
     }
 
-    /// Has one send what it has.
+    /// Transmits what a socket has to send.
     fn serve(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) {
-        let Some(entry) = self.sockets.get_mut(slot) else { return };
-        entry.is_dirty = false;
-        let is_blocked = match &entry.body {
-            Body::Connection(_) => self.transmit(slot, link, host),
-            Body::Datagrams(_) => self.unblock(slot, link, host),
-            Body::Idle | Body::Listener(_) => false,
+        let Some(socket) = self.sockets.get_mut(slot) else { return };
+        socket.is_dirty = false;
+        let is_blocked = match &socket.state {
+            SocketState::Connection(_) => self.transmit(slot, link, host),
+            SocketState::Udp(_) => self.unblock(slot, link, host),
+            SocketState::Idle | SocketState::Listener(_) => false,
         };
-        // Without memory to remember it, it is tried again at once.
+        // Without memory for the list, the socket is queued again.
         if is_blocked && self.blocked.try_reserve(1).map(|()| self.blocked.push(slot)).is_err() {
             self.mark(slot);
         }
     }
 
-    /// Has those try again who had to wait for the device, or for the queue of local packets.
+    /// Serves the sockets that wait for room in the transmit queue of the device or of the loopback.
     fn unblock_all(&mut self, link: &mut dyn Link, host: &mut dyn Host) {
         let mut blocked: Vec<u32> = core::mem::take(&mut self.blocked);
         for slot in blocked.drain(..) {
-            let is_connection = self.sockets.get(slot).and_then(Entry::connection).is_some();
+            let is_connection = self.sockets.get(slot).and_then(Socket::connection).is_some();
             if is_connection {
                 self.mark(slot);
             } else if self.unblock(slot, link, host) {
@@ -144,7 +144,7 @@ impl Core {
         }
     }
 
-    /// Transmits frames that waited for the device.
+    /// Transmits frames of the outbox.
     pub(crate) fn flush(&mut self, link: &mut dyn Link) {
         while let Some(size) = self.outbox.next_size() {
             if !link.can_transmit(size) {
@@ -157,16 +157,16 @@ impl Core {
         }
     }
 
-    /// Whether nothing is to be sent now.
+    /// Whether nothing is queued for transmission.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         self.dirty.is_empty() && self.local.is_empty() && self.outbox.is_empty()
     }
 
-    /// Whether other hosts have acknowledged everything that was sent to them over connections, and the device has the rest,
-    /// but for what is for neighbors that are not there.
+    /// Whether all data sent on connections is acknowledged, and all other frames are passed to the device, except
+    /// those to neighbors that do not answer.
     ///
-    /// All sockets have been closed, so nothing new comes to what has been delivered, and it need not be looked at again.
+    /// All sockets are closed, so a socket whose data has been delivered gets no new data, and is not checked again.
     pub(crate) fn is_delivered(&mut self) -> bool {
         let is_waiting = !self.blocked.is_empty() || !self.corked.is_empty() || self.neighbors.has_frames();
         if !self.is_settled() || is_waiting {
@@ -174,7 +174,7 @@ impl Core {
         }
         while usize::try_from(self.delivered).is_ok_and(|slot| slot < self.sockets.slots()) {
             self.visit();
-            let connection = self.sockets.get(self.delivered).and_then(Entry::connection);
+            let connection = self.sockets.get(self.delivered).and_then(Socket::connection);
             if connection.is_some_and(Connection::is_owed) {
                 return false;
             }
@@ -183,18 +183,18 @@ impl Core {
         true
     }
 
-    /// Whether somebody waits for room, in the device or in the queue of local packets.
+    /// Whether sockets wait for room in the transmit queue of the device or of the loopback.
     fn is_waiting(&self) -> bool {
         !self.blocked.is_empty() || !self.outbox.is_empty()
     }
 
-    /// When to do the next round.
+    /// Time of the next timer.
     pub(crate) fn next(&self, is_more: bool) -> Option<u64> {
         let now = self.now;
-        // Each call asks for this. As an iterator over an array of deadlines it took 143 instructions.
+        // Runs in every call. As an iterator over an array of deadlines it took 143 instructions.
         let mut next = if is_more { now } else { NEVER };
         if self.is_waiting() {
-            // As long again as it has been so already: each time is twice the one before.
+            // The interval is the time for which the queue has been full already, so it doubles each time.
             let stuck = now.saturating_sub(self.stuck_since.unwrap_or(now));
             next = next.min(now.saturating_add(stuck.clamp(FULL, STUCK)));
         }
@@ -203,7 +203,7 @@ impl Core {
         }
         next = next.min(self.timers.next().unwrap_or(NEVER));
         next = next.min(self.neighbors.deadline().unwrap_or(NEVER));
-        next = next.min(self.control.as_ref().map_or(NEVER, |control| control.next));
+        next = next.min(self.config.as_ref().map_or(NEVER, |config| config.next));
         (next != NEVER).then_some(next)
     }
 }

@@ -1,4 +1,4 @@
-//! Who has which port of a protocol.
+//! The port table of a protocol.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -9,11 +9,11 @@ use hermit_interface::Errno;
 
 use crate::address::Scope;
 
-/// The ports that are given out: Linux's `ip_local_port_range`.
+/// The range of ephemeral ports: Linux's `ip_local_port_range`.
 const FIRST: u16 = 32_768;
 const LAST: u16 = 60_999;
 
-/// A socket at a port.
+/// A socket that is bound to a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding {
     pub(crate) slot: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    /// Whether another cannot have the port beside this one (Linux's `inet_csk_bind_conflict`).
+    /// Whether the binding conflicts with another one (Linux's `inet_csk_bind_conflict`).
     fn excludes(&self, scope: Scope, reuse: bool) -> bool {
         let shared = self.reuse && reuse && !self.is_listening;
         self.scope.overlaps(scope) && !shared
@@ -34,9 +34,9 @@ impl Binding {
 #[derive(Debug, Default)]
 struct Port {
     bindings: Vec<Binding>,
-    /// Connections, alive or remembered, that have this port, whoever's they are.
+    /// Number of connections with this local port, including those in TIME-WAIT or without a socket.
     connections: u32,
-    /// How many of those do not share it.
+    /// Number of those connections without `SO_REUSEADDR`.
     exclusive: u32,
 }
 
@@ -57,34 +57,34 @@ impl Ports {
         Self { ports: HashMap::with_hasher(FixedState::with_seed(seed)) }
     }
 
-    /// The sockets at a port.
+    /// The sockets that are bound to a port.
     pub(crate) fn bindings(&self, port: u16) -> &[Binding] {
         self.ports.get(&port).map_or(&[], |port| &port.bindings)
     }
 
-    /// The listener for an address: one of its own goes before one for all.
+    /// The listener for an address: one bound to it takes precedence over one bound to all.
     pub(crate) fn listener(&self, port: u16, destination: IpAddr) -> Option<u32> {
         let listening = self.bindings(port).iter().filter(|binding| binding.is_listening);
         let fitting = listening.filter(|binding| binding.scope.contains(destination));
         fitting.max_by_key(|binding| matches!(binding.scope, Scope::One(_))).map(|binding| binding.slot)
     }
 
-    /// Whether a socket, unless it is `slot` itself, is in the way of another.
+    /// Whether a socket other than `slot` conflicts with a new binding.
     pub(crate) fn is_taken(&self, port: u16, scope: Scope, reuse: bool, slot: Option<u32>) -> bool {
         self.ports.get(&port).is_some_and(|port| {
             let others = port.bindings.iter().filter(|binding| Some(binding.slot) != slot);
             let conflict = others.into_iter().any(|binding| binding.excludes(scope, reuse));
-            // Only connections of sockets that are not bound any more are left to look at.
+            // What is left are connections whose socket is not bound any more.
             conflict || slot.is_none() && (port.exclusive > 0 || port.connections > 0 && !reuse)
         })
     }
 
-    /// Whether nobody at all has a port.
+    /// Whether a port has neither bindings nor connections.
     pub(crate) fn is_unused(&self, port: u16) -> bool {
         !self.ports.contains_key(&port)
     }
 
-    /// A port from the range for this purpose that is free, beginning anywhere.
+    /// A free ephemeral port; the search starts at a random one.
     pub(crate) fn choose(random: u64, is_free: impl Fn(u16) -> bool) -> Option<u16> {
         let count = u64::from(LAST - FIRST) + 1;
         let start = u16::try_from(random % count).unwrap_or(0);
@@ -98,15 +98,15 @@ impl Ports {
     }
 
     fn change(&mut self, port: u16, change: impl FnOnce(&mut Port)) {
-        if let Some(entry) = self.ports.get_mut(&port) {
-            change(entry);
-            if entry.is_unused() {
+        if let Some(socket) = self.ports.get_mut(&port) {
+            change(socket);
+            if socket.is_unused() {
                 self.ports.remove(&port);
             }
         }
     }
 
-    /// Notes a socket at a port.
+    /// Adds a binding to a port.
     ///
     /// # Errors
     ///
@@ -118,12 +118,12 @@ impl Ports {
         Ok(())
     }
 
-    /// Forgets a socket at a port.
+    /// Removes the binding of a socket from a port.
     pub(crate) fn unbind(&mut self, port: u16, slot: u32) {
         self.change(port, |port| port.bindings.retain(|binding| binding.slot != slot));
     }
 
-    /// Changes what is noted of a socket.
+    /// Updates the binding of a socket.
     pub(crate) fn update(&mut self, port: u16, slot: u32, update: impl FnOnce(&mut Binding)) {
         self.change(port, |port| {
             if let Some(binding) = port.bindings.iter_mut().find(|binding| binding.slot == slot) {
@@ -132,7 +132,7 @@ impl Ports {
         });
     }
 
-    /// Counts a connection.
+    /// Counts a new connection at a port.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Counts a connection no longer.
+    /// Uncounts a connection at a port.
     pub(crate) fn disconnected(&mut self, port: u16, reuse: bool) {
         self.change(port, |port| {
             port.connections = port.connections.saturating_sub(1);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_shared_only_by_those_who_all_want_it_and_do_not_listen() {
+    fn port_is_shared_by_non_listeners_with_reuse() {
         for (first, second, listening, taken) in [
             (true, true, false, false),
             (true, true, true, true),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_keep_a_port_from_those_who_do_not_share() {
+    fn connections_block_bindings_without_reuse() {
         let mut ports = Ports::new(1);
         ports.connected(80, true).unwrap();
         assert!(ports.is_taken(80, ANY, false, None) && !ports.is_taken(80, ANY, true, None));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listener_of_an_address_goes_before_that_of_all() {
+    fn listener_of_an_address_precedes_wildcard() {
         let mut ports = Ports::new(1);
         ports.bind(80, binding(1, Scope::One(HERE), true, true)).unwrap();
         ports.bind(80, binding(2, ANY, true, true)).unwrap();
@@ -210,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_only_free_port_is_found(random: u64, free in FIRST..=LAST) {
+        fn choose_finds_the_only_free_port(random: u64, free in FIRST..=LAST) {
             prop_assert!(Ports::choose(random, |port| port == free) == Some(free));
             prop_assert!(Ports::choose(random, |_| false).is_none());
             prop_assert!(Ports::choose(random, |_| true).is_some_and(|port| (FIRST..=LAST).contains(&port)));

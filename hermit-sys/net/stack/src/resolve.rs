@@ -1,4 +1,4 @@
-//! Names to addresses.
+//! Queries for the addresses of names.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,78 +6,78 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hermit_interface::Errno;
 use hermit_interface::net::HOST_NAME;
 
+use crate::config::dns::{Question, normalized};
 use crate::configuration::HostAddress;
-use crate::control::names::{Question, normalized};
-use crate::core::Core;
 use crate::host::Host;
-use crate::network::is_link_local;
+use crate::inner::StackInner;
+use crate::ip::is_link_local;
 use crate::slab::Slab;
 use crate::socket::SocketId;
 
-/// A question for the addresses of a name. It stays valid until its answer was taken, or it was cancelled.
+/// Identifier of a query. It is valid until the result is read, or the query is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QueryId(pub(crate) u64);
 
 impl QueryId {
-    /// As a number, to cross a C interface.
+    /// Converts to a number for the C interface.
     #[must_use]
     pub const fn into_raw(self) -> u64 {
         self.0
     }
 
-    /// Of a number.
+    /// Converts from a number.
     #[must_use]
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
 }
 
-/// Which addresses are asked for.
+/// Address families of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Families {
-    /// Of IPv4.
+    /// IPv4 addresses.
     V4,
-    /// Of IPv6.
+    /// IPv6 addresses.
     V6,
-    /// Of both.
+    /// Addresses of both families.
     Both,
 }
 
-/// Why a name has no addresses.
+/// The reason why a query has no addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// There is no answer yet.
+    /// The query is pending.
     #[error("not answered yet")]
     Pending,
-    /// There is no such name, or it has no address of the family: `EAI_NONAME`.
+    /// The name does not exist, or has no address of the family: `EAI_NONAME`.
     #[error("no such name")]
     NoName,
     /// No server answered: `EAI_AGAIN`.
     #[error("no name server answers")]
     Again,
-    /// There is no name server that could be asked: `EAI_AGAIN` as well, as Linux says.
+    /// No usable name server is configured: `EAI_AGAIN`, as in Linux.
     #[error("no name server is known")]
     NoServer,
-    /// There is no memory: `EAI_MEMORY`.
+    /// Out of memory: `EAI_MEMORY`.
     #[error("no memory")]
     Memory,
-    /// There is no such query.
+    /// The query does not exist.
     #[error("no such query")]
     Unknown,
 }
 
-/// What a name was resolved to, in the order in which addresses are to be tried.
+/// Addresses of a name, in the order in which programs try them.
 pub type Addresses = Vec<IpAddr>;
 
-/// Most bytes of a name (RFC 1035, section 2.3.4).
+/// Maximum size of a name in bytes (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
 
-/// A question for addresses of one family or two.
+/// A query for addresses of one or both families.
 #[derive(Debug)]
 pub(crate) struct Query {
-    cookie: usize,
+    waker_key: usize,
     parts: Vec<Question>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Query {
@@ -91,7 +91,7 @@ impl Query {
         for part in self.parts {
             match part {
                 Question::Answered(more) => addresses.extend(more),
-                // That a server did not answer counts for more than that one said no.
+                // A timeout takes precedence over a negative answer.
                 Question::Failed(why) if why != ResolveError::NoName => error = why,
                 Question::Failed(_) | Question::Asked(_) => (),
             }
@@ -114,8 +114,8 @@ impl Families {
 /// All queries.
 pub(crate) type Queries = Slab<Query>;
 
-impl Core {
-    /// What is known of a name without asking anybody.
+impl StackInner {
+    /// Addresses of a name that needs no DNS query.
     fn known_addresses(&self, name: &str) -> Option<Addresses> {
         if let Ok(address) = name.parse() {
             return Some([address].into());
@@ -125,33 +125,34 @@ impl Core {
             return Some([Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()].into());
         }
         self.hostname.as_ref().filter(|own| normalized(own) == name).map(|_| {
-            let own = self.network.addresses.iter().map(|own| own.address);
+            let own = self.routes.addresses.iter().map(|own| own.address);
             let far: Addresses = own.filter(|address| !is_link_local(*address)).collect();
-            // A host without a network is still itself.
+            // Without a network, the host's own name resolves to the loopback.
             if far.is_empty() { [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].into() } else { far }
         })
     }
 
-    /// Answer for the name of this machine's host. DNS servers are not asked: outside of this machine it has no meaning.
+    /// Answer for [`HOST_NAME`](hermit_interface::net::HOST_NAME), which is never sent to DNS servers: it has no
+    /// meaning outside of this machine.
     fn host_addresses(&self) -> Question {
         let addresses: Addresses = match self.host_address {
             None => return Question::Failed(ResolveError::NoName),
             Some(HostAddress::Address(address)) => [address].into(),
             Some(HostAddress::Gateway) => {
-                // An address of IPv6 that is link-local would be ambiguous without a scope.
+                // A link-local IPv6 address would be ambiguous without a scope.
                 let is_usable = |gateway: &IpAddr| gateway.is_ipv4() || !is_link_local(*gateway);
-                self.network.gateways.iter().copied().filter(is_usable).collect()
+                self.routes.gateways.iter().copied().filter(is_usable).collect()
             }
         };
         // The gateway comes with the address of a DHCP server, for which the kernel waits after this error.
-        let is_awaited = self.control.as_ref().is_some_and(|control| !control.is_configured());
+        let is_awaited = self.config.as_ref().is_some_and(|config| !config.is_configured());
         if addresses.is_empty() && is_awaited {
             return Question::Failed(ResolveError::NoServer);
         }
         Question::Answered(addresses)
     }
 
-    /// Begins to look up a name.
+    /// Starts a query.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ impl Core {
         &mut self,
         name: &str,
         families: Families,
-        cookie: usize,
+        waker_key: usize,
         host: &mut dyn Host,
     ) -> Result<QueryId, Errno> {
         if name.is_empty() || name.len() > MAX_NAME || name.bytes().any(|byte| byte <= b' ') {
@@ -176,8 +177,8 @@ impl Core {
                 addresses.retain(|address| families.contains(address.is_ipv4()));
             }
         }
-        let is_told = parts.iter().all(|part| !matches!(part, Question::Asked(_)));
-        let slot = self.queries.insert(Query { cookie, parts, is_told })?;
+        let is_reported = parts.iter().all(|part| !matches!(part, Question::Asked(_)));
+        let slot = self.queries.insert(Query { waker_key, parts, is_reported })?;
         Ok(QueryId(self.queries.id(slot).into_raw()))
     }
 
@@ -188,12 +189,12 @@ impl Core {
         host: &mut dyn Host,
     ) -> Result<Vec<Question>, Errno> {
         let now = self.now;
-        let Some(control) = &mut self.control else {
+        let Some(config) = &mut self.config else {
             return Ok([Question::Failed(ResolveError::NoServer)].into());
         };
-        // Whoever can guess the number and the port of a question can answer it.
-        control.idle.reseed(host.random(), now);
-        let (names, interface) = (&mut control.names, control.idle.interface());
+        // Identifier and source port of a query must be unpredictable, against forged answers (RFC 5452).
+        config.idle.reseed(host.random(), now);
+        let (names, interface) = (&mut config.dns, config.idle.interface());
         let mut parts = Vec::new();
         for is_v4 in [true, false].into_iter().filter(|&is_v4| families.contains(is_v4)) {
             match names.ask(interface, name, is_v4) {
@@ -204,44 +205,43 @@ impl Core {
                 }
             }
         }
-        control.next = now;
+        config.next = now;
         Ok(parts)
     }
 
-    /// Looks which queries have been answered, and wakes who asked. There are few.
-    pub(crate) fn look_for_answers(&mut self, host: &mut dyn Host) {
-        let Some(control) = &mut self.control else { return };
-        for query in self.queries.iter_mut().filter(|query| !query.is_told) {
-            query.parts.iter_mut().for_each(|part| control.names.look(part));
+    /// Updates all queries, of which there are few, and wakes the waiters of those that have a result.
+    pub(crate) fn update_queries(&mut self, host: &mut dyn Host) {
+        let Some(config) = &mut self.config else { return };
+        for query in self.queries.iter_mut().filter(|query| !query.is_reported) {
+            query.parts.iter_mut().for_each(|part| config.dns.update(part));
             if !query.is_pending() {
-                query.is_told = true;
-                host.wake(query.cookie);
+                query.is_reported = true;
+                host.wake(query.waker_key);
             }
         }
     }
 
-    /// The answer to a query.
+    /// Result of a query.
     ///
     /// # Errors
-    ///
-    /// Why there are no addresses.
+    /// The reason why there are no addresses.
     pub(crate) fn resolved(&mut self, query: QueryId) -> Result<Addresses, ResolveError> {
         let slot = self.queries.slot(SocketId::from_raw(query.0)).map_err(|_| ResolveError::Unknown)?;
         if self.queries.get(slot).is_some_and(Query::is_pending) {
             return Err(ResolveError::Pending);
         }
-        let far = self.network.addresses.iter().map(|own| own.address).filter(|own| !is_link_local(*own));
+        let far = self.routes.addresses.iter().map(|own| own.address).filter(|own| !is_link_local(*own));
         let prefers_v6 = far.clone().any(|own| own.is_ipv6()) || far.count() == 0;
         let query = self.queries.remove(slot).ok_or(ResolveError::Unknown)?;
         query.result(prefers_v6)
     }
 
-    /// Gives a query up.
+    /// Cancels a query.
     pub(crate) fn cancel(&mut self, query: QueryId) {
         let Ok(slot) = self.queries.slot(SocketId::from_raw(query.0)) else { return };
         let query = self.queries.remove(slot);
-        if let (Some(query), Some(control)) = (query, &mut self.control) {
-            query.parts.iter().for_each(|part| control.names.give_up(part));
+        if let (Some(query), Some(config)) = (query, &mut self.config) {
+            query.parts.iter().for_each(|part| config.dns.give_up(part));
         }
     }
 }

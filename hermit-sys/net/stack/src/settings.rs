@@ -2,9 +2,9 @@
 
 use hermit_interface::Errno;
 
-use crate::core::{Body, Core, Entry};
+use crate::inner::StackInner;
 use crate::options::{OptionName, SocketOption};
-use crate::socket::{Family, SocketId};
+use crate::socket::{Family, Socket, SocketId, SocketState};
 use crate::udp::DEFAULT_BUFFER;
 use crate::udp::groups::Named;
 
@@ -12,8 +12,8 @@ use crate::udp::groups::Named;
 const MAX_BUFFER: u32 = 4 << 20;
 
 /// And at least so large: Linux's `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF`.
-const LEAST_SEND_BUFFER: u32 = 4608;
-const LEAST_RECEIVE_BUFFER: u32 = 2304;
+const MIN_SEND_BUFFER: u32 = 4608;
+const MIN_RECEIVE_BUFFER: u32 = 2304;
 
 const fn nonzero(value: u8) -> Result<u8, Errno> {
     if value == 0 { Err(Errno::EINVAL) } else { Ok(value) }
@@ -23,15 +23,15 @@ const fn seconds(value: u32) -> Result<u32, Errno> {
     if value == 0 || value > 32_767 { Err(Errno::EINVAL) } else { Ok(value) }
 }
 
-impl Core {
+impl StackInner {
     /// Sets an option.
     ///
     /// # Errors
     ///
     /// See [`Stack::set_option`](crate::Stack::set_option).
     pub(crate) fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), Errno> {
-        let (slot, entry) = self.entry(id)?;
-        let settings = &mut entry.settings;
+        let (slot, socket) = self.socket_mut(id)?;
+        let settings = &mut socket.settings;
         match option {
             SocketOption::NoDelay(on) => settings.no_delay = on,
             SocketOption::KeepAlive(on) => settings.keep_alive = on,
@@ -42,16 +42,16 @@ impl Core {
             SocketOption::ReuseAddress(on) => return self.set_reuse(slot, on),
             SocketOption::Broadcast(on) => settings.broadcast = on,
             SocketOption::SendBuffer(size) => {
-                let size = size.clamp(LEAST_SEND_BUFFER, MAX_BUFFER);
+                let size = size.clamp(MIN_SEND_BUFFER, MAX_BUFFER);
                 settings.send_buffer = Some(size);
-                if let Some(connection) = entry.connection_mut() {
+                if let Some(connection) = socket.connection_mut() {
                     connection.tcp.set_send_buffer(size);
                 }
             }
             SocketOption::ReceiveBuffer(size) => {
-                let size = size.clamp(LEAST_RECEIVE_BUFFER, MAX_BUFFER);
+                let size = size.clamp(MIN_RECEIVE_BUFFER, MAX_BUFFER);
                 settings.receive_buffer = Some(size);
-                if let Some(connection) = entry.connection_mut() {
+                if let Some(connection) = socket.connection_mut() {
                     connection.tcp.set_receive_buffer(size);
                 }
             }
@@ -62,7 +62,7 @@ impl Core {
             SocketOption::MulticastLoopV4(on) => settings.multicast_loop_v4 = on,
             SocketOption::MulticastHopsV6(hops) => settings.multicast_hops = hops,
             SocketOption::MulticastLoopV6(on) => settings.multicast_loop_v6 = on,
-            SocketOption::OnlyV6(on) => return Self::set_only_v6(entry, on),
+            SocketOption::OnlyV6(on) => return Self::set_only_v6(socket, on),
             SocketOption::JoinV4 { group, interface } => {
                 return self.join(slot, group.into(), self.interface_at(interface));
             }
@@ -77,8 +77,8 @@ impl Core {
             }
             SocketOption::Error(_) => return Err(Errno::ENOPROTOOPT),
         }
-        let settings = entry.settings;
-        if let Some(connection) = entry.connection_mut() {
+        let settings = socket.settings;
+        if let Some(connection) = socket.connection_mut() {
             connection.apply(&settings);
         }
         // Deadlines and what may be sent depend on some of them.
@@ -87,23 +87,25 @@ impl Core {
     }
 
     fn set_reuse(&mut self, slot: u32, on: bool) -> Result<(), Errno> {
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
         // How a connection is counted does not change any more.
-        if entry.connection().is_none() {
-            entry.settings.reuse = on;
+        if socket.connection().is_none() {
+            socket.settings.reuse = on;
         }
-        entry.ports(&mut self.udp, &mut self.tcp).update(entry.own.port, slot, |binding| binding.reuse = on);
+        socket
+            .ports(&mut self.udp, &mut self.tcp)
+            .update(socket.own.port, slot, |binding| binding.reuse = on);
         Ok(())
     }
 
-    fn set_only_v6(entry: &mut Entry, on: bool) -> Result<(), Errno> {
-        if entry.family == Family::V4 {
+    fn set_only_v6(socket: &mut Socket, on: bool) -> Result<(), Errno> {
+        if socket.family == Family::V4 {
             return Err(Errno::ENOPROTOOPT);
         }
-        if entry.is_bound() || entry.connection().is_some() {
+        if socket.is_bound() || socket.connection().is_some() {
             return Err(Errno::EINVAL);
         }
-        entry.settings.only_v6 = on;
+        socket.settings.only_v6 = on;
         Ok(())
     }
 
@@ -113,8 +115,8 @@ impl Core {
     ///
     /// See [`Stack::option`](crate::Stack::option).
     pub(crate) fn option(&mut self, id: SocketId, name: OptionName) -> Result<SocketOption, Errno> {
-        let (_, entry) = self.entry(id)?;
-        let settings = &entry.settings;
+        let (_, socket) = self.socket_mut(id)?;
+        let settings = &socket.settings;
         Ok(match name {
             OptionName::NoDelay => SocketOption::NoDelay(settings.no_delay),
             OptionName::KeepAlive => SocketOption::KeepAlive(settings.keep_alive),
@@ -132,24 +134,26 @@ impl Core {
             OptionName::MulticastLoopV4 => SocketOption::MulticastLoopV4(settings.multicast_loop_v4),
             OptionName::MulticastHopsV6 => SocketOption::MulticastHopsV6(settings.multicast_hops),
             OptionName::MulticastLoopV6 => SocketOption::MulticastLoopV6(settings.multicast_loop_v6),
-            OptionName::OnlyV6 if entry.family == Family::V4 => return Err(Errno::ENOPROTOOPT),
+            OptionName::OnlyV6 if socket.family == Family::V4 => return Err(Errno::ENOPROTOOPT),
             OptionName::OnlyV6 => SocketOption::OnlyV6(settings.only_v6),
-            OptionName::Error => SocketOption::Error(entry.error.take()),
+            OptionName::Error => SocketOption::Error(socket.error.take()),
         })
     }
 
     /// The sizes of a socket's buffers: to receive and to send.
     fn buffers(&self, id: SocketId) -> Result<(u32, u32), Errno> {
-        let entry = self.peek(id)?;
-        let (receive, send) = match &entry.body {
-            Body::Connection(connection) => connection.tcp.buffer_limits(),
-            Body::Datagrams(_) => (DEFAULT_BUFFER, DEFAULT_BUFFER),
-            Body::Idle | Body::Listener(_) => (self.budget.buffer(None).0, self.budget.buffer(None).0),
+        let socket = self.socket(id)?;
+        let (receive, send) = match &socket.state {
+            SocketState::Connection(connection) => connection.tcp.buffer_limits(),
+            SocketState::Udp(_) => (DEFAULT_BUFFER, DEFAULT_BUFFER),
+            SocketState::Idle | SocketState::Listener(_) => {
+                (self.buffers.buffer(None).0, self.buffers.buffer(None).0)
+            }
         };
         let size = |wanted: Option<u32>, is: u32| {
-            if entry.connection().is_some() { is } else { wanted.unwrap_or(is) }
+            if socket.connection().is_some() { is } else { wanted.unwrap_or(is) }
         };
-        let settings = &entry.settings;
+        let settings = &socket.settings;
         Ok((size(settings.receive_buffer, receive), size(settings.send_buffer, send)))
     }
 }

@@ -1,4 +1,4 @@
-//! A table whose rows are used again, and the names that are not.
+//! A table with reused slots, and identifiers with a generation.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use crate::socket::SocketId;
 
 #[derive(Debug)]
 struct Row<T> {
-    /// How often the row was used before.
+    /// Number of times the slot was used before.
     generation: u32,
     value: Option<T>,
 }
@@ -46,7 +46,7 @@ impl<T> Slab<T> {
             return Ok(slot);
         }
         self.rows.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        // Room to put the slot back, so that removing cannot fail.
+        // Reserves the free list, so that removing cannot fail.
         let rows = self.rows.len() + 1;
         self.free.try_reserve(rows - self.free.len()).map_err(|_| Errno::ENOMEM)?;
         let slot = u32::try_from(self.rows.len()).map_err(|_| Errno::ENOMEM)?;
@@ -62,7 +62,7 @@ impl<T> Slab<T> {
         self.row_mut(slot)?.value.as_mut()
     }
 
-    /// Takes a value out; its slot gets a new name when it is used again.
+    /// Removes a value; its slot gets a new identifier when it is reused.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
         let row = self.row_mut(slot)?;
         let value = row.value.take()?;
@@ -71,12 +71,12 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// The name of what is in a slot now.
+    /// Identifier of the value in a slot.
     pub(crate) fn id(&self, slot: u32) -> SocketId {
         SocketId::new(slot, self.row(slot).map_or(0, |row| row.generation))
     }
 
-    /// The slot of a name, if it is still that.
+    /// Slot of an identifier, unless its value has been removed.
     ///
     /// # Errors
     ///
@@ -87,17 +87,17 @@ impl<T> Slab<T> {
         row.map(|_| slot).ok_or(Errno::EBADF)
     }
 
-    /// All values, to be changed.
+    /// Iterates over all values.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.rows.iter_mut().filter_map(|row| row.value.as_mut())
     }
 
-    /// How many slots there are, used or not.
+    /// Number of slots, used or free.
     pub(crate) fn slots(&self) -> usize {
         self.rows.len()
     }
 
-    /// How many values there are.
+    /// Number of values.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.rows.len() - self.free.len()
@@ -110,7 +110,7 @@ mod tests {
     use crate::{Errno, SocketId};
 
     #[test]
-    fn a_slot_is_used_again_under_another_name() {
+    fn reused_slot_has_a_new_id() {
         let mut slab = Slab::new();
         let slot = slab.insert('a').unwrap();
         let id = slab.id(slot);

@@ -1,6 +1,18 @@
-//! The words in which sockets are spoken of.
+//! Sockets: their identifiers, families, types, readiness and state.
 
-/// A socket of the stack. It stays valid until the socket is closed and is never given again.
+use hermit_interface::Errno;
+
+use crate::address::{Endpoint, Scope};
+use crate::host::Host;
+use crate::inner::StackInner;
+use crate::options::Settings;
+use crate::ports::Ports;
+use crate::tcp::Tcp;
+use crate::tcp::connection::Connection;
+use crate::tcp::listener::Listener;
+use crate::udp::UdpSocket;
+
+/// Identifier of a socket. It is valid until the socket is closed, and not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId(u64);
 
@@ -9,51 +21,51 @@ impl SocketId {
         Self((u64::from(generation) << 32) | u64::from(slot))
     }
 
-    /// The number of its slot and how often that was used before.
+    /// Slot index and generation of the slot.
     pub(crate) fn parts(self) -> (u32, u32) {
         let [slot, generation] = [self.0 & u64::from(u32::MAX), self.0 >> 32];
         (u32::try_from(slot).unwrap_or(u32::MAX), u32::try_from(generation).unwrap_or(u32::MAX))
     }
 
-    /// As a number, to cross a C interface.
+    /// Converts to a number for the C interface.
     #[must_use]
     pub const fn into_raw(self) -> u64 {
         self.0
     }
 
-    /// Of a number. One that never was a socket's is refused like one that has been closed, with `EBADF`.
+    /// Converts from a number. Calls fail with `EBADF` if no socket has it.
     #[must_use]
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
 }
 
-/// The family of addresses a socket speaks.
+/// Address family of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
     V4,
-    /// IPv6, and IPv4 as mapped addresses unless the socket has [`OnlyV6`](crate::SocketOption::OnlyV6).
+    /// IPv6, and IPv4 by mapped addresses unless `IPV6_V6ONLY` is set.
     V6,
 }
 
-/// What a socket carries.
+/// Type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A stream of bytes: TCP.
+    /// TCP (`SOCK_STREAM`).
     Stream,
-    /// Datagrams: UDP.
+    /// UDP (`SOCK_DGRAM`).
     Datagram,
 }
 
-/// Which half of a connection is shut down.
+/// Direction that `shutdown` closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Nothing is received any more.
+    /// `SHUT_RD`: no more is received.
     Read,
-    /// Nothing is sent any more.
+    /// `SHUT_WR`: no more is sent.
     Write,
-    /// Neither.
+    /// `SHUT_RDWR`: both directions.
     Both,
 }
 
@@ -67,19 +79,89 @@ impl Shutdown {
     }
 }
 
-/// What `poll` says of a socket.
+/// Readiness of a socket, as `poll` returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// `POLLIN`: receiving, or accepting, does not have to wait.
+    /// `POLLIN`: receiving or accepting does not block.
     pub read: bool,
-    /// `POLLOUT`: sending does not have to wait.
+    /// `POLLOUT`: sending does not block.
     pub write: bool,
-    /// `POLLHUP`: both halves are over, or were never begun.
+    /// `POLLHUP`: both directions are shut down, or the socket was never connected.
     pub hang_up: bool,
-    /// `POLLRDHUP`: the peer sends no more, or nothing is received any more.
+    /// `POLLRDHUP`: the peer has sent its FIN, or the receive direction is shut down.
     pub read_hang_up: bool,
-    /// `POLLERR`: there is an error to be taken.
+    /// `POLLERR`: there is a pending error.
     pub error: bool,
+}
+
+/// State of a socket by its protocol.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most sockets are connections, and a box cannot be made fallibly"
+)]
+pub(crate) enum SocketState {
+    /// A stream that is neither connected nor listening.
+    Idle,
+    Listener(Listener),
+    Connection(Connection),
+    Udp(UdpSocket),
+}
+
+/// A socket, or a connection without one: not accepted yet, or closed.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    /// Argument of [`Host::wake`]. `None` for a connection without a socket.
+    pub(crate) waker_key: Option<usize>,
+    pub(crate) family: Family,
+    pub(crate) settings: Settings,
+    /// Pending error (`SO_ERROR`).
+    pub(crate) error: Option<Errno>,
+    /// Local address as bound. With port 0 the socket has no binding in the port table.
+    pub(crate) own: Endpoint,
+    /// Whether the stack chose the port, which is then released when the socket is disconnected.
+    pub(crate) has_any_port: bool,
+    pub(crate) state: SocketState,
+    /// Whether the socket is in the queue of those that may have something to send.
+    pub(crate) is_dirty: bool,
+}
+
+impl Socket {
+    /// A socket that is not bound.
+    pub(crate) fn new(
+        waker_key: Option<usize>,
+        family: Family,
+        settings: Settings,
+        state: SocketState,
+    ) -> Self {
+        let own = StackInner::nowhere(family);
+        Self { waker_key, family, settings, error: None, own, has_any_port: false, state, is_dirty: false }
+    }
+
+    /// Whether the socket is bound.
+    pub(crate) const fn is_bound(&self) -> bool {
+        self.own.port != 0
+    }
+
+    /// The local addresses at which the socket receives, if it is bound.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope::new(self.own.address, self.family, self.settings.only_v6)
+    }
+
+    pub(crate) fn wake(&self, host: &mut dyn Host) {
+        if let Some(waker_key) = self.waker_key {
+            host.wake(waker_key);
+        }
+    }
+
+    pub(crate) const fn is_udp(&self) -> bool {
+        matches!(self.state, SocketState::Udp(_))
+    }
+
+    /// The port table of the socket's protocol.
+    pub(crate) const fn ports<'a>(&self, udp: &'a mut Ports, tcp: &'a mut Tcp) -> &'a mut Ports {
+        if self.is_udp() { udp } else { &mut tcp.ports }
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +169,7 @@ mod tests {
     use super::SocketId;
 
     #[test]
-    fn an_id_keeps_its_parts() {
+    fn socket_id_round_trips() {
         for (slot, generation) in [(0, 0), (1, 7), (u32::MAX, 3), (5, u32::MAX)] {
             let id = SocketId::new(slot, generation);
             assert_eq!(id.parts(), (slot, generation));

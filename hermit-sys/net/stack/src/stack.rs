@@ -1,64 +1,64 @@
-//! The stack as a whole: what its user calls.
+//! The interface of the stack to the kernel.
 
 use core::net::SocketAddr;
 
 use hermit_interface::Errno;
 
 use crate::address::Endpoint;
+use crate::config::HostConfig;
 use crate::configuration::{Configuration, Status};
-use crate::control::Control;
-use crate::core::{Body, Core, Entry};
-use crate::hardware::Hardware;
+use crate::device::NetDevice;
 use crate::host::Host;
-use crate::link::Device;
+use crate::inner::StackInner;
+use crate::link::DeviceLink;
 use crate::options::{OptionName, SocketOption};
 use crate::resolve::{Addresses, Families, QueryId, ResolveError};
-use crate::socket::{Family, Kind, Readiness, Shutdown, SocketId};
+use crate::socket::{Family, Kind, Readiness, Shutdown, Socket, SocketId, SocketState};
 
-/// All sockets, and the device beneath them.
+/// The stack: all sockets, and the network device.
 ///
-/// Nothing here waits: what would says `EAGAIN` or `EINPROGRESS`, and [`Host::wake`] tells when it may go on. Calls
-/// on sockets change state only; what they give rise to is sent by the next [`poll`](Self::poll), which is therefore
-/// called after each of them, before the lock around the stack is released. They act at the time of the last
-/// `poll` or [`advance`](Self::advance).
+/// Nothing here blocks: calls that would fail with `EAGAIN` or `EINPROGRESS`, and [`Host::wake`] reports when to retry.
+/// Calls on sockets change state only; the next [`poll`](Self::poll) transmits, so the kernel calls it after each of
+/// them, before it releases the lock around the stack. Calls use the time of the last `poll` or
+/// [`advance`](Self::advance).
 #[derive(Debug)]
 pub struct Stack<H, S> {
-    hardware: Option<H>,
+    device: Option<H>,
     host: S,
-    pub(crate) core: Core,
+    pub(crate) inner: StackInner,
 }
 
-impl<H: Hardware, S: Host> Stack<H, S> {
-    /// A stack over a device, or with the loopback alone. Times are nanoseconds since any moment.
-    pub fn new(hardware: Option<H>, host: S, configuration: Configuration, now: u64) -> Self {
-        let info = hardware.as_ref().map(Hardware::info);
+impl<H: NetDevice, S: Host> Stack<H, S> {
+    /// Creates a stack with a device, or with the loopback only. Times are nanoseconds of a monotonic clock.
+    pub fn new(device: Option<H>, host: S, configuration: Configuration, now: u64) -> Self {
+        let info = device.as_ref().map(NetDevice::info);
         let mut host = host;
-        let core = Core::new(info, &mut host, configuration, now);
-        Self { hardware, host, core }
+        let inner = StackInner::new(info, &mut host, configuration, now);
+        Self { device, host, inner }
     }
 
-    /// Receives what there is, does what is due and transmits.
+    /// Receives frames, handles expired timers and transmits.
     ///
-    /// The work is bounded, so that it may return `now`: call again at once. Returns when to call again at the
-    /// latest; `None` if nothing is due unless something is received.
+    /// The work of one call is bounded: if some is left, it returns `now`. Returns the time of the next timer; `None`
+    /// if there is none.
     pub fn poll(&mut self, now: u64) -> Option<u64> {
-        self.core.poll(&mut self.hardware, &mut self.host, now)
+        self.inner.poll(&mut self.device, &mut self.host, now)
     }
 
-    /// Sends what calls gave rise to, if they did to anything: a [`poll`](Self::poll) for those who have no time to look
-    /// for what was received. Returns the same: when to poll at the latest.
+    /// Transmits what preceding calls have queued, if anything; a [`poll`](Self::poll) that does not receive if nothing
+    /// is queued. Returns the time of the next timer, as `poll` does.
     pub fn settle(&mut self, now: u64) -> Option<u64> {
-        if self.core.is_settled() { self.core.next(false) } else { self.poll(now) }
+        if self.inner.is_settled() { self.inner.next(false) } else { self.poll(now) }
     }
 
-    /// Tells the time, at which the calls that follow act.
+    /// Sets the time of the calls that follow.
     pub fn advance(&mut self, now: u64) {
-        self.core.now = self.core.now.max(now);
+        self.inner.now = self.inner.now.max(now);
     }
 
-    /// The device.
-    pub fn hardware(&mut self) -> Option<&mut H> {
-        self.hardware.as_mut()
+    /// The network device.
+    pub fn device(&mut self) -> Option<&mut H> {
+        self.device.as_mut()
     }
 
     /// The system around the stack.
@@ -66,37 +66,36 @@ impl<H: Hardware, S: Host> Stack<H, S> {
         &mut self.host
     }
 
-    /// How the stack is set up.
+    /// Current configuration of the stack.
     pub fn status(&self) -> Status {
-        self.core.status()
+        self.inner.status()
     }
 
-    /// Whether what can be waited for is there: an address of IPv4, if a DHCP server is asked. With a static address of
-    /// either version, and without a device, it is from the start.
+    /// Whether automatic configuration has completed: there is an IPv4 address, if DHCP is used. With a static address
+    /// of either version, and without a device, it is complete from the start.
     pub fn is_configured(&self) -> bool {
-        self.core.control.as_ref().is_none_or(Control::is_configured)
+        self.inner.config.as_ref().is_none_or(HostConfig::is_configured)
     }
 
-    /// A new socket; `cookie` is what [`Host::wake`] gets when its readiness may have changed.
+    /// Creates a socket; [`Host::wake`] is called with `waker_key` when its readiness may have changed.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn socket(&mut self, family: Family, kind: Kind, cookie: usize) -> Result<SocketId, Errno> {
-        self.core.socket(family, kind, cookie)
+    pub fn socket(&mut self, family: Family, kind: Kind, waker_key: usize) -> Result<SocketId, Errno> {
+        self.inner.create_socket(family, kind, waker_key)
     }
 
-    /// Closes a socket. What was sent is delivered without it, unless there is data that was not received, which
-    /// resets the connection.
+    /// Closes a socket. Sent data is still delivered, unless received data was not read, which resets the connection.
     ///
     /// # Errors
     ///
-    /// `EBADF`, here and below: there is no such socket.
+    /// `EBADF`, here and below: the socket does not exist.
     pub fn close(&mut self, id: SocketId) -> Result<(), Errno> {
         self.close_with(id, false)
     }
 
-    /// Closes a socket and resets its connection: what `SO_LINGER` with a time of zero asks for.
+    /// Closes a socket and resets its connection (`SO_LINGER` with a time of zero).
     ///
     /// # Errors
     ///
@@ -105,56 +104,56 @@ impl<H: Hardware, S: Host> Stack<H, S> {
         self.close_with(id, true)
     }
 
-    /// Begins to close a socket, for one who waits until what was sent has been delivered (`SO_LINGER`) before it
-    /// calls [`close`](Self::close): nothing is sent or received any more.
+    /// Shuts a socket down before a lingering close (`SO_LINGER`): no more data can be sent or received. The caller
+    /// retries until sent data is acknowledged, then calls [`close`](Self::close).
     ///
     /// # Errors
     ///
-    /// `EAGAIN`: not everything has been delivered. `EBADF`.
+    /// `EAGAIN`: sent data is not acknowledged yet. `EBADF`.
     pub fn finish(&mut self, id: SocketId) -> Result<(), Errno> {
-        let (slot, _) = self.core.entry(id)?;
-        self.core.finish_stream(slot)
+        let (slot, _) = self.inner.socket_mut(id)?;
+        self.inner.finish_stream(slot)
     }
 
-    /// Closes all sockets, since the system ends: nothing but [`poll`](Self::poll), [`advance`](Self::advance) and
-    /// [`is_delivered`](Self::is_delivered) is called any more.
-    pub fn wind_up(&mut self) {
-        let slots = u32::try_from(self.core.sockets.slots()).unwrap_or(u32::MAX);
+    /// Closes all sockets at shutdown. Afterwards only [`poll`](Self::poll), [`advance`](Self::advance) and
+    /// [`is_delivered`](Self::is_delivered) may be called.
+    pub fn close_all(&mut self) {
+        let slots = u32::try_from(self.inner.sockets.slots()).unwrap_or(u32::MAX);
         for slot in 0..slots {
-            // What is nobody's is being closed already.
-            let _ = self.close(self.core.sockets.id(slot));
+            // Connections without a socket are being closed already, so the error is ignored.
+            let _ = self.close(self.inner.sockets.id(slot));
         }
     }
 
-    /// Whether, after [`wind_up`](Self::wind_up), other hosts have everything that was sent to them and know of the end; until
-    /// then the stack is to be polled.
+    /// Whether, after [`close_all`](Self::close_all), all sent data and FINs are acknowledged; until then the kernel
+    /// polls the stack.
     pub fn is_delivered(&mut self) -> bool {
-        self.core.is_delivered()
+        self.inner.is_delivered()
     }
 
     /// Size in bytes of the buffers that are kept for later connections.
     #[must_use]
     pub const fn kept_memory(&self) -> usize {
-        self.core.budget.kept()
+        self.inner.buffers.kept()
     }
 
     /// Frees the buffers that are kept for later connections.
     pub fn reclaim(&mut self) {
-        self.core.budget.reclaim();
+        self.inner.buffers.reclaim();
     }
 
-    /// Gives a socket its own address; port 0 chooses one.
+    /// Binds a socket to a local address; port 0 chooses an unused port.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it has one. `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
+    /// `EINVAL`: it is bound already. `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
     pub fn bind(&mut self, id: SocketId, local: SocketAddr) -> Result<(), Errno> {
-        let (slot, entry) = self.core.entry(id)?;
-        let local = Endpoint::of(local, entry.family)?;
-        if entry.is_datagrams() {
-            self.core.bind_datagrams(slot, local, &mut self.host)
+        let (slot, socket) = self.inner.socket_mut(id)?;
+        let local = Endpoint::of(local, socket.family)?;
+        if socket.is_udp() {
+            self.inner.bind_udp(slot, local, &mut self.host)
         } else {
-            self.core.bind_stream(slot, local, &mut self.host)
+            self.inner.bind_stream(slot, local, &mut self.host)
         }
     }
 
@@ -162,111 +161,116 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it is connected. `EOPNOTSUPP`: no stream. `EADDRINUSE`.
+    /// `EINVAL`: it is connected. `EOPNOTSUPP`: not a stream. `EADDRINUSE`.
     pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), Errno> {
-        self.core.listen(id, backlog, &mut self.host)
+        self.inner.listen(id, backlog, &mut self.host)
     }
 
-    /// Takes a connection from a listener, with the peer's address.
+    /// Accepts a connection of a listener; returns its socket and the peer's address.
     ///
     /// # Errors
     ///
-    /// `EAGAIN`: there is none. `EINVAL`: no listener. `EOPNOTSUPP`: no stream.
-    pub fn accept(&mut self, id: SocketId, cookie: usize) -> Result<(SocketId, SocketAddr), Errno> {
-        self.core.accept(id, cookie)
+    /// `EAGAIN`: the accept queue is empty. `EINVAL`: not a listener. `EOPNOTSUPP`: not a stream.
+    pub fn accept(&mut self, id: SocketId, waker_key: usize) -> Result<(SocketId, SocketAddr), Errno> {
+        self.inner.accept(id, waker_key)
     }
 
-    /// Begins to connect a stream, whose readiness tells the end, or sets the peer of a datagram socket.
+    /// Starts to connect a stream, whose readiness reports the end, or sets the peer of a datagram socket.
     ///
     /// # Errors
     ///
-    /// `EINPROGRESS`: it has begun. `EALREADY`, `EISCONN`, `ENETUNREACH`, `EAFNOSUPPORT`, `EADDRNOTAVAIL`, `ENOMEM`,
-    /// and what had happened before ([`SocketOption::Error`]).
+    /// `EINPROGRESS`: it has started. `EALREADY`, `EISCONN`, `ENETUNREACH`, `EAFNOSUPPORT`, `EADDRNOTAVAIL`, `ENOMEM`,
+    /// and the pending error (`SO_ERROR`).
     pub fn connect(&mut self, id: SocketId, remote: SocketAddr) -> Result<(), Errno> {
-        let (slot, entry) = self.core.entry(id)?;
-        let remote = Endpoint::of(remote, entry.family)?;
-        if entry.is_datagrams() {
-            self.core.connect_datagrams(slot, remote, &mut self.host)
+        let (slot, socket) = self.inner.socket_mut(id)?;
+        let remote = Endpoint::of(remote, socket.family)?;
+        if socket.is_udp() {
+            self.inner.connect_udp(slot, remote, &mut self.host)
         } else {
-            self.core.connect_stream(slot, remote, &mut self.host)
+            self.inner.connect_stream(slot, remote, &mut self.host)
         }
     }
 
-    /// Clears the peer of a datagram socket: what `connect` with `AF_UNSPEC` asks for.
+    /// Clears the peer of a datagram socket (`connect` with `AF_UNSPEC`).
     ///
     /// # Errors
     ///
     /// `EOPNOTSUPP`: it is a stream.
     pub fn disconnect(&mut self, id: SocketId) -> Result<(), Errno> {
-        let (slot, entry) = self.core.entry(id)?;
-        if !entry.is_datagrams() {
+        let (slot, socket) = self.inner.socket_mut(id)?;
+        if !socket.is_udp() {
             return Err(Errno::EOPNOTSUPP);
         }
-        self.core.disconnect_datagrams(slot);
+        self.inner.disconnect_udp(slot);
         Ok(())
     }
 
-    /// Sends bytes, and returns how many; a datagram as a whole, to the peer if `to` is `None`.
+    /// Sends bytes; returns their number. A datagram is sent as a whole, to the peer if `to` is `None`.
     ///
     /// # Errors
     ///
     /// `EAGAIN`, `EPIPE`, `ENOTCONN`, `EDESTADDRREQ`, `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and
-    /// what had happened before.
+    /// the pending error.
     pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
-        let (slot, entry) = self.core.entry(id)?;
-        if !entry.is_datagrams() {
-            return self.core.send_stream(slot, bytes, &mut Device::new(&mut self.hardware));
+        let (slot, socket) = self.inner.socket_mut(id)?;
+        if !socket.is_udp() {
+            return self.inner.send_stream(slot, bytes, &mut DeviceLink::new(&mut self.device));
         }
-        let to = to.map(|to| Endpoint::of(to, entry.family)).transpose()?;
-        self.core.send_datagram(slot, bytes, to, &mut Device::new(&mut self.hardware), &mut self.host)
+        let to = to.map(|to| Endpoint::of(to, socket.family)).transpose()?;
+        self.inner.send_datagram(slot, bytes, to, &mut DeviceLink::new(&mut self.device), &mut self.host)
     }
 
-    /// Receives bytes into `sink`, which says how many of those it is given it took, and is given more as long as
-    /// it takes all; or one datagram, of which it is given everything at once.
+    /// Receives bytes into `sink`, which returns how many of the given bytes it took, and is called again while it
+    /// takes all; or one datagram, with one call.
     ///
-    /// Returns how many it took, and a datagram's sender. 0 of a stream means that the peer sends no more. With
-    /// `peek` they stay. `sink` may be called with no bytes (an empty datagram), or not at all.
+    /// Returns the number of bytes taken, and a datagram's sender. 0 of a stream means that the peer has sent its FIN.
+    /// With `peek` the bytes stay in the receive queue. `sink` may be called with no bytes (an empty datagram), or not
+    /// at all.
     ///
     /// # Errors
     ///
-    /// `EAGAIN`, `ENOTCONN`, and what had happened before.
+    /// `EAGAIN`, `ENOTCONN`, and the pending error.
     pub fn receive(
         &mut self,
         id: SocketId,
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<(usize, Option<SocketAddr>), Errno> {
-        let (slot, entry) = self.core.entry(id)?;
-        if !entry.is_datagrams() {
-            return self.core.receive_stream(slot, peek, sink).map(|taken| (taken, None));
+        let (slot, socket) = self.inner.socket_mut(id)?;
+        if !socket.is_udp() {
+            return self.inner.receive_stream(slot, peek, sink).map(|taken| (taken, None));
         }
-        let family = entry.family;
-        let (taken, from) = self.core.take_datagram(slot, peek, sink)?;
+        let family = socket.family;
+        let (taken, from) = self.inner.take_datagram(slot, peek, sink)?;
         Ok((taken, Some(from.present(family))))
     }
 
-    /// Shuts one half of a socket down, or both.
+    /// Shuts down one or both directions of a socket.
     ///
     /// # Errors
     ///
     /// `ENOTCONN`.
     pub fn shutdown(&mut self, id: SocketId, how: Shutdown) -> Result<(), Errno> {
-        let (slot, entry) = self.core.entry(id)?;
-        if entry.is_datagrams() {
-            self.core.shut_datagrams(slot, how, &mut self.host)
+        let (slot, socket) = self.inner.socket_mut(id)?;
+        if socket.is_udp() {
+            self.inner.shut_udp(slot, how, &mut self.host)
         } else {
-            self.core.shut_stream(slot, how, &mut self.host)
+            self.inner.shut_stream(slot, how, &mut self.host)
         }
     }
 
-    /// A socket's own address; unspecified with port 0 if it has none.
+    /// The local address of a socket; the unspecified one with port 0 if it is not bound.
     ///
     /// # Errors
     ///
     /// `EBADF`.
     pub fn local(&self, id: SocketId) -> Result<SocketAddr, Errno> {
-        let entry = self.core.peek(id)?;
-        Ok(if entry.is_datagrams() { Core::local_of_datagrams(entry) } else { Core::local_of_stream(entry) })
+        let socket = self.inner.socket(id)?;
+        Ok(if socket.is_udp() {
+            StackInner::local_of_udp(socket)
+        } else {
+            StackInner::local_of_stream(socket)
+        })
     }
 
     /// The address of a socket's peer.
@@ -275,12 +279,12 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `ENOTCONN`.
     pub fn remote(&self, id: SocketId) -> Result<SocketAddr, Errno> {
-        let entry = self.core.peek(id)?;
-        match entry.datagrams() {
-            Some(datagrams) => {
-                datagrams.peer().map(|remote| remote.present(entry.family)).ok_or(Errno::ENOTCONN)
+        let socket = self.inner.socket(id)?;
+        match socket.as_udp() {
+            Some(udp_socket) => {
+                udp_socket.peer().map(|remote| remote.present(socket.family)).ok_or(Errno::ENOTCONN)
             }
-            None => Core::remote_of_stream(entry),
+            None => StackInner::remote_of_stream(socket),
         }
     }
 
@@ -290,7 +294,7 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`, `ENOPROTOOPT`, `EADDRINUSE` (joined already), `EADDRNOTAVAIL` (not joined), `ENODEV`.
     pub fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), Errno> {
-        self.core.set_option(id, option)
+        self.inner.set_option(id, option)
     }
 
     /// Reads an option.
@@ -299,77 +303,76 @@ impl<H: Hardware, S: Host> Stack<H, S> {
     ///
     /// `ENOPROTOOPT`.
     pub fn option(&mut self, id: SocketId, name: OptionName) -> Result<SocketOption, Errno> {
-        self.core.option(id, name)
+        self.inner.option(id, name)
     }
 
-    /// What `poll` says of a socket; of one that does not exist, nothing.
+    /// Readiness of a socket, as `poll` returns it; none of a socket that does not exist.
     pub fn readiness(&self, id: SocketId) -> Readiness {
-        self.core.peek(id).map_or_else(|_| Readiness::default(), Entry::readiness)
+        self.inner.socket(id).map_or_else(|_| Readiness::default(), Socket::readiness)
     }
 
-    /// Begins to look up a name, which may also be an address in text, `localhost` or the host's own.
+    /// Starts a query for a name, which may also be an address in text, `localhost` or the host's own name.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it cannot be a name. `ENOMEM`.
-    pub fn resolve(&mut self, name: &str, families: Families, cookie: usize) -> Result<QueryId, Errno> {
-        self.core.resolve(name, families, cookie, &mut self.host)
+    /// `EINVAL`: not a valid name. `ENOMEM`.
+    pub fn resolve(&mut self, name: &str, families: Families, waker_key: usize) -> Result<QueryId, Errno> {
+        self.inner.resolve(name, families, waker_key, &mut self.host)
     }
 
-    /// The answer to a query, which ends it unless it is [`ResolveError::Pending`].
+    /// Result of a query; ends the query unless the result is [`ResolveError::Pending`].
     ///
     /// # Errors
-    ///
-    /// Why there are no addresses.
+    /// The reason why there are no addresses.
     pub fn resolved(&mut self, query: QueryId) -> Result<Addresses, ResolveError> {
-        self.core.resolved(query)
+        self.inner.resolved(query)
     }
 
-    /// Gives a query up.
+    /// Cancels a query.
     pub fn cancel(&mut self, query: QueryId) {
-        self.core.cancel(query);
+        self.inner.cancel(query);
     }
 }
 
-impl<H: Hardware, S: Host> Stack<H, S> {
+impl<H: NetDevice, S: Host> Stack<H, S> {
     fn close_with(&mut self, id: SocketId, is_reset: bool) -> Result<(), Errno> {
-        let (slot, entry) = self.core.entry(id)?;
-        // What is not accepted yet, or was closed, is nobody's.
-        entry.cookie.ok_or(Errno::EBADF)?;
-        if entry.is_datagrams() {
-            self.core.close_datagrams(slot);
+        let (slot, socket) = self.inner.socket_mut(id)?;
+        // A connection that is not accepted yet, or was closed, has no waker key.
+        socket.waker_key.ok_or(Errno::EBADF)?;
+        if socket.is_udp() {
+            self.inner.close_udp(slot);
         } else {
-            self.core.close_stream(slot, is_reset, &mut self.host);
+            self.inner.close_stream(slot, is_reset, &mut self.host);
         }
         Ok(())
     }
 }
 
-impl Entry {
-    /// What `poll` says.
+impl Socket {
+    /// Readiness as `poll` returns it.
     fn readiness(&self) -> Readiness {
         let error = self.error.is_some();
-        match &self.body {
-            // As Linux says of a stream that was never connected.
-            Body::Idle => Readiness { write: true, hang_up: true, error, ..Readiness::default() },
-            Body::Listener(listener) => {
+        match &self.state {
+            // As in Linux, for a stream that was never connected.
+            SocketState::Idle => Readiness { write: true, hang_up: true, error, ..Readiness::default() },
+            SocketState::Listener(listener) => {
                 Readiness { read: listener.has_ready(), error, ..Readiness::default() }
             }
-            Body::Connection(connection) => connection.readiness(error),
-            Body::Datagrams(datagrams) => datagrams.readiness(error),
+            SocketState::Connection(connection) => connection.readiness(error),
+            SocketState::Udp(udp_socket) => udp_socket.readiness(error),
         }
     }
 }
 
-impl Core {
+impl StackInner {
     fn status(&self) -> Status {
-        let Some(control) = &self.control else { return Status::default() };
+        let Some(config) = &self.config else { return Status::default() };
         Status {
-            has_hardware: true,
-            addresses: self.network.addresses.clone(),
-            gateways: self.network.gateways.clone(),
-            nameservers: control.names.servers().into(),
-            ignored: control.ignored.clone(),
+            has_device: true,
+            addresses: self.routes.addresses.clone(),
+            gateways: self.routes.gateways.clone(),
+            nameservers: config.dns.servers().into(),
+            ignored: config.ignored.clone(),
         }
     }
 }

@@ -1,23 +1,23 @@
-//! Who is to be looked after when: a heap that knows where each of its members is.
+//! Timers of sockets: a binary heap with an index from slot to position.
 
 use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
-/// Not in the heap.
+/// Position of a slot that is not in the heap.
 const ABSENT: usize = usize::MAX;
 
-/// The deadlines of numbered slots, at most one each.
+/// Deadlines in nanoseconds, at most one per slot.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// A binary heap: the parent of what is at `i` is at `(i - 1) / 2` and not later.
+    /// A binary heap of deadlines and slots: the parent of position `i` is `(i - 1) / 2`, and not later.
     heap: Vec<(u64, u32)>,
-    /// Where in the heap each slot is.
+    /// Position in the heap by slot.
     places: Vec<usize>,
 }
 
 impl Timers {
-    /// Makes room for slots below `slots`, so that nothing else can fail.
+    /// Reserves memory for slots below `slots`, so that no other call can fail.
     ///
     /// # Errors
     ///
@@ -30,19 +30,19 @@ impl Timers {
         Ok(())
     }
 
-    /// When the first is due.
+    /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<u64> {
         self.heap.first().map(|&(deadline, _)| deadline)
     }
 
-    /// Takes the first slot, if it is due.
+    /// Removes the slot with the earliest deadline, if that has passed.
     pub(crate) fn pop_due(&mut self, now: u64) -> Option<u32> {
         let &(_, slot) = self.heap.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.set(slot, None);
         Some(slot)
     }
 
-    /// Sets, moves or, with `None`, removes the deadline of a slot for which there is room.
+    /// Sets, changes or, with `None`, removes the deadline of a slot for which memory is reserved.
     pub(crate) fn set(&mut self, slot: u32, deadline: Option<u64>) {
         let Some(place) = usize::try_from(slot).ok().and_then(|slot| self.places.get(slot).copied()) else {
             return;
@@ -53,8 +53,8 @@ impl Timers {
                 self.rise(self.heap.len() - 1);
             }
             Some(deadline) => {
-                if let Some(entry) = self.heap.get_mut(place) {
-                    entry.0 = deadline;
+                if let Some(socket) = self.heap.get_mut(place) {
+                    socket.0 = deadline;
                 }
                 self.settle(place);
             }
@@ -67,7 +67,7 @@ impl Timers {
         }
     }
 
-    /// Has a slot looked after at a moment at the latest; later than a moment that is set already is not worth the work.
+    /// Sets the deadline of a slot, unless an earlier one is set: moving the deadline back would cost a heap update.
     pub(crate) fn advance(&mut self, slot: u32, deadline: Option<u64>) {
         let before = self.moment(slot);
         if let Some(deadline) = deadline.filter(|&deadline| before.is_none_or(|before| deadline < before)) {
@@ -75,15 +75,15 @@ impl Timers {
         }
     }
 
-    /// When a slot is looked after.
+    /// Deadline of a slot.
     pub(crate) fn moment(&self, slot: u32) -> Option<u64> {
         let place = usize::try_from(slot).ok().and_then(|slot| self.places.get(slot).copied());
         place.and_then(|place| self.deadline(place))
     }
 
     fn note(&mut self, slot: u32, place: usize) {
-        if let Some(entry) = usize::try_from(slot).ok().and_then(|slot| self.places.get_mut(slot)) {
-            *entry = place;
+        if let Some(socket) = usize::try_from(slot).ok().and_then(|slot| self.places.get_mut(slot)) {
+            *socket = place;
         }
     }
 
@@ -91,7 +91,7 @@ impl Timers {
         self.heap.get(place).map(|&(deadline, _)| deadline)
     }
 
-    /// Exchanges two, of which the second has its final place then unless it goes on.
+    /// Swaps two positions of the heap.
     fn exchange(&mut self, one: usize, other: usize) {
         self.heap.swap(one, other);
         for place in [one, other] {
@@ -101,7 +101,7 @@ impl Timers {
         }
     }
 
-    /// Moves what is at a place to where it belongs.
+    /// Restores the heap order of one position.
     fn settle(&mut self, place: usize) {
         if place < self.heap.len() {
             let place = self.rise(place);
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_a_table(steps in vec((0..16_u32, option::of(0..40_u64), 0..40_u64), 0..300)) {
+        fn timer_heap_agrees_with_a_table(steps in vec((0..16_u32, option::of(0..40_u64), 0..40_u64), 0..300)) {
             let mut timers = Timers::default();
             timers.reserve(16).unwrap();
             let mut model = [None; 16];
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_without_room_is_not_timed() {
+    fn set_without_reserve_is_ignored() {
         let mut timers = Timers::default();
         timers.set(3, Some(1));
         assert_eq!(timers.next(), None);

@@ -1,4 +1,4 @@
-//! One connection: its state machine, and what sockets keep besides.
+//! A connection: its state machine, and the state of its socket.
 
 use hermit_tcp::{Events, KeepAlive, State};
 #[cfg(test)]
@@ -11,16 +11,16 @@ use crate::tcp::path::Path;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How far a connection has come, from the point of view of its owner.
+/// Phase of a connection, as its socket sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Begun by this host, not yet answered.
+    /// Active open, not yet answered.
     Connecting,
-    /// Begun by a peer, which has not acknowledged the SYN-ACK; it belongs to a listener.
+    /// Passive open of a listener; the peer has not acknowledged the SYN-ACK.
     HalfOpen { listener: u32 },
-    /// It waits to be accepted.
+    /// In the accept queue of a listener.
     Queued { listener: u32 },
-    /// It has, or had, an owner.
+    /// It has, or had, a socket.
     Open,
 }
 
@@ -30,28 +30,28 @@ pub(crate) struct Connection {
     pub(crate) tcp: hermit_tcp::Connection,
     pub(crate) tuple: Tuple,
     pub(crate) path: Path,
-    /// Time in nanoseconds at which it began.
+    /// Time in nanoseconds at which the handshake started.
     pub(crate) started: u64,
-    /// Routers may fragment its packets: one of them takes smaller ones than any host should have to send.
+    /// Whether DF is clear: a router has reported a path MTU below the minimum.
     pub(crate) may_be_fragmented: bool,
     pub(crate) phase: Phase,
-    /// Nothing is sent any more, but for a RST, and nothing received.
+    /// Whether the connection is closed, except for a RST that is to be sent.
     pub(crate) is_over: bool,
-    /// The tables have it.
+    /// Whether the connection is in the tables.
     pub(crate) is_mapped: bool,
-    /// Its owner was told that it is established.
-    pub(crate) is_told: bool,
-    /// The SYN was repeated, since the peer remembered an earlier connection.
+    /// Whether `connect` has reported that the connection is established.
+    pub(crate) is_reported: bool,
+    /// Whether the SYN was retransmitted because the peer had an earlier connection in TIME-WAIT.
     pub(crate) has_repeated_syn: bool,
     pub(crate) shut_read: bool,
     pub(crate) shut_write: bool,
-    /// Bytes that were written since something was last sent.
+    /// Bytes written since the last transmission.
     pub(crate) held: usize,
-    /// They wait for the device.
+    /// Whether those bytes are held back until the device has sent its frames.
     pub(crate) is_corked: bool,
 }
 
-/// What may have changed after a segment was received.
+/// State before a segment, to detect what the segment changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) state: State,
@@ -75,7 +75,7 @@ impl Connection {
             phase,
             is_over: false,
             is_mapped: false,
-            is_told: false,
+            is_reported: false,
             has_repeated_syn: false,
             shut_read: false,
             shut_write: false,
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// Takes over the options of its socket.
+    /// Applies the socket options.
     pub(crate) fn apply(&mut self, settings: &Settings) {
         self.tcp.options().no_delay = settings.no_delay;
         self.tcp.set_keep_alive(settings.keep_alive.then(|| KeepAlive {
@@ -98,18 +98,18 @@ impl Connection {
         self.tcp.state()
     }
 
-    /// The numbers that this host sends next, and that it expects.
+    /// `SND.NXT` and `RCV.NXT`.
     #[cfg(test)]
     pub(crate) fn numbers(&self) -> (TcpSeqNumber, TcpSeqNumber) {
         [self.tcp.send_next(), self.tcp.receive_next()].map(|seq| TcpSeqNumber(seq.0.cast_signed())).into()
     }
 
-    /// Whether the peer sends no more, or nothing more is received.
+    /// Whether the receive direction is closed.
     pub(crate) const fn is_read_over(&self) -> bool {
         self.is_over || self.shut_read || self.tcp.is_read_closed()
     }
 
-    /// Shuts halves of it down.
+    /// Shuts down one or both directions.
     pub(crate) const fn shut(&mut self, how: Shutdown) {
         self.shut_read |= how.reads();
         self.shut_write |= how.writes();
@@ -118,8 +118,9 @@ impl Connection {
         }
     }
 
-    /// Whether data has come that nobody will read: the peer is to be told (RFC 1122 §4.2.2.13).
-    pub(crate) const fn is_in_vain(&self, before: Snapshot) -> bool {
+    /// Whether a segment has brought data after both directions were shut down, which resets the peer (RFC 1122
+    /// §4.2.2.13).
+    pub(crate) const fn is_received_after_shutdown(&self, before: Snapshot) -> bool {
         self.shut_read && self.shut_write && self.tcp.readable() > before.readable
     }
 
@@ -128,12 +129,12 @@ impl Connection {
         !matches!(self.phase, Phase::Connecting | Phase::HalfOpen { .. })
     }
 
-    /// Whether data or a FIN was sent, or is to be, that is not acknowledged.
+    /// Whether written data or a FIN is not acknowledged.
     pub(crate) fn is_outstanding(&self) -> bool {
         self.tcp.unacknowledged() != (0, false)
     }
 
-    /// Whether another host lacks something that was sent to it before the connection was closed.
+    /// Whether data or a FIN to another host is not acknowledged yet, after the close.
     pub(crate) fn is_owed(&self) -> bool {
         let is_missing = if self.is_over { self.tcp.has_reset_to_send() } else { self.is_outstanding() };
         self.path != Path::Local && is_missing
@@ -143,17 +144,17 @@ impl Connection {
         Snapshot { state: self.state(), readable: self.tcp.readable() }
     }
 
-    /// Whether a segment has left nothing to be done but to wait.
+    /// Whether a segment needs no further handling.
     pub(crate) fn is_settled(&self, before: Snapshot, now: u64) -> bool {
         self.state() == before.state && !self.tcp.may_send(now)
     }
 
-    /// Whether who waits for the socket has reason to look again.
+    /// Whether the readiness may have changed, so that waiters are to be woken.
     pub(crate) fn has_news(&self, before: Snapshot, events: Events) -> bool {
         events.intersects(Events::READABLE | Events::WRITABLE) || self.state() != before.state
     }
 
-    /// What `poll` says, as Linux's `tcp_poll`.
+    /// Readiness as `poll` returns it, by Linux's `tcp_poll`.
     pub(crate) fn readiness(&self, has_error: bool) -> Readiness {
         if !self.is_established() && !self.is_over {
             return Readiness { error: has_error, ..Readiness::default() };
@@ -169,9 +170,9 @@ impl Connection {
         }
     }
 
-    /// Whether the peer may begin another connection with a SYN of this number, as in TIME-WAIT (RFC 9293 §3.10.7.4):
-    /// passt forgets a connection as soon as it has sent the FIN. If that was lost, FIN-WAIT-2 is left, in which a connection
-    /// without an owner has nothing to receive.
+    /// Whether a SYN of this number may replace the connection, as in TIME-WAIT (RFC 9293 §3.10.7.4): passt forgets a
+    /// connection as soon as it has sent the FIN. If that FIN is lost, the connection stays in FIN-WAIT-2, in which one
+    /// without a socket has nothing to receive.
     pub(crate) fn may_end_before(&self, syn: hermit_tcp::Seq, is_orphan: bool) -> bool {
         let is_done = match self.state() {
             State::TimeWait => true,

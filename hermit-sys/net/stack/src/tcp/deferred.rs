@@ -1,7 +1,7 @@
-//! Deferred connection requests: SYNs for which their listener has no room yet.
+//! Deferred SYNs, for which their listener has no room yet.
 //!
-//! A peer repeats a SYN that is dropped, after a second at first. passt does not (2023-03, Debian 12): it resets its
-//! client 10 s later. So the stack keeps such SYNs, and answers them in order as the program accepts.
+//! A peer retransmits a SYN that is dropped, first after 1 s. passt does not (2023-03, Debian 12): it resets its client
+//! 10 s later. So the stack keeps such SYNs, and answers them in order as the program accepts.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -9,28 +9,28 @@ use alloc::vec::Vec;
 use hermit_tcp::Segment;
 
 use crate::address::{Endpoint, Tuple};
-use crate::core::Core;
 use crate::host::Host;
+use crate::inner::StackInner;
 use crate::tcp::rx::Via;
 use crate::wire::packet::Packet;
 
 /// Maximum number of deferred SYNs of all listeners.
 const MAX_DEFERRED: usize = 8192;
 
-/// Size in bytes of a deferred SYN in memory, roughly.
+/// Approximate size in bytes of a deferred SYN in memory.
 const SIZE: usize = 200;
 
-/// Deferred SYNs take at most one part in this many of the memory that connections may use, and come on top of it.
+/// Deferred SYNs take at most the total buffer limit divided by this, in addition to that limit.
 const SHARE: usize = 16;
 
 /// Maximum size in bytes of a deferred packet: IPv6 and TCP headers with all options. A SYN with data is dropped.
 const MAX_PACKET: usize = 100;
 
-/// Time in nanoseconds after which a deferred SYN is dropped: passt has given up, other peers have repeated it.
+/// Time in nanoseconds after which a deferred SYN is dropped: passt has given up, other peers have retransmitted it.
 const LIFETIME: u64 = 10_000_000_000;
 
-/// Time in nanoseconds after which the wait of a deferred SYN is a sign of a flood: half of its lifetime, so that it is
-/// answered within the other half.
+/// Wait in nanoseconds of a deferred SYN that indicates a flood: half of its lifetime, so that it is answered within
+/// the other half.
 const MAX_WAIT: u64 = LIFETIME / 2;
 
 /// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
@@ -45,9 +45,9 @@ pub(crate) struct DeferredSyn {
 }
 
 impl DeferredSyn {
-    /// The connection that it asks for, and its segment.
+    /// The tuple and the segment of the SYN.
     fn parse(&self) -> Option<(Tuple, Segment<'_>)> {
-        // It was intact when it arrived.
+        // The packet was verified when it was received.
         let packet = Packet::parse_local(&self.packet)?;
         let received = packet.tcp(true)?;
         let local = Endpoint::new(packet.destination, received.destination_port);
@@ -56,13 +56,13 @@ impl DeferredSyn {
     }
 }
 
-/// The listeners that have deferred SYNs.
+/// Listeners with deferred SYNs.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredSyns {
     /// Number of deferred SYNs of all listeners.
     count: usize,
     listeners: Vec<u32>,
-    /// Whether there have been too many, or one has waited too long, since there was none.
+    /// Whether there were too many, or one has waited too long, since the queue was last empty.
     is_flood: bool,
 }
 
@@ -77,19 +77,19 @@ impl DeferredSyns {
         self.count
     }
 
-    /// Whether there are more SYNs than a burst of clients explains, most of them likely from peers that do not exist.
+    /// Whether a SYN flood is likely: there are more SYNs than in a burst of clients.
     pub(crate) const fn is_flood(&self) -> bool {
         self.is_flood
     }
 
-    /// Removes `count` SYNs from the number of all.
+    /// Subtracts `count` from the number of all deferred SYNs.
     const fn subtract(&mut self, count: usize) {
         self.count -= count;
         self.is_flood &= self.count > 0;
     }
 }
 
-/// A copy of a packet; `None` if it is too long, or without memory.
+/// Copies a packet; `None` if it is too long, or out of memory.
 fn copy(packet: &Packet<'_>) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let is_short = packet.bytes.len() <= MAX_PACKET;
@@ -99,20 +99,20 @@ fn copy(packet: &Packet<'_>) -> Option<Vec<u8>> {
     })
 }
 
-impl Core {
+impl StackInner {
     fn deferred_of(&mut self, listener: u32) -> Option<&mut VecDeque<DeferredSyn>> {
         self.listener(listener).map(|listener| &mut listener.deferred)
     }
 
-    /// Whether a listener has deferred SYNs, behind which a new one queues.
+    /// Whether a listener has deferred SYNs, behind which a new one is queued.
     pub(crate) fn has_deferred(&mut self, listener: u32) -> bool {
         !self.tcp.deferred.is_empty() && self.deferred_of(listener).is_some_and(|queue| !queue.is_empty())
     }
 
     /// Defers a valid SYN. If there are too many, the oldest of the listener is dropped: in a SYN flood, the peer of a
-    /// new one is the likeliest to wait still.
+    /// new one is the likeliest to be still waiting.
     pub(crate) fn defer(&mut self, listener: u32, packet: &Packet<'_>, via: Via) {
-        let max = MAX_DEFERRED.min(self.budget.limit() / SHARE / SIZE);
+        let max = MAX_DEFERRED.min(self.buffers.limit() / SHARE / SIZE);
         let (received, is_full) = (self.now, self.tcp.deferred.count >= max);
         let has_memory = self.tcp.deferred.listeners.try_reserve(1).is_ok();
         let Some(packet) = copy(packet).filter(|_| has_memory) else { return };
@@ -163,15 +163,15 @@ impl Core {
         }
     }
 
-    /// Answers a SYN; returns whether it need not be kept.
+    /// Answers a SYN; returns whether it is to be removed from the queue.
     fn admit(&mut self, listener: u32, syn: &DeferredSyn, host: &mut dyn Host) -> bool {
         let Some((tuple, segment)) = syn.parse() else { return true };
-        // The peer has repeated it.
+        // The peer has retransmitted the SYN.
         let is_known = self.tcp.connections.contains_key(&tuple);
         is_known || self.invite(listener, (&segment, tuple), syn.via, host)
     }
 
-    /// Resets the peers of deferred SYNs, whose listener is closed.
+    /// Resets the peers of deferred SYNs when their listener is closed.
     pub(crate) fn refuse_deferred(&mut self, listener: u32, queue: VecDeque<DeferredSyn>) {
         self.tcp.deferred.subtract(queue.len());
         self.tcp.deferred.listeners.retain(|&other| other != listener);

@@ -1,4 +1,4 @@
-//! Listeners: connections are made when a peer asks for one, and wait to be accepted.
+//! Listeners: half-open connections and the accept queue.
 
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
@@ -7,53 +7,53 @@ use hermit_interface::Errno;
 use hermit_tcp::Segment;
 
 use crate::address::Tuple;
-use crate::budget::CONNECTION;
-use crate::core::{Body, Core, Entry};
+use crate::buffers::CONNECTION;
 use crate::host::Host;
-use crate::socket::SocketId;
+use crate::inner::StackInner;
+use crate::socket::{Socket, SocketId, SocketState};
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::deferred::DeferredSyn;
 use crate::tcp::rx::Via;
 use crate::wire::packet::Packet;
 
-/// The largest backlog: Linux's `somaxconn`.
+/// Maximum backlog: Linux's `somaxconn`.
 const MAX_BACKLOG: usize = 4096;
 
-/// Most connections that the peer has not completed: of one listener, at least and at most, and of all. They cost
-/// memory that anybody can ask for.
+/// Maximum number of half-open connections: of one listener with the smallest and largest backlog, and of all
+/// listeners. Any host on the network can make the stack allocate their memory.
 const FEW_HALF_OPEN: usize = 128;
 const MANY_HALF_OPEN: usize = 1024;
 const ALL_HALF_OPEN: usize = 2048;
 
-/// The part of the memory for all buffers that they may have.
+/// Half-open connections take at most the total buffer limit divided by this.
 const HALF_OPEN_PART: usize = 4;
 
-/// Time in nanoseconds after which a half-open connection does not keep others out any more.
+/// Time in nanoseconds after which a half-open connection does not count against the backlog any more.
 const GRACE: u64 = 100_000_000;
 
-/// Time in nanoseconds without an answer after which a half-open connection is discarded for the sake of others, unless
-/// there is a flood of SYNs. That of the first repetition of a SYN-ACK (RFC 6298, section 2.1), as in Linux: the peer may
-/// be late because it is busy with a burst, and would be reset. Frames that wait to be received may be its answer.
+/// Time in nanoseconds without an answer after which a half-open connection may be discarded in favor of others, unless
+/// there is a SYN flood: the initial RTO of a SYN-ACK (RFC 6298, section 2.1), as in Linux. A peer may be late because
+/// of a burst, and its ACK would cause a RST. Frames in the receive queue may hold the answer.
 const ANSWER_TIME: u64 = 1_000_000_000;
 
 /// A listener.
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
     backlog: usize,
-    /// In the order in which they came.
+    /// Slots of half-open connections, oldest first.
     half_open: VecDeque<u32>,
     ready: VecDeque<u32>,
-    /// SYNs for which there is no room yet.
+    /// Deferred SYNs, oldest first.
     pub(crate) deferred: VecDeque<DeferredSyn>,
 }
 
 impl Listener {
-    /// Whether no more are taken: Linux lets one more wait than asked for.
+    /// Whether the accept queue is full: as in Linux, it holds one more than the backlog.
     fn is_full(&self) -> bool {
         self.ready.len() > self.backlog
     }
 
-    /// How many wait to be accepted.
+    /// Length of the accept queue.
     #[cfg(test)]
     pub(crate) fn ready_count(&self) -> usize {
         self.ready.len()
@@ -64,80 +64,80 @@ impl Listener {
     }
 }
 
-/// Puts a connection behind the others; `false` if there is no memory to.
+/// Appends a connection to a queue; `false` if out of memory.
 fn enqueue(queue: &mut VecDeque<u32>, slot: u32) -> bool {
     queue.try_reserve(1).map(|()| queue.push_back(slot)).is_ok()
 }
 
-/// Takes a connection from wherever it is in a queue.
+/// Removes a connection from a queue.
 fn dequeue(queue: &mut VecDeque<u32>, slot: u32) {
     if let Some(place) = queue.iter().position(|&other| other == slot) {
         queue.remove(place);
     }
 }
 
-impl Core {
+impl StackInner {
     pub(crate) fn listener(&mut self, slot: u32) -> Option<&mut Listener> {
-        match &mut self.sockets.get_mut(slot)?.body {
-            Body::Listener(listener) => Some(listener),
+        match &mut self.sockets.get_mut(slot)?.state {
+            SocketState::Listener(listener) => Some(listener),
             _ => None,
         }
     }
 
-    /// Makes a stream a listener, or changes its backlog.
+    /// Makes a stream a listener, or changes the backlog of a listener.
     ///
     /// # Errors
     ///
     /// `EINVAL`, `EOPNOTSUPP`, `EADDRINUSE`, `ENOMEM`.
     pub(crate) fn listen(&mut self, id: SocketId, backlog: i32, host: &mut dyn Host) -> Result<(), Errno> {
-        // Negative ones are very large ones to Linux.
+        // As in Linux, a negative backlog is a very large one.
         let backlog = usize::try_from(backlog).map_or(MAX_BACKLOG, |backlog| backlog.min(MAX_BACKLOG));
-        let (slot, entry) = self.entry(id)?;
-        match &mut entry.body {
-            Body::Listener(listener) => {
+        let (slot, socket) = self.socket_mut(id)?;
+        match &mut socket.state {
+            SocketState::Listener(listener) => {
                 listener.backlog = backlog;
                 return Ok(());
             }
-            Body::Idle => (),
-            Body::Connection(_) => return Err(Errno::EINVAL),
-            Body::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
+            SocketState::Idle => (),
+            SocketState::Connection(_) => return Err(Errno::EINVAL),
+            SocketState::Udp(_) => return Err(Errno::EOPNOTSUPP),
         }
-        let own = entry.own;
-        if !entry.is_bound() {
+        let own = socket.own;
+        if !socket.is_bound() {
             self.bind_stream(slot, own, host)?;
         }
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        let (own, scope) = (entry.own, entry.scope());
-        if self.tcp.ports.is_taken(own.port, scope, entry.settings.reuse, Some(slot)) {
+        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let (own, scope) = (socket.own, socket.scope());
+        if self.tcp.ports.is_taken(own.port, scope, socket.settings.reuse, Some(slot)) {
             return Err(Errno::EADDRINUSE);
         }
-        entry.body = Body::Listener(Listener { backlog, ..Listener::default() });
+        socket.state = SocketState::Listener(Listener { backlog, ..Listener::default() });
         self.tcp.ports.update(own.port, slot, |binding| binding.is_listening = true);
         Ok(())
     }
 
-    /// Takes a connection that has been completed.
+    /// Accepts the first connection of the accept queue.
     ///
     /// # Errors
     ///
     /// `EAGAIN`, `EINVAL`, `EOPNOTSUPP`.
-    pub(crate) fn accept(&mut self, id: SocketId, cookie: usize) -> Result<(SocketId, SocketAddr), Errno> {
-        let (_, entry) = self.entry(id)?;
-        let family = entry.family;
-        let Body::Listener(listener) = &mut entry.body else {
-            return Err(if entry.is_datagrams() { Errno::EOPNOTSUPP } else { Errno::EINVAL });
+    pub(crate) fn accept(&mut self, id: SocketId, waker_key: usize) -> Result<(SocketId, SocketAddr), Errno> {
+        let (_, socket) = self.socket_mut(id)?;
+        let family = socket.family;
+        let SocketState::Listener(listener) = &mut socket.state else {
+            return Err(if socket.is_udp() { Errno::EOPNOTSUPP } else { Errno::EINVAL });
         };
         let slot = listener.ready.pop_front().ok_or(Errno::EAGAIN)?;
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EAGAIN) };
-        entry.cookie = Some(cookie);
-        let Some(connection) = entry.connection_mut() else { return Err(Errno::EAGAIN) };
+        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EAGAIN) };
+        socket.waker_key = Some(waker_key);
+        let Some(connection) = socket.connection_mut() else { return Err(Errno::EAGAIN) };
         connection.phase = Phase::Open;
-        connection.is_told = true;
+        connection.is_reported = true;
         let remote = connection.tuple.remote.present(family);
         Ok((self.sockets.id(slot), remote))
     }
 
-    /// Receives the SYN of a new connection, now or when the listener has room.
+    /// Receives the SYN of a new connection; defers it if the listener has no room.
     pub(crate) fn receive_syn(
         &mut self,
         listener: u32,
@@ -152,7 +152,7 @@ impl Core {
         }
     }
 
-    /// A peer asks for a connection; returns `false` if there is no room or no memory for it.
+    /// Creates a half-open connection from a SYN; returns `false` without room or memory.
     pub(crate) fn invite(
         &mut self,
         listener: u32,
@@ -168,12 +168,12 @@ impl Core {
         true
     }
 
-    /// Makes room for one more half-open connection of a listener. There are no more young ones than may wait to be
-    /// accepted. Old ones stay, since a busy peer or guest may be late, up to a limit: then the listener's oldest goes or, if
-    /// there are too many of all and this listener does not have most of them, the oldest of all, as soon as its peer is not
-    /// expected to answer any more.
+    /// Makes room for one more half-open connection of a listener. The number of young ones is limited by the backlog.
+    /// Old ones stay up to a limit, since a busy peer or guest may be late. Above it the oldest is discarded, once its
+    /// [`ANSWER_TIME`], in a flood its [`GRACE`], has passed: that of the listener, or the oldest of all if the total is
+    /// too high and this listener does not have most of them.
     fn make_room(&mut self, slot: u32) -> bool {
-        let most = self.budget.limit() / HALF_OPEN_PART / CONNECTION;
+        let most = self.buffers.limit() / HALF_OPEN_PART / CONNECTION;
         let (all, oldest_of_all) = (self.tcp.half_open.len(), self.tcp.half_open.front().copied());
         let is_crowded = all >= ALL_HALF_OPEN.min(most);
         let Some(listener) = self.listener(slot) else { return false };
@@ -183,7 +183,7 @@ impl Core {
         let room = listener.backlog.max(FEW_HALF_OPEN) + 1 - listener.ready.len();
         let room = listener.backlog.clamp(FEW_HALF_OPEN, MANY_HALF_OPEN).min(room);
         let own = listener.half_open.len();
-        // The last of those that take all of the room.
+        // The youngest of those that fill the limit.
         let last = own.checked_sub(room).and_then(|last| listener.half_open.get(last).copied());
         let gives_own = own >= MANY_HALF_OPEN || own > all / 2;
         let oldest = if gives_own { listener.half_open.front().copied() } else { oldest_of_all };
@@ -202,12 +202,12 @@ impl Core {
         true
     }
 
-    /// Whether a half-open connection began at this time or before.
+    /// Whether a half-open connection started at this time or before.
     fn began_by(&mut self, slot: u32, time: u64) -> bool {
         self.connection(slot).is_none_or(|connection| connection.started <= time)
     }
 
-    /// A connection of a listener, begun by the SYN of a peer.
+    /// Creates the connection of a listener for a SYN.
     fn half_open(
         &mut self,
         listener: u32,
@@ -215,14 +215,14 @@ impl Core {
         via: Via,
         host: &mut dyn Host,
     ) -> Result<u32, Errno> {
-        let Some(entry) = self.sockets.get(listener) else { return Err(Errno::EBADF) };
-        let (family, settings) = (entry.family, entry.settings);
+        let Some(socket) = self.sockets.get(listener) else { return Err(Errno::EBADF) };
+        let (family, settings) = (socket.family, socket.settings);
         let path = via.path(&tuple.remote.address);
         let parameters = self.parameters(&settings, path, &tuple.remote.address, host);
         let tcp = hermit_tcp::Connection::accept(parameters, segment, self.now);
         let mut connection = Connection::new(tcp, tuple, path, Phase::HalfOpen { listener }, self.now);
         connection.apply(&settings);
-        let slot = self.adopt(Entry::new(None, family, settings, Body::Connection(connection)))?;
+        let slot = self.adopt(Socket::new(None, family, settings, SocketState::Connection(connection)))?;
         let queue = self.listener(listener).map(|listener| &mut listener.half_open);
         let is_queued =
             queue.is_some_and(|queue| enqueue(queue, slot)) && enqueue(&mut self.tcp.half_open, slot);
@@ -233,31 +233,31 @@ impl Core {
         Ok(slot)
     }
 
-    /// Whether the last segment of a handshake is dropped, because the accept queue of its listener has no room.
+    /// Whether the final ACK of a handshake is dropped, because the accept queue of its listener is full.
     pub(crate) fn must_wait_for(&self, listener: u32) -> bool {
-        self.sockets.get(listener).is_some_and(|entry| match &entry.body {
-            // A handshake that began in time may end late: passt and its like do not repeat the segment, either.
-            Body::Listener(listener) => listener.is_full() && listener.backlog < FEW_HALF_OPEN,
+        self.sockets.get(listener).is_some_and(|socket| match &socket.state {
+            // With a larger backlog the handshake completes even so: passt does not retransmit the ACK.
+            SocketState::Listener(listener) => listener.is_full() && listener.backlog < FEW_HALF_OPEN,
             _ => false,
         })
     }
 
-    /// A peer has completed a connection: it waits to be accepted.
+    /// Moves a connection to the accept queue after the handshake.
     pub(crate) fn complete(&mut self, slot: u32, listener: u32, host: &mut dyn Host) {
         dequeue(&mut self.tcp.half_open, slot);
         if let Some(connection) = self.connection(slot) {
             connection.phase = Phase::Queued { listener };
         }
-        let Some(entry) = self.sockets.get_mut(listener) else { return };
-        entry.wake(host);
-        let Body::Listener(listener) = &mut entry.body else { return };
+        let Some(socket) = self.sockets.get_mut(listener) else { return };
+        socket.wake(host);
+        let SocketState::Listener(listener) = &mut socket.state else { return };
         dequeue(&mut listener.half_open, slot);
         if !enqueue(&mut listener.ready, slot) {
             self.abandon(slot, host);
         }
     }
 
-    /// Resets a connection that will not be accepted.
+    /// Resets a connection of a listener that is closed.
     fn abandon(&mut self, slot: u32, host: &mut dyn Host) {
         if let Some(connection) = self.connection(slot) {
             connection.phase = Phase::Open;
@@ -265,7 +265,7 @@ impl Core {
         self.reset(slot, None, host);
     }
 
-    /// Takes a connection from its listener, if it has one.
+    /// Removes a connection from the queues of its listener, if it has one.
     pub(crate) fn detach(&mut self, slot: u32) {
         let Some(connection) = self.connection(slot) else { return };
         match core::mem::replace(&mut connection.phase, Phase::Open) {
@@ -284,7 +284,8 @@ impl Core {
         }
     }
 
-    /// Ends a listener: half-open connections are forgotten, complete and deferred ones are reset.
+    /// Closes a listener: discards half-open connections, resets those in the accept queue and the peers of deferred
+    /// SYNs.
     pub(crate) fn dismiss(&mut self, slot: u32, host: &mut dyn Host) {
         let Some(listener) = self.listener(slot).map(core::mem::take) else { return };
         self.refuse_deferred(slot, listener.deferred);
@@ -296,19 +297,19 @@ impl Core {
         }
     }
 
-    /// Whether a listener or somebody else is reached at a port, for packets to an address of ours.
+    /// The listener for a SYN with this destination, an own address.
     pub(crate) fn find_listener(&self, tuple: &Tuple) -> Option<u32> {
         let Tuple { local, .. } = tuple;
         self.tcp.ports.listener(local.port, local.address)
     }
 
-    /// Ends what [`listen`](Self::listen) began; the socket stays bound to a port that it asked for.
+    /// Turns a listener into an unconnected stream; it stays bound, unless the stack chose the port.
     pub(crate) fn stop_listening(&mut self, slot: u32, host: &mut dyn Host) {
         self.dismiss(slot, host);
-        let Some(entry) = self.sockets.get_mut(slot) else { return };
-        entry.body = Body::Idle;
-        self.tcp.ports.update(entry.own.port, slot, |binding| binding.is_listening = false);
-        entry.wake(host);
+        let Some(socket) = self.sockets.get_mut(slot) else { return };
+        socket.state = SocketState::Idle;
+        self.tcp.ports.update(socket.own.port, slot, |binding| binding.is_listening = false);
+        socket.wake(host);
         self.release_port(slot);
     }
 }

@@ -1,4 +1,4 @@
-//! TCP: streams, listeners, connections, around the state machine of `hermit-tcp`.
+//! TCP sockets, listeners and connections, around the state machine of `hermit-tcp`.
 
 pub(crate) mod connect;
 pub(crate) mod connection;
@@ -22,13 +22,13 @@ use crate::ports::Ports;
 use crate::tcp::deferred::DeferredSyns;
 use crate::tcp::time_wait::TimeWait;
 
-/// All of TCP but the connections themselves.
+/// State of TCP, except the connections themselves.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     pub(crate) ports: Ports,
     pub(crate) connections: HashMap<Tuple, u32, FixedState>,
     pub(crate) time_wait: TimeWait,
-    /// Connections of which the last part of the handshake is missing, in the order in which they came.
+    /// Slots of the half-open connections of all listeners, oldest first.
     pub(crate) half_open: VecDeque<u32>,
     pub(crate) deferred: DeferredSyns,
 }

@@ -1,30 +1,30 @@
-//! The path of a connection's packets: through the device, or within this host.
+//! Path of a connection's packets: through the device or the loopback.
 
 use core::net::IpAddr;
 
-use crate::core::Port;
-use crate::hardware::{IpVersion, LEAST_MTU};
+use crate::device::{IpVersion, MIN_MTU};
+use crate::inner::NetInterface;
 use crate::wire::emit::{self, ETHERNET};
 use crate::wire::tcp::{ChecksumBy, TCP};
 
 /// Size in bytes of the largest packet from this host to itself.
 const LOCAL_MTU: u16 = u16::MAX;
 
-/// The path of a connection.
+/// Path of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
-    /// Its packets stay on this host.
+    /// Loopback.
     Local,
-    /// Through the device, as packets of this version.
+    /// Through the device, with packets of this IP version.
     Wire(IpVersion),
 }
 
-/// What a path takes.
+/// Limits and offloads of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Maximum number of bytes of a packet.
+    /// MTU: maximum size of a packet in bytes.
     pub(crate) mtu: u16,
-    /// Maximum number of bytes of a packet that the device cuts into segments; `None` if it does not.
+    /// Maximum size in bytes of a packet for TCP segmentation offload; `None` without it.
     pub(crate) segmented: Option<u16>,
     pub(crate) checksum: ChecksumBy,
 }
@@ -39,14 +39,14 @@ impl Path {
         }
     }
 
-    /// What it takes, with this device.
-    pub(crate) fn limits(self, port: Option<&Port>) -> Limits {
+    /// Limits and offloads of the path with this device.
+    pub(crate) fn limits(self, port: Option<&NetInterface>) -> Limits {
         let (Self::Wire(version), Some(port)) = (self, port) else {
-            // Both ends are on this host: nothing is gained by a checksum.
-            return Limits { mtu: LOCAL_MTU, segmented: None, checksum: ChecksumBy::Nobody };
+            // Loopback packets have no checksum.
+            return Limits { mtu: LOCAL_MTU, segmented: None, checksum: ChecksumBy::None };
         };
         let info = &port.info;
-        let mtu = info.mtu.max(LEAST_MTU);
+        let mtu = info.mtu.max(MIN_MTU);
         if !info.fills_checksums {
             return Limits { mtu, segmented: None, checksum: ChecksumBy::Software };
         }
@@ -63,17 +63,17 @@ impl Path {
 }
 
 impl Limits {
-    /// Bytes of data and options in the largest segment from or to an address: the MSS of a SYN (RFC 9293 §3.7.1).
+    /// Maximum segment size, data and options, from or to an address: the MSS of a SYN (RFC 9293 §3.7.1).
     pub(crate) fn mss(&self, address: &IpAddr) -> u16 {
         Self::without_headers(self.mtu, address)
     }
 
-    /// Bytes of data and options in what the device cuts; 0 if it does not.
+    /// Maximum size in bytes of data and options for TCP segmentation offload; 0 without it.
     pub(crate) fn segmented_size(&self, address: &IpAddr) -> u16 {
         self.segmented.map_or(0, |packet| Self::without_headers(packet, address))
     }
 
-    /// What is left of a packet without the headers of IP and TCP.
+    /// Packet size without the IP and TCP headers.
     pub(crate) fn without_headers(packet: u16, address: &IpAddr) -> u16 {
         let headers = u16::try_from(emit::ip_header(address) + TCP).unwrap_or(u16::MAX);
         packet.saturating_sub(headers)

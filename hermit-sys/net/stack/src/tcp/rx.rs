@@ -1,4 +1,4 @@
-//! Segments that arrive: whose they are, and what they change.
+//! RX of segments: lookup of the connection, and the effects on its socket.
 
 use core::net::IpAddr;
 
@@ -7,10 +7,11 @@ use hermit_tcp::{Events, Flags, Header, Segment, Seq, State};
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 
 use crate::address::{Endpoint, Tuple};
-use crate::core::{Core, Entry};
-use crate::hardware::Offload;
+use crate::device::Offload;
 use crate::host::Host;
+use crate::inner::StackInner;
 use crate::link::Link;
+use crate::socket::Socket;
 use crate::tcp::connection::{Phase, Snapshot};
 use crate::tcp::path::Path;
 use crate::tcp::time_wait::Verdict;
@@ -18,23 +19,23 @@ use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::packet::Packet;
 use crate::wire::tcp::{ChecksumBy, OutgoingSegment, TCP};
 
-/// Where a packet came from, and where an answer to it goes.
+/// Where a packet was received from, and answers are sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// This host itself.
+    /// Loopback.
     Local,
-    /// A neighbor.
+    /// The neighbor with this MAC address.
     Wire(EthernetAddress),
 }
 
 impl Via {
-    /// The path of answers to a packet from an address.
+    /// Path of answers to a packet from an address.
     pub(crate) fn path(self, source: &IpAddr) -> Path {
         Path::to(source, self == Self::Local)
     }
 }
 
-/// The RST that answers a segment of no connection (RFC 9293 §3.10.7.1); `None`: it is one itself.
+/// The RST that answers a segment without connection (RFC 9293 §3.10.7.1); `None` if that is a RST itself.
 fn reset_for(segment: &Segment<'_>) -> Option<Header> {
     let Header { seq, ack, flags, .. } = segment.header;
     if flags.contains(Flags::RST) {
@@ -46,8 +47,8 @@ fn reset_for(segment: &Segment<'_>) -> Option<Header> {
     }
 }
 
-impl Core {
-    /// Takes a segment for this host.
+impl StackInner {
+    /// Receives a segment.
     pub(crate) fn receive_segment(
         &mut self,
         packet: &Packet<'_>,
@@ -79,37 +80,38 @@ impl Core {
         }
     }
 
-    /// Ends a connection whose peer begins another one with a SYN of this number, if the old one can lose nothing.
+    /// Ends a connection that a SYN of this number replaces, if [`may_end_before`](Connection::may_end_before) allows
+    /// it.
     fn end_before(&mut self, tuple: &Tuple, syn: Seq, host: &mut dyn Host) {
         let Some(&slot) = self.tcp.connections.get(tuple) else { return };
-        let Some(entry) = self.sockets.get(slot) else { return };
-        if entry.connection().is_some_and(|connection| connection.may_end_before(syn, entry.is_orphan())) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        if socket.connection().is_some_and(|connection| connection.may_end_before(syn, socket.is_orphan())) {
             self.end(slot, None, host);
         }
     }
 
-    /// Forgets a connection in TIME-WAIT.
+    /// Removes a connection in TIME-WAIT.
     pub(crate) fn forget(&mut self, tuple: &Tuple) {
         if let Some(record) = self.tcp.time_wait.remove(tuple) {
             self.tcp.ports.disconnected(tuple.local.port, record.reuse);
         }
     }
 
-    /// Forgets connections whose TIME-WAIT is over.
+    /// Removes connections whose TIME-WAIT has expired.
     pub(crate) fn forget_old(&mut self) {
         while let Some((tuple, record)) = self.tcp.time_wait.expire(self.now) {
             self.tcp.ports.disconnected(tuple.local.port, record.reuse);
         }
     }
 
-    /// Resets a peer whose segment belongs to no connection.
+    /// Answers a segment without connection with a RST.
     pub(crate) fn refuse(&mut self, tuple: Tuple, segment: &Segment<'_>, via: Via) {
         if let Some(header) = reset_for(segment) {
             self.answer_segment(tuple, &header, via);
         }
     }
 
-    /// Sends a segment without data that belongs to no connection, the way back from which another one came.
+    /// Sends a segment without data and without connection, in answer to a received one.
     fn answer_segment(&mut self, tuple: Tuple, header: &Header, via: Via) {
         let ip = IpHeader {
             source: tuple.local.address,
@@ -119,8 +121,8 @@ impl Core {
             hop_limit: 64,
             class: 0,
         };
-        let (queue, ethernet, checksum) = match (via, self.port) {
-            (Via::Local, _) => (&mut self.local, None, ChecksumBy::Nobody),
+        let (queue, ethernet, checksum) = match (via, self.interface) {
+            (Via::Local, _) => (&mut self.local, None, ChecksumBy::None),
             (Via::Wire(destination), Some(port)) => {
                 let protocol = EthernetHeader::protocol(&ip.destination);
                 let ethernet = EthernetHeader { source: port.mac, destination, protocol };
@@ -136,14 +138,14 @@ impl Core {
         }
     }
 
-    /// Takes a segment for a connection.
+    /// Receives a segment of a connection.
     pub(crate) fn receive_for(&mut self, slot: u32, segment: &Segment<'_>, via: Via, host: &mut dyn Host) {
         self.visit();
         if self.must_wait(slot) && !segment.header.flags.contains(Flags::RST) {
             return;
         }
-        let Self { sockets, budget, now, .. } = self;
-        let Some(connection) = sockets.get_mut(slot).and_then(Entry::connection_mut) else { return };
+        let Self { sockets, buffers, now, .. } = self;
+        let Some(connection) = sockets.get_mut(slot).and_then(Socket::connection_mut) else { return };
         if connection.tcp.is_answered_by_reset(&segment.header) {
             if !core::mem::replace(&mut connection.has_repeated_syn, true) {
                 connection.tcp.repeat_syn(*now);
@@ -153,7 +155,7 @@ impl Core {
             return self.mark(slot);
         }
         let before = connection.snapshot();
-        let events = connection.tcp.receive(segment, budget.pool(), *now);
+        let events = connection.tcp.receive(segment, buffers.pool(), *now);
         let (is_settled, deadline) = (connection.is_settled(before, *now), connection.tcp.deadline());
         if is_settled {
             self.schedule(slot, deadline);
@@ -163,22 +165,22 @@ impl Core {
         self.note_change(slot, before, events, host);
     }
 
-    /// Whether a connection may not be completed yet: the peer will try again.
+    /// Whether the final ACK of a handshake is dropped; the SYN-ACK is retransmitted later.
     fn must_wait(&self, slot: u32) -> bool {
-        let connection = self.sockets.get(slot).and_then(|entry| entry.connection());
+        let connection = self.sockets.get(slot).and_then(|socket| socket.connection());
         match connection.map(|connection| connection.phase) {
             Some(Phase::HalfOpen { listener }) => self.must_wait_for(listener),
             _ => false,
         }
     }
 
-    /// Draws the conclusions from what a segment changed.
+    /// Handles the changes that a segment has caused.
     fn note_change(&mut self, slot: u32, before: Snapshot, events: Events, host: &mut dyn Host) {
         let is_closed = events.contains(Events::CLOSED);
-        let Self { sockets, budget, now, .. } = self;
-        let Some(entry) = sockets.get_mut(slot) else { return };
-        let is_orphan = entry.is_orphan();
-        let Some(connection) = entry.connection_mut() else { return };
+        let Self { sockets, buffers, now, .. } = self;
+        let Some(socket) = sockets.get_mut(slot) else { return };
+        let is_orphan = socket.is_orphan();
+        let Some(connection) = socket.connection_mut() else { return };
         match connection.phase {
             Phase::HalfOpen { .. } if is_closed => self.discard(slot),
             Phase::HalfOpen { listener } if events.contains(Events::ESTABLISHED) => {
@@ -188,7 +190,7 @@ impl Core {
             Phase::Connecting if is_closed => self.end(slot, Some(Errno::ECONNREFUSED), host),
             Phase::Connecting if events.contains(Events::ESTABLISHED) => {
                 connection.phase = Phase::Open;
-                entry.wake(host);
+                socket.wake(host);
             }
             Phase::Connecting => (),
             Phase::Queued { .. } | Phase::Open if is_closed => {
@@ -197,18 +199,18 @@ impl Core {
                 let error = connection.tcp.failure().map(|_| error);
                 self.end(slot, error, host);
             }
-            // Nobody will ever read it.
+            // The received data cannot be read any more.
             Phase::Open if is_orphan && connection.tcp.readable() > 0 => self.reset(slot, None, host),
-            Phase::Open if connection.is_in_vain(before) => {
-                // What came before can still be read.
+            Phase::Open if connection.is_received_after_shutdown(before) => {
+                // Data received before can still be read.
                 if before.readable == 0 {
-                    connection.tcp.read(false, &mut |bytes| bytes.len(), budget.pool(), *now);
+                    connection.tcp.read(false, &mut |bytes| bytes.len(), buffers.pool(), *now);
                 }
                 self.reset(slot, Some(Errno::ECONNRESET), host);
             }
             Phase::Queued { .. } | Phase::Open => {
                 if connection.has_news(before, events) {
-                    entry.wake(host);
+                    socket.wake(host);
                 }
             }
         }

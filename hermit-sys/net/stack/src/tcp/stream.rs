@@ -1,4 +1,4 @@
-//! What programs do with streams.
+//! Calls on stream sockets.
 
 use core::net::SocketAddr;
 
@@ -6,14 +6,14 @@ use hermit_interface::Errno;
 use hermit_tcp::State;
 
 use crate::address::Endpoint;
-use crate::core::{Body, Core, Entry};
 use crate::host::Host;
+use crate::inner::StackInner;
 use crate::link::Link;
-use crate::socket::Shutdown;
+use crate::socket::{Shutdown, Socket, SocketState};
 use crate::tcp::connection::Phase;
 
-impl Core {
-    /// Gives a stream its own address.
+impl StackInner {
+    /// Binds a stream.
     ///
     /// # Errors
     ///
@@ -25,22 +25,22 @@ impl Core {
         host: &mut dyn Host,
     ) -> Result<(), Errno> {
         self.forget_old();
-        let Some(entry) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
-        if entry.is_bound() || !matches!(entry.body, Body::Idle) {
+        let Some(socket) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
+        if socket.is_bound() || !matches!(socket.state, SocketState::Idle) {
             return Err(Errno::EINVAL);
         }
-        self.check_own(entry.family, &entry.settings, local.address)?;
+        self.check_own(socket.family, &socket.settings, local.address)?;
         self.take_address(slot, local, host)
     }
 
-    /// Adds a connection, of which the tables know then.
+    /// Adds a connection to the socket table and the connection tables.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn adopt(&mut self, entry: Entry) -> Result<u32, Errno> {
-        self.budget.connect()?;
-        let slot = self.insert(entry).inspect_err(|_| self.budget.uncount())?;
+    pub(crate) fn adopt(&mut self, socket: Socket) -> Result<u32, Errno> {
+        self.buffers.connect()?;
+        let slot = self.insert(socket).inspect_err(|_| self.buffers.uncount())?;
         if let Err(error) = self.map(slot) {
             self.discard(slot);
             return Err(error);
@@ -59,21 +59,21 @@ impl Core {
         bytes: &[u8],
         link: &mut dyn Link,
     ) -> Result<usize, Errno> {
-        let Self { sockets, budget, .. } = self;
-        let Some(entry) = sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        if let Some(error) = entry.error.take() {
+        let Self { sockets, buffers, .. } = self;
+        let Some(socket) = sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        if let Some(error) = socket.error.take() {
             return Err(error);
         }
-        let Some(connection) = entry.connection_mut() else { return Err(Errno::EPIPE) };
+        let Some(connection) = socket.connection_mut() else { return Err(Errno::EPIPE) };
         if connection.is_over || connection.shut_write {
             return Err(Errno::EPIPE);
         }
         if !connection.is_established() {
             return Err(Errno::EAGAIN);
         }
-        let sent = connection.tcp.write(bytes, budget.pool());
+        let sent = connection.tcp.write(bytes, buffers.pool());
         if sent == 0 && !bytes.is_empty() {
-            // A peer that reads makes room in the buffer; other connections have all the memory.
+            // A full buffer drains when the peer acknowledges; otherwise other connections use all the memory.
             let is_full = connection.tcp.writable() == 0;
             return Err(if is_full { Errno::EAGAIN } else { Errno::ENOBUFS });
         }
@@ -93,42 +93,42 @@ impl Core {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, Errno> {
-        let Self { sockets, budget, now, .. } = self;
-        let Some(entry) = sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        let error = entry.error;
-        let Some(connection) = entry.connection_mut() else { return Err(Errno::ENOTCONN) };
+        let Self { sockets, buffers, now, .. } = self;
+        let Some(socket) = sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let error = socket.error;
+        let Some(connection) = socket.connection_mut() else { return Err(Errno::ENOTCONN) };
         let tcp = &mut connection.tcp;
         if tcp.readable() > 0 && connection.phase == Phase::Open {
-            let taken = tcp.read(peek, sink, budget.pool(), *now);
-            // The peer may have to be told that there is room again.
+            let taken = tcp.read(peek, sink, buffers.pool(), *now);
+            // A window update may be due.
             if tcp.is_ack_due(*now) {
                 self.mark(slot);
             }
             return Ok(usize::try_from(taken).unwrap_or(usize::MAX));
         }
         let is_read_over = connection.is_read_over();
-        // What happens after the end does not concern who reads.
+        // Errors after the FIN are not reported to readers.
         if let Some(error) = error.filter(|_| !connection.tcp.is_read_closed()) {
-            entry.error = None;
+            socket.error = None;
             return Err(error);
         }
         if is_read_over { Ok(0) } else { Err(Errno::EAGAIN) }
     }
 
-    /// Shuts halves of a stream down.
+    /// Shuts down one or both directions of a stream.
     ///
     /// # Errors
     ///
     /// `ENOTCONN`.
     pub(crate) fn shut_stream(&mut self, slot: u32, how: Shutdown, host: &mut dyn Host) -> Result<(), Errno> {
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        if matches!(entry.body, Body::Listener(_)) {
+        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        if matches!(socket.state, SocketState::Listener(_)) {
             if how.reads() {
                 self.stop_listening(slot, host);
             }
             return Ok(());
         }
-        let connection = entry.connection_mut();
+        let connection = socket.connection_mut();
         let alive = connection.filter(|alive| !alive.is_over && alive.state() != State::TimeWait);
         let Some(connection) = alive else { return Err(Errno::ENOTCONN) };
         if connection.phase == Phase::Connecting {
@@ -136,18 +136,18 @@ impl Core {
             return Ok(());
         }
         connection.shut(how);
-        entry.wake(host);
+        socket.wake(host);
         self.mark(slot);
         Ok(())
     }
 
-    /// Closes a stream, which may live on until its data has been delivered.
+    /// Closes a stream; the connection stays until its data is acknowledged.
     pub(crate) fn close_stream(&mut self, slot: u32, is_reset: bool, host: &mut dyn Host) {
         self.dismiss(slot, host);
         let now = self.now;
-        let Some(entry) = self.sockets.get_mut(slot) else { return };
-        entry.cookie = None;
-        let Some(connection) = entry.connection_mut() else {
+        let Some(socket) = self.sockets.get_mut(slot) else { return };
+        socket.waker_key = None;
+        let Some(connection) = socket.connection_mut() else {
             self.remove(slot);
             return;
         };
@@ -158,10 +158,10 @@ impl Core {
             return self.discard(slot);
         }
         if connection.is_over {
-            // The reset is tried once more, and the rest goes with it.
+            // The RST is sent by the next poll, which then removes the connection.
             return self.mark(slot);
         }
-        // What was received and not read would be lost without the peer's knowledge (RFC 2525, section 2.17).
+        // Unread data resets the connection, so that the peer learns of the loss (RFC 2525, section 2.17).
         if is_reset || is_unread || connection.state() == State::SynReceived {
             return self.reset(slot, None, host);
         }
@@ -169,15 +169,15 @@ impl Core {
         self.mark(slot);
     }
 
-    /// Ends both halves of a stream as closing it does, and tells whether there is still something to be waited for.
+    /// Shuts a stream down as a close does, before a lingering close.
     ///
     /// # Errors
     ///
-    /// `EAGAIN`: the peer has not acknowledged everything.
+    /// `EAGAIN`: sent data is not acknowledged yet.
     pub(crate) fn finish_stream(&mut self, slot: u32) -> Result<(), Errno> {
         let connection = self.connection(slot).filter(|connection| connection.is_established());
         let Some(connection) = connection.filter(|connection| !connection.is_over) else { return Ok(()) };
-        // Closing resets the peer then.
+        // The close will reset the connection.
         if connection.tcp.readable() > 0 {
             return Ok(());
         }
@@ -187,20 +187,20 @@ impl Core {
         if is_outstanding { Err(Errno::EAGAIN) } else { Ok(()) }
     }
 
-    /// The own address of a stream.
-    pub(crate) fn local_of_stream(entry: &Entry) -> SocketAddr {
-        let connected = entry.connection().map(|connection| connection.tuple.local);
-        connected.unwrap_or(entry.own).present(entry.family)
+    /// Local address of a stream.
+    pub(crate) fn local_of_stream(socket: &Socket) -> SocketAddr {
+        let connected = socket.connection().map(|connection| connection.tuple.local);
+        connected.unwrap_or(socket.own).present(socket.family)
     }
 
-    /// The address of the peer of a stream.
+    /// Address of a stream's peer.
     ///
     /// # Errors
     ///
     /// `ENOTCONN`.
-    pub(crate) fn remote_of_stream(entry: &Entry) -> Result<SocketAddr, Errno> {
+    pub(crate) fn remote_of_stream(socket: &Socket) -> Result<SocketAddr, Errno> {
         let connection =
-            entry.connection().filter(|connection| connection.is_established() && !connection.is_over);
-        connection.map(|connection| connection.tuple.remote.present(entry.family)).ok_or(Errno::ENOTCONN)
+            socket.connection().filter(|connection| connection.is_established() && !connection.is_over);
+        connection.map(|connection| connection.tuple.remote.present(socket.family)).ok_or(Errno::ENOTCONN)
     }
 }

@@ -1,6 +1,6 @@
-//! Connections in TIME-WAIT, remembered in case their last acknowledgement was lost (RFC 9293 §3.6.1).
+//! Connections in TIME-WAIT, to retransmit the last ACK if it was lost (RFC 9293 §3.6.1).
 //!
-//! Of each only that acknowledgement is kept: the rest of the connection has been freed.
+//! A record holds that ACK only: the rest of the connection has been freed.
 
 use alloc::collections::VecDeque;
 
@@ -10,36 +10,36 @@ use hermit_tcp::{Flags, Header, Options, Seq, Timestamp};
 
 use crate::address::Tuple;
 
-/// How long a connection is in TIME-WAIT, in nanoseconds: Linux's `TCP_TIMEWAIT_LEN`.
+/// Length of TIME-WAIT in nanoseconds: Linux's `TCP_TIMEWAIT_LEN`.
 const TIME_WAIT: u64 = 60_000_000_000;
 
-/// Minimum time in nanoseconds between answers of a connection: Linux's `tcp_invalid_ratelimit`. Two hosts that remember
-/// the connection in different ways would answer each other for ever.
+/// Minimum interval in nanoseconds between answers of a connection: Linux's `tcp_invalid_ratelimit`. Two hosts whose
+/// records differ would answer each other without end.
 const ANSWER_INTERVAL: u64 = 500_000_000;
 
-/// Maximum number of connections; the oldest is forgotten first.
+/// Maximum number of records; the oldest is removed first.
 const MAX_RECORDS: usize = 8192;
 
-/// The interval of the timestamp clock, in nanoseconds.
+/// Tick of the timestamp clock in nanoseconds.
 const TICK: u64 = 1_000_000;
 
 /// A connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     seq: Seq,
-    /// The number behind the peer's FIN.
+    /// Sequence number after the peer's FIN.
     ack: Seq,
     window: u16,
-    /// Timestamps of the last acknowledgement, which was sent at the beginning.
+    /// Timestamps of the last ACK, sent when TIME-WAIT started.
     timestamp: Option<Timestamp>,
-    /// Whether its port is shared.
+    /// Whether `SO_REUSEADDR` is set.
     pub(crate) reuse: bool,
     expires: u64,
     answered: Option<u64>,
 }
 
 impl Record {
-    /// The last acknowledgement, as it is sent now.
+    /// The last ACK, with the current timestamp.
     fn answer(&self, now: u64) -> Header {
         let age = now.saturating_sub(self.expires.saturating_sub(TIME_WAIT)) / TICK;
         let age = u32::try_from(age).unwrap_or(u32::MAX);
@@ -56,7 +56,7 @@ impl Record {
         }
     }
 
-    /// Whether a SYN is later than the connection, by its number or its timestamp (RFC 6191 §2).
+    /// Whether a SYN is newer than the connection, by sequence number or timestamp (RFC 6191 §2).
     fn is_before(&self, syn: &Header) -> bool {
         let has_later_timestamp = match (self.timestamp, syn.options.timestamp) {
             (Some(last), Some(new)) => new.value.wrapping_sub(last.echo).cast_signed() > 0,
@@ -66,16 +66,16 @@ impl Record {
     }
 }
 
-/// What is to be done about a segment of a connection in TIME-WAIT.
+/// Action for a segment of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is answered so.
+    /// Send this answer.
     Answer(Header),
-    /// It says nothing new, or another one was answered just now.
+    /// Ignore the segment: it needs no answer, or the rate limit applies.
     Ignore,
-    /// It begins another connection: the record goes.
+    /// Remove the record: the SYN starts a new connection.
     Begin,
-    /// The peer has forgotten the connection: the record goes.
+    /// Remove the record: the peer has sent a RST.
     Forget,
 }
 
@@ -83,7 +83,7 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) struct TimeWait {
     records: HashMap<Tuple, Record, FixedState>,
-    /// In the order in which they expire. Some may be gone already.
+    /// Expiry times in order. Their records may be removed already.
     order: VecDeque<(u64, Tuple)>,
 }
 
@@ -92,12 +92,12 @@ impl TimeWait {
         Self { records: HashMap::with_hasher(FixedState::with_seed(seed)), order: VecDeque::new() }
     }
 
-    /// Whether the ends of a connection are remembered.
+    /// Whether a tuple is in TIME-WAIT.
     pub(crate) fn contains(&self, tuple: &Tuple) -> bool {
         self.records.contains_key(tuple)
     }
 
-    /// Remembers a connection with its last acknowledgement; `false` without memory.
+    /// Adds a record with the last ACK; `false` without memory.
     pub(crate) fn insert(&mut self, tuple: Tuple, last: &Header, reuse: bool, now: u64) -> bool {
         if self.records.try_reserve(1).is_err() || self.order.try_reserve(1).is_err() {
             return false;
@@ -109,19 +109,19 @@ impl TimeWait {
         true
     }
 
-    /// Forgets a connection.
+    /// Removes a record.
     pub(crate) fn remove(&mut self, tuple: &Tuple) -> Option<Record> {
         self.records.remove(tuple)
     }
 
-    /// Forgets one whose time is over, or for which there is no more room, and returns it.
+    /// Removes and returns a record that has expired, or that exceeds the maximum number.
     pub(crate) fn expire(&mut self, now: u64) -> Option<(Tuple, Record)> {
         while let Some(&(expires, tuple)) = self.order.front() {
             if expires > now && self.order.len() <= MAX_RECORDS {
                 return None;
             }
             self.order.pop_front();
-            // One of the same ends may have come later.
+            // A newer record may have the same tuple.
             if self.records.get(&tuple).is_some_and(|record| record.expires == expires) {
                 return self.records.remove(&tuple).map(|record| (tuple, record));
             }
@@ -129,7 +129,7 @@ impl TimeWait {
         None
     }
 
-    /// What to do about a segment of `size` sequence numbers; `None`: its connection is not in TIME-WAIT.
+    /// Action for a segment of `size` sequence numbers; `None` if its tuple is not in TIME-WAIT.
     pub(crate) fn judge(&mut self, tuple: &Tuple, segment: &Header, size: u32, now: u64) -> Option<Verdict> {
         let record = self.records.get_mut(tuple)?;
         let flags = segment.flags;
@@ -138,12 +138,12 @@ impl TimeWait {
         let is_syn = flags & (Flags::SYN | Flags::ACK | Flags::RST) == Flags::SYN;
         let is_early = record.answered.is_some_and(|then| now.saturating_sub(then) < ANSWER_INTERVAL);
         Some(if flags.contains(Flags::RST) && is_next {
-            // As Linux does, unless told otherwise (net.ipv4.tcp_rfc1337).
+            // As Linux does, without net.ipv4.tcp_rfc1337.
             Verdict::Forget
         } else if is_syn && record.is_before(segment) {
             Verdict::Begin
         } else if is_bare && is_next || is_early && !is_syn {
-            // A peer that begins another connection waits for the answer, and resets what is remembered here.
+            // SYNs are not rate-limited: a peer that starts a new connection needs the ACK, which it answers with a RST.
             Verdict::Ignore
         } else {
             record.answered = Some(now);
@@ -173,14 +173,14 @@ mod tests {
         Header { seq: Seq(seq), flags, ..Header::default() }
     }
 
-    /// What is done about a segment.
+    /// Action for a segment of this port.
     fn judge(waiting: &mut TimeWait, port: u16, header: &Header, now: u64) -> Verdict {
         let size = u32::from(header.flags.intersects(Flags::SYN | Flags::FIN));
         waiting.judge(&tuple(port), header, size, now).unwrap()
     }
 
     #[test]
-    fn segments_of_the_past_are_answered_and_new_connections_begin() {
+    fn time_wait_answers_old_segments_and_admits_new_syns() {
         let mut waiting = TimeWait::new(1);
         assert!(waiting.insert(tuple(1), &answer(), true, 0));
         let rows = [
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_past_is_answered_twice_a_second() {
+    fn time_wait_answers_are_rate_limited() {
         let mut waiting = TimeWait::new(1);
         assert!(waiting.insert(tuple(1), &answer(), true, 0) && waiting.insert(tuple(2), &answer(), true, 0));
         let mut judge = |port, flags, now| judge(&mut waiting, port, &segment(99, flags), now);
@@ -207,12 +207,12 @@ mod tests {
         assert_eq!(judge(1, Flags::ACK, 6 + ANSWER_INTERVAL), Verdict::Ignore);
         assert_eq!(judge(2, Flags::ACK, 6 + ANSWER_INTERVAL), Verdict::Answer(answer()));
         assert_eq!(judge(1, Flags::ACK, 7 + ANSWER_INTERVAL), Verdict::Answer(answer()));
-        // A peer that wants to begin again does not wait.
+        // A SYN is not rate-limited.
         assert_eq!(judge(1, Flags::SYN, 8 + ANSWER_INTERVAL), Verdict::Answer(answer()));
     }
 
     #[test]
-    fn a_later_timestamp_begins_another_connection() {
+    fn newer_timestamp_starts_a_new_connection() {
         let mut waiting = TimeWait::new(1);
         let with = |header: Header, value, echo| Header {
             options: Options { timestamp: Some(Timestamp { value, echo }), ..Options::default() },

@@ -1,64 +1,65 @@
-//! Segments that leave: what a connection has to send, and when it is to be looked after again.
+//! TX of segments, and timers of connections.
 
 use hermit_interface::Errno;
 use hermit_tcp::{Flags, State, Transmit};
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 
-use crate::core::{Core, Entry};
-use crate::hardware::{Checksum, IpVersion, Offload, Segment};
+use crate::device::{Checksum, IpVersion, Offload, Segment};
 use crate::host::Host;
+use crate::inner::StackInner;
+use crate::ip::Route;
+use crate::ip::neighbors::Answer;
 use crate::link::Link;
-use crate::network::Route;
-use crate::network::neighbors::Answer;
 use crate::options::Settings;
+use crate::socket::Socket;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::path::{Limits, Path};
 use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::tcp::{CHECKSUM_OFFSET, ChecksumBy, ECN_CAPABLE, ECN_MASK, OutgoingSegment, TCP};
 
-/// Maximum number of segments of a connection before it is the turn of the others.
+/// Maximum number of segments of a connection before others are served.
 const BURST: usize = 32;
 
-/// Number of bytes from which on nothing is gained by waiting for more to go with them.
+/// Number of written bytes from which on they are not held back to be coalesced with more.
 const CORK: usize = 32 << 10;
 
-/// Minimum time in nanoseconds until a connection is looked after again whose deadline has passed: it lacks memory.
+/// Minimum time in nanoseconds until a connection with an expired timer is served again: it lacks memory.
 const SOON: u64 = 50_000;
 
-/// Time in nanoseconds after which a connection is tried again that could not send, if nothing else tells.
+/// Time in nanoseconds after which a connection that could not send is served again without another event.
 const RETRY: u64 = 1_000_000_000;
 
-/// The identification of the next packet that may be fragmented: the lower half of a counter.
+/// Identification of the next packet that may be fragmented: the lower half of a counter.
 fn next(counter: &mut u32) -> u16 {
     *counter = counter.wrapping_add(1);
     let [_, _, high, low] = counter.to_be_bytes();
     u16::from_be_bytes([high, low])
 }
 
-/// How sending went.
+/// Result of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Everything that may be sent now has been; there may be more at a deadline.
+    /// All that may be sent now is sent; the next timer is set for this time.
     Done(Option<u64>),
-    /// There is more; others are first.
+    /// There is more to send, after other connections.
     More,
-    /// The link has no room.
+    /// The transmit queue is full.
     Full,
-    /// The neighbor is not known, or there is no route.
+    /// The MAC address of the neighbor is unknown, or there is no route.
     Waiting,
 }
 
-/// The way of a connection's packets.
+/// Next hop of a connection's packets.
 enum Way {
-    /// This host itself.
+    /// Loopback.
     Local,
-    /// Behind this header.
+    /// Through the device, with this Ethernet header.
     Wire(EthernetHeader),
-    /// It is not known, yet.
+    /// Not resolved yet.
     Unknown,
 }
 
-/// Where and how a connection sends.
+/// Context of a connection's transmission.
 struct Sender<'a> {
     link: &'a mut dyn Link,
     ethernet: Option<EthernetHeader>,
@@ -67,7 +68,7 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends one segment, if there is one. `Some` if there are no more, or there is no room.
+    /// Sends one segment, if there is one. `Some` if there are no more, or the transmit queue is full.
     fn send_next(
         &mut self,
         connection: &mut Connection,
@@ -78,12 +79,12 @@ impl Sender<'_> {
             return Some(Outcome::Done(connection.tcp.deadline()));
         }
         let remote = connection.tuple.remote.address;
-        // The option of timestamps is in each segment with data.
+        // Each segment with data may have the timestamps option, 12 bytes.
         let most = u32::from(self.limits.segmented_size(&remote)).saturating_sub(12);
         let Some(mut transmit) = connection.tcp.next_segment(most, now) else {
             return Some(Outcome::Done(connection.tcp.deadline()));
         };
-        // Each of the segments that a device makes would say that the window was reduced.
+        // The device would copy CWR to each segment.
         if transmit.header.flags.contains(Flags::CWR) && transmit.size() > transmit.mss {
             transmit = connection.tcp.next_segment(0, now)?;
         }
@@ -122,7 +123,7 @@ impl Sender<'_> {
         }
     }
 
-    /// What the device is to do.
+    /// Offloads of a segment.
     fn offload(&self, ip: &IpHeader, transmit: &Transmit) -> Offload {
         if self.limits.checksum != ChecksumBy::Device {
             return Offload::default();
@@ -142,8 +143,8 @@ impl Sender<'_> {
     }
 }
 
-impl Core {
-    /// Sends what a connection has to send. Returns whether it has to be tried again when the device has room.
+impl StackInner {
+    /// Sends the segments of a connection. Returns whether it waits for room in the device's queue.
     pub(crate) fn transmit(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> bool {
         self.visit();
         let outcome = match self.way(slot, link, host) {
@@ -152,9 +153,9 @@ impl Core {
             Way::Unknown => Outcome::Waiting,
         };
         let is_local =
-            || self.sockets.get(slot).and_then(Entry::connection).map(|connection| connection.path);
+            || self.sockets.get(slot).and_then(Socket::connection).map(|connection| connection.path);
         match outcome {
-            // The queue of local packets is emptied before it is this one's turn again.
+            // The loopback queue is drained before the connection is served again.
             Outcome::Full if is_local() == Some(Path::Local) => self.mark(slot),
             Outcome::Full => return true,
             Outcome::More => self.mark(slot),
@@ -174,7 +175,7 @@ impl Core {
         false
     }
 
-    /// Finds the way to a connection's peer.
+    /// Resolves the next hop to a connection's peer.
     fn way(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> Way {
         let now = self.now;
         let Some(connection) = self.connection(slot) else { return Way::Unknown };
@@ -182,7 +183,7 @@ impl Core {
             return Way::Local;
         }
         let (remote, phase) = (connection.tuple.remote.address, connection.phase);
-        let (Some(Route::Neighbor(hop)), Some(port)) = (self.network.route(remote), self.port) else {
+        let (Some(Route::Neighbor(hop)), Some(port)) = (self.routes.route(remote), self.interface) else {
             if phase == Phase::Connecting {
                 self.fail(slot, Errno::ENETUNREACH, host);
             }
@@ -205,14 +206,14 @@ impl Core {
         Way::Wire(EthernetHeader { source: port.mac, destination, protocol })
     }
 
-    /// Asks who has an address.
+    /// Sends an ARP request or a neighbor solicitation.
     pub(crate) fn ask(
         &mut self,
         target: core::net::IpAddr,
         known: Option<EthernetAddress>,
         link: &mut dyn Link,
     ) {
-        let (Some(source), Some(port)) = (self.network.source(target), self.port) else { return };
+        let (Some(source), Some(port)) = (self.routes.source(target), self.interface) else { return };
         let size = emit::solicitation_size(&target);
         if link.can_transmit(size) {
             let mut fill = |bytes: &mut [u8]| emit::solicitation(bytes, port.mac, source, target, known);
@@ -221,10 +222,10 @@ impl Core {
     }
 
     fn send_burst(&mut self, slot: u32, ethernet: Option<EthernetHeader>, link: &mut dyn Link) -> Outcome {
-        let Self { sockets, local, now, identification, port, .. } = self;
-        let Some(entry) = sockets.get_mut(slot) else { return Outcome::Done(None) };
-        let settings = entry.settings;
-        let Some(connection) = entry.connection_mut() else { return Outcome::Done(None) };
+        let Self { sockets, local, now, identification, interface: port, .. } = self;
+        let Some(socket) = sockets.get_mut(slot) else { return Outcome::Done(None) };
+        let settings = socket.settings;
+        let Some(connection) = socket.connection_mut() else { return Outcome::Done(None) };
         if connection.is_over && !connection.tcp.has_reset_to_send() {
             return Outcome::Done(None);
         }
@@ -239,19 +240,19 @@ impl Core {
         Outcome::More
     }
 
-    /// Looks whether a connection that has sent everything is over.
+    /// Ends a connection that has sent everything and is closed, or moves it to TIME-WAIT.
     fn conclude(&mut self, slot: u32, host: &mut dyn Host) {
         let now = self.now;
-        let Some(entry) = self.sockets.get(slot) else { return };
-        let (reuse, is_orphan) = (entry.settings.reuse, entry.is_orphan());
-        let Some(connection) = entry.connection() else { return };
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let (reuse, is_orphan) = (socket.settings.reuse, socket.is_orphan());
+        let Some(connection) = socket.connection() else { return };
         match connection.state() {
             _ if connection.is_over && is_orphan => self.discard(slot),
             _ if connection.is_over => (),
             State::TimeWait => {
                 let (tuple, last) = (connection.tuple, connection.tcp.acknowledgement(now));
                 if self.tcp.time_wait.insert(tuple, &last, reuse, now) {
-                    // The port stays counted until the record goes. It is counted already: no memory is needed.
+                    // The port stays counted until the record is removed. It has an entry already, so this cannot fail.
                     let _ = self.tcp.ports.connected(tuple.local.port, reuse);
                 }
                 self.end(slot, None, host);
@@ -261,16 +262,16 @@ impl Core {
         }
     }
 
-    /// Discards a connection that is over and has no owner: it does not wait for the way to its peer.
+    /// Discards a closed connection without a socket: it does not wait for the next hop to be resolved.
     fn drop_unsent(&mut self, slot: u32) {
-        let entry = self.sockets.get(slot).filter(|entry| entry.is_orphan());
-        if entry.and_then(Entry::connection).is_some_and(|connection| connection.is_over) {
+        let socket = self.sockets.get(slot).filter(|socket| socket.is_orphan());
+        if socket.and_then(Socket::connection).is_some_and(|connection| connection.is_over) {
             self.discard(slot);
         }
     }
 
-    /// Has a connection send what was written, if it may; while the device is still at what is before that, it waits
-    /// for more to go with it: fewer, larger frames are the quicker ones.
+    /// Sends written data, if the connection may. While the device is still sending, small data is held back and
+    /// coalesced: fewer, larger frames are faster.
     pub(crate) fn offer(&mut self, slot: u32, link: &mut dyn Link) {
         let Some(connection) = self.connection(slot) else { return };
         let may_wait = connection.held < CORK;
@@ -288,7 +289,7 @@ impl Core {
         }
     }
 
-    /// Has those send who waited for the device.
+    /// Serves the connections whose data is held back.
     pub(crate) fn uncork(&mut self) {
         while let Some(slot) = self.corked.pop() {
             if let Some(connection) = self.connection(slot) {
@@ -298,20 +299,20 @@ impl Core {
         }
     }
 
-    /// Sets when a connection is to be looked after at the latest.
+    /// Sets the timer of a connection.
     pub(crate) fn schedule(&mut self, slot: u32, deadline: Option<u64>) {
         let earliest = self.now.saturating_add(SOON);
-        let connection = self.sockets.get(slot).and_then(Entry::connection);
+        let connection = self.sockets.get(slot).and_then(Socket::connection);
         if connection.is_some_and(|connection| !connection.is_over) {
             self.timers.advance(slot, deadline.map(|deadline| deadline.max(earliest)));
         }
     }
 
-    /// Does what is due to a connection because time has passed.
+    /// Handles the expired timer of a connection.
     pub(crate) fn on_timer(&mut self, slot: u32, host: &mut dyn Host) {
-        let Self { sockets, budget, now, .. } = self;
-        let Some(connection) = sockets.get_mut(slot).and_then(Entry::connection_mut) else { return };
-        let events = connection.tcp.on_timer(budget.pool(), *now);
+        let Self { sockets, buffers, now, .. } = self;
+        let Some(connection) = sockets.get_mut(slot).and_then(Socket::connection_mut) else { return };
+        let events = connection.tcp.on_timer(buffers.pool(), *now);
         if !events.contains(hermit_tcp::Events::CLOSED) {
             return self.mark(slot);
         }

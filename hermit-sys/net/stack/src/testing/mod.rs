@@ -1,11 +1,11 @@
-//! Hosts on a wire in memory, in a time that passes only when all of them wait.
+//! Simulated hosts on a wire in memory, in virtual time.
 
 pub(crate) mod peer;
 pub(crate) mod wire;
 
-use crate::testing::wire::{Faults, Port, Wire};
+use crate::testing::wire::{Faults, SimDevice, Wire};
 use crate::wire::emit::{EthernetHeader, IpHeader};
-use crate::{Cidr, Configuration, Errno, Family, Hardware, Host, Kind, Offload, Readiness, SocketId, Stack};
+use crate::{Cidr, Configuration, Errno, Family, Host, Kind, NetDevice, Offload, Readiness, SocketId, Stack};
 use core::net::{IpAddr, SocketAddr};
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 use std::cell::RefCell;
@@ -17,13 +17,13 @@ use std::vec::Vec;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MILLISECOND;
 
-/// The system around a stack, as far as it has to be.
+/// A simulated system around a stack.
 #[derive(Debug)]
 pub(crate) struct System {
     state: u64,
-    /// Who has been woken since this was last emptied.
+    /// Waker keys since this was last cleared.
     pub(crate) woken: HashSet<usize>,
-    /// Whether anybody has been since time passed.
+    /// Whether there was a wake-up since time last advanced.
     has_woken: bool,
 }
 
@@ -42,13 +42,13 @@ impl Host for System {
         self.state
     }
 
-    fn wake(&mut self, cookie: usize) {
-        self.woken.insert(cookie);
+    fn wake(&mut self, waker_key: usize) {
+        self.woken.insert(waker_key);
         self.has_woken = true;
     }
 }
 
-pub(crate) type Node = Stack<Port, System>;
+pub(crate) type Node = Stack<SimDevice, System>;
 
 /// Hosts on one wire.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct World {
     pub(crate) now: u64,
 }
 
-/// The addresses of a host by its number.
+/// IPv4 address of a host by its number.
 pub(crate) fn v4(node: usize) -> IpAddr {
     [10, 0, 0, u8::try_from(node + 1).unwrap()].into()
 }
@@ -67,7 +67,7 @@ pub(crate) fn v6(node: usize) -> IpAddr {
     [0xfd00, 0, 0, 0, 0, 0, 0, u16::try_from(node + 1).unwrap()].into()
 }
 
-/// The hardware address of a host by its number.
+/// MAC address of a host by its number.
 pub(crate) fn mac(node: usize) -> [u8; 6] {
     [2, 0, 0, 0, 1, u8::try_from(node).unwrap()]
 }
@@ -86,13 +86,13 @@ pub(crate) fn configuration(node: usize) -> Configuration {
 }
 
 impl World {
-    /// Hosts with static addresses, on a wire that loses nothing.
+    /// Hosts with static addresses, on a wire without faults.
     pub(crate) fn new(count: usize) -> Self {
-        Self::with((0..count).map(|node| (configuration(node), Port::plain(node))), Faults::default())
+        Self::with((0..count).map(|node| (configuration(node), SimDevice::plain(node))), Faults::default())
     }
 
-    /// Hosts as they are given.
-    pub(crate) fn with(nodes: impl IntoIterator<Item = (Configuration, Port)>, faults: Faults) -> Self {
+    /// Hosts with these configurations and devices.
+    pub(crate) fn with(nodes: impl IntoIterator<Item = (Configuration, SimDevice)>, faults: Faults) -> Self {
         let wire = Rc::new(RefCell::new(Wire::new(faults)));
         let mut world = Self { wire, nodes: Vec::new(), now: 0 };
         for (configuration, port) in nodes {
@@ -101,8 +101,8 @@ impl World {
         world
     }
 
-    /// One more host.
-    pub(crate) fn add(&mut self, configuration: Configuration, mut port: Port) -> usize {
+    /// Adds a host.
+    pub(crate) fn add(&mut self, configuration: Configuration, mut port: SimDevice) -> usize {
         let number = self.nodes.len();
         port.attach(&self.wire);
         let system = System::new(number as u64 + 7);
@@ -110,7 +110,7 @@ impl World {
         number
     }
 
-    /// Lets time pass until a moment comes when something is so; returns whether it came.
+    /// Advances time until a condition holds; returns whether it does.
     pub(crate) fn run_until(&mut self, time: u64, mut is_so: impl FnMut(&mut Self) -> bool) -> bool {
         let end = self.now + time;
         loop {
@@ -130,13 +130,13 @@ impl World {
                 self.nodes.iter_mut().for_each(|node| node.advance(end));
                 return false;
             }
-            // Each step takes a little, so that work which never ends shows.
+            // Each step takes time, so that endless work is detected.
             self.now = self.now.max(next) + 1;
             self.wire.borrow_mut().now = self.now;
         }
     }
 
-    /// Lets time pass.
+    /// Advances time.
     pub(crate) fn run(&mut self, time: u64) {
         self.run_until(time, |_| false);
     }
@@ -145,7 +145,7 @@ impl World {
         self.nodes[node].socket(family, kind, 1000 + node).unwrap()
     }
 
-    /// A listener on all addresses of a host.
+    /// Creates a listener on all addresses of a host.
     pub(crate) fn listen(&mut self, node: usize, port: u16, backlog: i32) -> SocketId {
         let listener = self.socket(node, Family::V6, Kind::Stream);
         self.nodes[node].bind(listener, SocketAddr::new("::".parse().unwrap(), port)).unwrap();
@@ -153,7 +153,7 @@ impl World {
         listener
     }
 
-    /// Begins to connect.
+    /// Starts to connect.
     pub(crate) fn start(&mut self, node: usize, to: SocketAddr) -> SocketId {
         let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
         let socket = self.socket(node, family, Kind::Stream);
@@ -161,7 +161,7 @@ impl World {
         socket
     }
 
-    /// Connects to a listener; returns both ends, or nothing if that fails.
+    /// Connects to a listener; returns both sockets, or `None` if that fails.
     pub(crate) fn try_connect(
         &mut self,
         from: usize,
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// Connects to a listener; returns both ends.
+    /// Connects to a listener; returns both sockets.
     pub(crate) fn connect(
         &mut self,
         from: usize,
@@ -202,7 +202,7 @@ impl World {
         (world, client, server)
     }
 
-    /// Puts a packet on the wire beside a host's stack, from its hardware address.
+    /// Sends a packet from a host's MAC address, past its stack.
     pub(crate) fn inject(
         &mut self,
         node: usize,
@@ -210,7 +210,7 @@ impl World {
         header: IpHeader,
         fill: impl FnOnce(&mut [u8]),
     ) {
-        let port = self.nodes[node].hardware().unwrap();
+        let port = self.nodes[node].device().unwrap();
         let ethernet = EthernetHeader {
             source: EthernetAddress(port.info().mac),
             destination: EthernetAddress(to),
@@ -225,7 +225,7 @@ impl World {
         self.nodes[node].readiness(socket)
     }
 
-    /// Receives what there is.
+    /// Receives from a socket.
     pub(crate) fn receive(&mut self, node: usize, socket: SocketId) -> Result<Vec<u8>, Errno> {
         let mut all = Vec::new();
         let mut take = |bytes: &[u8]| {
@@ -251,18 +251,18 @@ impl World {
         Ok((all, from.unwrap()))
     }
 
-    /// Sends bytes from one end to the other and returns what arrived, when the sender has closed its half.
+    /// Sends bytes and a FIN from one socket to the other; returns what was received.
     pub(crate) fn transfer(
         &mut self,
         (from, source): (usize, SocketId),
         (to, sink): (usize, SocketId),
         bytes: &[u8],
-        patience: u64,
+        timeout: u64,
     ) -> Vec<u8> {
         let mut sent = 0;
         let mut received = Vec::new();
         let mut is_shut = false;
-        self.run_until(patience, |world| {
+        self.run_until(timeout, |world| {
             // A full buffer takes nothing.
             sent += world.nodes[from].send(source, &bytes[sent..], None).unwrap_or(0);
             if sent == bytes.len() && !is_shut {
@@ -283,24 +283,24 @@ impl World {
         received
     }
 
-    /// That no host has anything left of connections, but what it remembers of those that are over.
+    /// Asserts that no host has state of connections, except TIME-WAIT records.
     pub(crate) fn assert_nothing_left(&self, sockets: usize) {
         for node in &self.nodes {
-            let left = node.core.tcp.connections.values().map(|&slot| node.core.sockets.get(slot).unwrap());
+            let left = node.inner.tcp.connections.values().map(|&slot| node.inner.sockets.get(slot).unwrap());
             let left: Vec<_> =
-                left.map(|entry| (entry.cookie, entry.connection().unwrap().state())).collect();
+                left.map(|socket| (socket.waker_key, socket.connection().unwrap().state())).collect();
             assert_eq!(left, []);
-            assert!(node.core.tcp.half_open.is_empty());
-            assert_eq!(node.core.budget.used(), 0);
+            assert!(node.inner.tcp.half_open.is_empty());
+            assert_eq!(node.inner.buffers.used(), 0);
         }
-        let left: usize = self.nodes.iter().map(|node| node.core.sockets.len()).sum();
+        let left: usize = self.nodes.iter().map(|node| node.inner.sockets.len()).sum();
         assert_eq!(left, sockets);
     }
 }
 
-/// Bytes that are easily told apart.
+/// Test data that shows reordering.
 pub(crate) fn pattern(size: usize) -> Vec<u8> {
-    // They repeat after that many; Miri takes seconds to make as many, and repeats a part of them.
+    // The period of the pattern; shorter with Miri, which takes seconds to compute it.
     const PERIOD: usize = 251 * if cfg!(miri) { 7 } else { 128 };
     let contents = |index: usize| u8::try_from((index * 7 + index / 251) % 256).unwrap();
     let mut bytes = (0..size.min(PERIOD)).map(contents).collect::<Vec<_>>().repeat(size.div_ceil(PERIOD));

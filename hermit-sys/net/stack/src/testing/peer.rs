@@ -1,4 +1,4 @@
-//! A peer that sends whatever segments it likes.
+//! A simulated TCP peer that sends arbitrary segments.
 
 use crate::SocketId;
 use crate::testing::{MILLISECOND, World, header, mac};
@@ -10,30 +10,30 @@ pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
 pub(crate) const ACK: u8 = 16;
 
-/// Bytes of data in a full segment.
+/// Payload size in bytes of a full segment.
 pub(crate) const SEGMENT: usize = 1408;
 
-/// Options of a first segment: segments of 1408 bytes, and windows scaled by 128.
+/// Options of a SYN: MSS 1408, window scale 7.
 pub(crate) const OPTIONS: [u8; 8] = [2, 4, 0x05, 0x80, 1, 3, 3, 7];
 
-/// One that sends what it likes.
+/// A simulated peer.
 pub(crate) struct Peer {
-    /// Whom it talks to.
+    /// Number of the host that it sends to.
     pub(crate) node: usize,
-    /// Its own, and the other one.
+    /// Address of the peer and of the host.
     pub(crate) ends: (SocketAddr, SocketAddr),
-    /// Of its first byte.
+    /// Sequence number of its first byte.
     pub(crate) first: TcpSeqNumber,
     pub(crate) acknowledged: TcpSeqNumber,
     pub(crate) window: u16,
 }
 
 impl Peer {
-    /// One that takes the place of the peer of a connection.
+    /// Takes the place of the peer of a connection.
     pub(crate) fn of(world: &mut World, node: usize, socket: SocketId) -> Self {
         let ends = (world.nodes[node].remote(socket).unwrap(), world.nodes[node].local(socket).unwrap());
-        let slot = world.nodes[node].core.sockets.slot(socket).unwrap();
-        let (acknowledged, first) = world.nodes[node].core.connection(slot).unwrap().numbers();
+        let slot = world.nodes[node].inner.sockets.slot(socket).unwrap();
+        let (acknowledged, first) = world.nodes[node].inner.connection(slot).unwrap().numbers();
         Self { node, ends, first, acknowledged, window: 0x2000 }
     }
 
@@ -64,12 +64,12 @@ impl Peer {
         });
     }
 
-    /// Sends a piece of a stream.
+    /// Sends a range of a stream.
     pub(crate) fn send_piece(&self, world: &mut World, flags: u8, stream: &[u8], range: Range<usize>) {
         self.send(world, flags, self.first + range.start, (&[], &stream[range]));
     }
 
-    /// Sends all of a stream, of which nothing is read before it has arrived.
+    /// Sends a whole stream without reading at the other side.
     pub(crate) fn fill(&self, world: &mut World, stream: &[u8]) {
         for start in (0..stream.len()).step_by(SEGMENT) {
             self.send_piece(world, ACK, stream, start..stream.len().min(start + SEGMENT));
@@ -77,7 +77,7 @@ impl Peer {
         }
     }
 
-    /// Only the one that is attacked does anything.
+    /// Polls the host under test only.
     pub(crate) fn poll(&self, world: &mut World) {
         world.now += MILLISECOND;
         world.wire.borrow_mut().now = world.now;

@@ -1,7 +1,7 @@
-//! The wire, what may go wrong on it, and devices that take work off the stack as real ones do.
+//! A simulated wire with faults, and devices with offloads.
 
 use crate::wire::packet::{Frame, Packet};
-use crate::{Hardware, HardwareInfo, IpVersion, Offload, ReceivedInfo, Segment};
+use crate::{IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Segment};
 use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,14 +9,14 @@ use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
-/// What goes wrong, in frames of 256.
+/// Fault probabilities, of 256 frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) seed: u64,
     pub(crate) lost: u8,
     pub(crate) doubled: u8,
     pub(crate) corrupted: u8,
-    /// A frame arrives after `delay`, and up to this much later.
+    /// Maximum of a random delay in addition to `delay`, in nanoseconds.
     pub(crate) jitter: u64,
     pub(crate) delay: u64,
 }
@@ -28,19 +28,19 @@ struct Flying {
     info: ReceivedInfo,
 }
 
-/// All that is connected, and what is on its way.
+/// A wire with its devices and frames in flight.
 #[derive(Debug)]
 pub(crate) struct Wire {
     faults: Faults,
     random: u64,
     pub(crate) now: u64,
-    /// What is on its way to each device.
+    /// Frames in flight to each device.
     queues: Vec<Vec<Flying>>,
-    /// What each device wants to have unsegmented, and without checksums.
+    /// Whether each device receives unsegmented frames without checksums.
     takes_large: Vec<bool>,
-    /// Every frame that was sent, if that is wanted.
+    /// All sent frames, if recording is enabled.
     pub(crate) log: Option<Vec<Vec<u8>>>,
-    /// Nothing arrives any more.
+    /// Whether the wire is cut: all frames are lost.
     pub(crate) is_cut: bool,
 }
 
@@ -65,7 +65,7 @@ impl Wire {
         self.queues.iter().flatten().map(|flying| flying.arrival).min().unwrap_or(u64::MAX)
     }
 
-    /// Puts a frame on the wire, for all devices but its sender's.
+    /// Sends a frame to all devices but the sender's.
     pub(crate) fn send(&mut self, from: usize, bytes: &[u8], info: ReceivedInfo) {
         if let Some(log) = &mut self.log {
             log.push(bytes.to_vec());
@@ -104,31 +104,31 @@ impl Wire {
     }
 }
 
-/// A device.
+/// A simulated device.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct SimDevice {
     wire: Option<Rc<RefCell<Wire>>>,
     number: usize,
-    info: HardwareInfo,
+    info: NetDeviceInfo,
     takes_large: bool,
-    /// How many frames it takes until it is emptied.
+    /// Capacity of the transmit queue in frames.
     pub(crate) room: Option<usize>,
-    /// It has not sent yet what it got.
+    /// Whether queued frames are not transmitted yet.
     pub(crate) is_sending: bool,
-    /// What was asked of it.
+    /// Offloads of the transmitted frames.
     pub(crate) offloads: Vec<(usize, Offload)>,
 }
 
-impl Port {
-    /// A device that does nothing for its host.
+impl SimDevice {
+    /// A device without offloads.
     pub(crate) fn plain(number: usize) -> Self {
         let mac = [2, 0, 0, 0, 1, u8::try_from(number).unwrap()];
         let info =
-            HardwareInfo { mac, mtu: 1500, fills_checksums: false, segments_v4: None, segments_v6: None };
+            NetDeviceInfo { mac, mtu: 1500, fills_checksums: false, segments_v4: None, segments_v6: None };
         Self { wire: None, number, info, takes_large: false, room: None, is_sending: false, offloads: vec![] }
     }
 
-    /// A device that fills in checksums and segments, and hands over what comes from such a one as it is.
+    /// A device with checksum and segmentation offload, which also receives unsegmented frames.
     pub(crate) fn offloading(number: usize) -> Self {
         let mut port = Self::plain(number);
         port.info.fills_checksums = true;
@@ -138,13 +138,13 @@ impl Port {
         port
     }
 
-    /// The same device with another largest packet.
+    /// Sets the MTU.
     pub(crate) fn with_mtu(mut self, mtu: u16) -> Self {
         self.info.mtu = mtu;
         self
     }
 
-    /// Hands over no frames that the other side has left to be segmented.
+    /// Disables the reception of unsegmented frames.
     pub(crate) fn receiving_small(mut self) -> Self {
         self.takes_large = false;
         self
@@ -164,8 +164,8 @@ impl Port {
     }
 }
 
-impl Hardware for Port {
-    fn info(&self) -> HardwareInfo {
+impl NetDevice for SimDevice {
+    fn info(&self) -> NetDeviceInfo {
         self.info
     }
 
@@ -191,9 +191,9 @@ impl Hardware for Port {
         self.offloads.push((size, offload));
         let most = usize::from(self.info.mtu) + 14;
         assert!(size <= most || offload.segment.is_some(), "{size} bytes");
-        let everybody_takes_large = self.wire().borrow().takes_large.iter().all(|&takes| takes);
+        let all_take_large = self.wire().borrow().takes_large.iter().all(|&takes| takes);
         let mut wire = self.wire.as_ref().unwrap().borrow_mut();
-        if everybody_takes_large && offload.checksum.is_some() {
+        if all_take_large && offload.checksum.is_some() {
             wire.send(self.number, &bytes, ReceivedInfo { checksum_good: true });
         } else {
             for frame in finish(&bytes, offload) {
@@ -205,7 +205,7 @@ impl Hardware for Port {
     }
 }
 
-/// Does to a frame what a device is asked to do.
+/// Applies offloads to a frame.
 fn finish(bytes: &[u8], offload: Offload) -> VecDeque<Vec<u8>> {
     match offload.segment {
         Some(segment) => cut(bytes, segment),
@@ -222,7 +222,7 @@ fn finish(bytes: &[u8], offload: Offload) -> VecDeque<Vec<u8>> {
     }
 }
 
-/// Cuts a frame into segments.
+/// Segments a frame.
 fn cut(bytes: &[u8], segment: Segment) -> VecDeque<Vec<u8>> {
     let header = usize::from(segment.header_size);
     let frame = Frame::parse(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Connections that end, one way or another.
+//! Close, shutdown, resets and time-outs of connections.
 
 use crate::testing::{MILLISECOND, SECOND, World, pattern, v4};
 use crate::{Errno, Family, Kind, OptionName, Readiness, Shutdown, SocketOption};
@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use std::vec;
 
 #[test]
-fn what_was_sent_before_closing_arrives() {
+fn close_delivers_sent_data() {
     let (mut world, client, server) = World::pair();
     let bytes = pattern(if cfg!(miri) { 20_000 } else { 500_000 });
     let mut sent = 0;
@@ -34,14 +34,14 @@ fn what_was_sent_before_closing_arrives() {
 }
 
 #[test]
-fn a_system_that_ends_delivers_what_was_sent_and_says_so() {
+fn close_all_delivers_sent_data_and_fins() {
     let (mut world, client, server) = World::pair();
     let listener = world.listen(0, 81, 1);
     let idle = world.start(1, SocketAddr::new(v4(0), 81));
     world.run(SECOND);
     let bytes = pattern(if cfg!(miri) { 10_000 } else { 100_000 });
     assert_eq!(world.nodes[0].send(client, &bytes, None), Ok(bytes.len()));
-    world.nodes[0].wind_up();
+    world.nodes[0].close_all();
     assert!(!world.nodes[0].is_delivered());
     assert_eq!(world.nodes[0].accept(listener, 1), Err(Errno::EBADF));
     let mut received = vec![];
@@ -52,26 +52,26 @@ fn a_system_that_ends_delivers_what_was_sent_and_says_so() {
     received.extend(world.receive(1, server).unwrap_or_default());
     assert!(received == bytes);
     assert!(world.readiness(1, server).read_hang_up);
-    // Nobody had accepted this one.
+    // This connection was not accepted.
     assert_eq!(world.receive(1, idle), Err(Errno::ECONNRESET));
 }
 
 #[test]
-fn who_has_nobody_to_tell_ends_at_once() {
+fn close_all_without_connections_is_delivered_at_once() {
     let mut world = World::new(1);
     world.listen(0, 80, 1);
-    world.nodes[0].wind_up();
+    world.nodes[0].close_all();
     assert!(world.nodes[0].is_delivered());
 }
 
 #[test]
-fn a_datagram_whose_neighbor_is_not_known_yet_is_waited_for() {
+fn close_all_waits_for_datagram_in_neighbor_resolution() {
     let mut world = World::new(2);
     let receiver = world.socket(1, Family::V4, Kind::Datagram);
     world.nodes[1].bind(receiver, SocketAddr::new(v4(1), 9)).unwrap();
     let sender = world.socket(0, Family::V4, Kind::Datagram);
     world.nodes[0].send(sender, b"last words", Some(SocketAddr::new(v4(1), 9))).unwrap();
-    world.nodes[0].wind_up();
+    world.nodes[0].close_all();
     assert!(!world.nodes[0].is_delivered());
     assert!(world.run_until(SECOND, |world| world.nodes[0].is_delivered()));
     world.run(MILLISECOND);
@@ -79,17 +79,17 @@ fn a_datagram_whose_neighbor_is_not_known_yet_is_waited_for() {
 }
 
 #[test]
-fn a_datagram_for_nobody_is_waited_for_until_its_neighbor_is_given_up() {
+fn close_all_waits_for_datagram_until_neighbor_resolution_fails() {
     let mut world = World::new(2);
     let sender = world.socket(0, Family::V4, Kind::Datagram);
-    world.nodes[0].send(sender, b"anybody?", Some(SocketAddr::new(v4(7), 9))).unwrap();
-    world.nodes[0].wind_up();
+    world.nodes[0].send(sender, b"anything", Some(SocketAddr::new(v4(7), 9))).unwrap();
+    world.nodes[0].close_all();
     assert!(!world.run_until(5 * SECOND / 2, |world| world.nodes[0].is_delivered()));
     assert!(world.run_until(SECOND, |world| world.nodes[0].is_delivered()));
 }
 
 #[test]
-fn each_half_is_shut_down_on_its_own() {
+fn shutdown_closes_directions_independently() {
     let (mut world, client, server) = World::pair();
     world.nodes[0].shutdown(client, Shutdown::Write).unwrap();
     assert_eq!(world.nodes[0].send(client, b"x", None), Err(Errno::EPIPE));
@@ -112,7 +112,7 @@ fn each_half_is_shut_down_on_its_own() {
 }
 
 #[test]
-fn shutting_the_reading_half_ends_it_for_the_reader_only() {
+fn shutdown_read_does_not_affect_the_peer() {
     let (mut world, client, server) = World::pair();
     world.nodes[0].shutdown(client, Shutdown::Read).unwrap();
     assert_eq!(world.receive(0, client), Ok(vec![]));
@@ -125,7 +125,7 @@ fn shutting_the_reading_half_ends_it_for_the_reader_only() {
 }
 
 #[test]
-fn unread_bytes_reset_the_peer() {
+fn close_with_unread_data_resets_the_connection() {
     let (mut world, client, server) = World::pair();
     world.nodes[0].send(client, b"unread", None).unwrap();
     world.run(SECOND);
@@ -140,14 +140,14 @@ fn unread_bytes_reset_the_peer() {
 }
 
 #[test]
-fn bytes_for_a_closed_socket_reset_the_peer() {
+fn data_for_a_closed_socket_is_reset() {
     let (mut world, client, server) = World::pair();
     world.nodes[1].close(server).unwrap();
     world.run(SECOND);
     assert_eq!(world.receive(0, client), Ok(vec![]));
     world.nodes[0].send(client, b"too late", None).unwrap();
     assert!(world.run_until(SECOND, |world| world.readiness(0, client).error));
-    // The peer had closed its half: Linux says so.
+    // The peer had sent its FIN: EPIPE, as in Linux.
     assert_eq!(world.nodes[0].option(client, OptionName::Error), Ok(SocketOption::Error(Some(Errno::EPIPE))));
     world.nodes[0].close(client).unwrap();
     world.run(SECOND);
@@ -155,7 +155,7 @@ fn bytes_for_a_closed_socket_reset_the_peer() {
 }
 
 #[test]
-fn closing_now_resets_the_peer_whatever_is_under_way() {
+fn close_now_resets_the_connection_in_any_state() {
     let (mut world, client, server) = World::pair();
     world.nodes[0].send(client, &pattern(100_000), None).unwrap();
     world.nodes[0].close_now(client).unwrap();
@@ -166,7 +166,7 @@ fn closing_now_resets_the_peer_whatever_is_under_way() {
 }
 
 #[test]
-fn data_is_received_before_the_reset_is_told() {
+fn data_is_received_before_econnreset() {
     let (mut world, client, server) = World::pair();
     world.nodes[0].send(client, b"last words", None).unwrap();
     world.run(SECOND);
@@ -177,7 +177,7 @@ fn data_is_received_before_the_reset_is_told() {
 }
 
 #[test]
-fn a_closed_listener_resets_those_who_wait() {
+fn close_of_listener_resets_its_accept_queue() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 4);
     let client = world.start(0, SocketAddr::new(v4(1), 80));
@@ -190,10 +190,10 @@ fn a_closed_listener_resets_those_who_wait() {
 }
 
 #[test]
-fn a_vanished_peer_is_given_up_after_a_quarter_of_an_hour() {
+fn retransmission_to_a_vanished_peer_times_out_after_15_min() {
     let (mut world, client, server) = World::pair();
     world.wire.borrow_mut().is_cut = true;
-    world.nodes[0].send(client, b"anybody?", None).unwrap();
+    world.nodes[0].send(client, b"anything", None).unwrap();
     let start = world.now;
     assert!(world.run_until(2000 * SECOND, |world| world.readiness(0, client).error));
     let took = world.now - start;
@@ -206,7 +206,7 @@ fn a_vanished_peer_is_given_up_after_a_quarter_of_an_hour() {
 }
 
 #[test]
-fn an_idle_connection_lives_on() {
+fn idle_connection_without_keep_alive_stays_open() {
     let (mut world, client, server) = World::pair();
     world.run(5000 * SECOND);
     world.nodes[0].send(client, b"hello", None).unwrap();
@@ -214,20 +214,20 @@ fn an_idle_connection_lives_on() {
 }
 
 #[test]
-fn a_peer_that_never_closes_its_half_is_forgotten_after_a_minute() {
+fn fin_wait_2_of_a_closed_socket_ends_after_60_s() {
     let (mut world, client, server) = World::pair();
     world.nodes[0].close(client).unwrap();
     world.run(50 * SECOND);
-    assert_eq!(world.nodes[0].core.tcp.connections.len(), 1);
+    assert_eq!(world.nodes[0].inner.tcp.connections.len(), 1);
     world.run(20 * SECOND);
-    assert_eq!(world.nodes[0].core.tcp.connections.len(), 0);
+    assert_eq!(world.nodes[0].inner.tcp.connections.len(), 0);
     world.nodes[1].close(server).unwrap();
     world.run(SECOND);
     world.assert_nothing_left(1);
 }
 
 #[test]
-fn a_silent_peer_is_asked_whether_it_is_there() {
+fn keep_alive_probes_idle_peer_and_times_out() {
     let (mut world, client, _server) = World::pair();
     for option in [
         SocketOption::KeepAlive(true),
@@ -248,7 +248,7 @@ fn a_silent_peer_is_asked_whether_it_is_there() {
 }
 
 #[test]
-fn what_comes_after_the_end_does_not_concern_who_reads() {
+fn reset_after_fin_is_not_reported_to_readers() {
     let (mut world, client, server) = World::pair();
     world.nodes[1].send(server, b"last words", None).unwrap();
     world.nodes[1].close(server).unwrap();
@@ -262,7 +262,7 @@ fn what_comes_after_the_end_does_not_concern_who_reads() {
 }
 
 #[test]
-fn bytes_for_one_who_has_shut_both_halves_reset_the_connection() {
+fn data_after_shutdown_of_both_directions_resets_the_connection() {
     for unread in [&b"unread"[..], b""] {
         let (mut world, client, server) = World::pair();
         world.nodes[1].send(server, unread, None).unwrap();
@@ -270,7 +270,7 @@ fn bytes_for_one_who_has_shut_both_halves_reset_the_connection() {
         world.nodes[0].shutdown(client, Shutdown::Both).unwrap();
         world.run(SECOND);
         assert_eq!(world.receive(1, server), Ok(vec![]));
-        world.nodes[1].send(server, b"in vain", None).unwrap();
+        world.nodes[1].send(server, b"without effect", None).unwrap();
         assert!(world.run_until(SECOND, |world| world.readiness(1, server).error));
         assert_eq!(world.nodes[1].send(server, b"x", None), Err(Errno::EPIPE));
         if !unread.is_empty() {
@@ -286,7 +286,7 @@ fn bytes_for_one_who_has_shut_both_halves_reset_the_connection() {
 }
 
 #[test]
-fn it_is_known_when_everything_has_been_delivered() {
+fn finish_reports_when_sent_data_is_acknowledged() {
     let (mut world, client, server) = World::pair();
     let bytes = pattern(if cfg!(miri) { 10_000 } else { 100_000 });
     let sent = world.nodes[0].send(client, &bytes, None).unwrap();
@@ -301,7 +301,7 @@ fn it_is_known_when_everything_has_been_delivered() {
     assert!(world.nodes[0].host().woken.contains(&1000));
     world.nodes[0].close(client).unwrap();
     assert!(world.receive(1, server).unwrap() == bytes[..sent]);
-    // What is not connected, or will be reset, is not waited for.
+    // `finish` does not wait for unconnected sockets and connections that will be reset.
     world.nodes[1].send(server, b"x", None).unwrap();
     world.run(SECOND);
     assert_eq!(world.nodes[1].finish(server), Ok(()));
@@ -309,9 +309,9 @@ fn it_is_known_when_everything_has_been_delivered() {
     assert_eq!(world.nodes[0].finish(idle), Ok(()));
 }
 
-/// Whoever ends last may have more to say than its peer takes at a time.
+/// The side that closes last has more data than the window of its peer.
 #[test]
-fn what_is_left_after_both_ends_does_not_wait_for_probes() {
+fn data_left_at_simultaneous_close_needs_no_window_probe() {
     let (mut world, client, server) = World::pair();
     world.nodes[1].shutdown(server, Shutdown::Write).unwrap();
     assert!(world.run_until(SECOND, |world| world.readiness(0, client).read_hang_up));

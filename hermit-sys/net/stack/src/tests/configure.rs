@@ -1,9 +1,9 @@
-//! How a host gets its addresses and its gateway, and what it tells its neighbors.
+//! DHCP, SLAAC, static configuration, neighbor discovery and pings.
 
-use crate::network::neighbors::Answer;
-use crate::testing::wire::{Faults, Port};
+use crate::ip::neighbors::Answer;
+use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, v4, v6};
-use crate::tests::names::serve_names;
+use crate::tests::dns::serve_names;
 use crate::wire::emit::IpHeader;
 use crate::{Cidr, Configuration, Families, Family, HostAddress, Kind, ResolveError, SocketId, SocketOption};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,16 +18,16 @@ use std::vec::Vec;
 
 const LEASE: u32 = 100;
 
-/// A host that is told nothing, and one that knows.
+/// A host without static configuration, and one with it.
 fn unconfigured() -> World {
     let client = Configuration { hostname: Some("guest".into()), ..Configuration::default() };
-    World::with([(client, Port::plain(0)), (configuration(1), Port::plain(1))], Faults::default())
+    World::with([(client, SimDevice::plain(0)), (configuration(1), SimDevice::plain(1))], Faults::default())
 }
 
 #[test]
-fn name_of_the_host_is_that_of_the_gateway_once_there_is_a_lease() {
+fn host_name_resolves_to_the_gateway_of_a_lease() {
     let client = Configuration { host: Some(HostAddress::Gateway), ..Configuration::default() };
-    let nodes = [(client, Port::plain(0)), (configuration(1), Port::plain(1))];
+    let nodes = [(client, SimDevice::plain(0)), (configuration(1), SimDevice::plain(1))];
     let mut world = World::with(nodes, Faults::default());
     let server = dhcp_server(&mut world);
     let ask = |world: &mut World| {
@@ -50,19 +50,19 @@ pub(super) fn dhcp_server(world: &mut World) -> SocketId {
     server
 }
 
-/// Answers a client; returns what it said of its name.
+/// Answers a DHCP client with a lease; returns the host name that it sent.
 fn serve_dhcp(world: &mut World, server: SocketId) -> Option<Vec<u8>> {
     let IpAddr::V4(own) = v4(1) else { panic!() };
     lease(world, server, [255, 255, 255, 0].into(), own)
 }
 
-/// Gives a client an address of a network with a router; returns what it said of its name.
+/// Answers a DHCP client with a lease in a network with a router; returns the host name that it sent.
 fn lease(world: &mut World, server: SocketId, mask: Ipv4Addr, router: Ipv4Addr) -> Option<Vec<u8>> {
     let IpAddr::V4(server_address) = v4(1) else { panic!() };
     grant(world, server, &Lease { own: [10, 0, 0, 77].into(), mask, router, servers: &[server_address] })
 }
 
-/// What a client is given.
+/// Parameters of a lease.
 pub(super) struct Lease<'a> {
     pub(super) own: Ipv4Addr,
     pub(super) mask: Ipv4Addr,
@@ -70,7 +70,7 @@ pub(super) struct Lease<'a> {
     pub(super) servers: &'a [Ipv4Addr],
 }
 
-/// Answers a client; returns what it said of its name.
+/// Answers a DHCP client with a lease; returns the host name that it sent.
 pub(super) fn grant(world: &mut World, server: SocketId, lease: &Lease<'_>) -> Option<Vec<u8>> {
     let (bytes, _) = world.receive_from(1, server).ok()?;
     let packet = DhcpPacket::new_checked(&bytes[..]).unwrap();
@@ -106,7 +106,7 @@ pub(super) fn grant(world: &mut World, server: SocketId, lease: &Lease<'_>) -> O
 }
 
 #[test]
-fn a_dhcp_server_is_asked_and_keeps_being_asked() {
+fn dhcp_lease_is_obtained_renewed_and_expires() {
     let mut world = unconfigured();
     let server = dhcp_server(&mut world);
     let mut names = vec![];
@@ -119,7 +119,7 @@ fn a_dhcp_server_is_asked_and_keeps_being_asked() {
     let status = world.nodes[0].status();
     assert_eq!(status.addresses[0], Cidr { address: [10, 0, 0, 77].into(), prefix: 24 });
     assert_eq!((status.gateways, status.nameservers), (vec![v4(1)], vec![v4(1)]));
-    // It works, and goes on working after the lease would have ended.
+    // The lease is renewed before it expires.
     let listener = world.listen(1, 80, 1);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     world.run_until(3 * SECOND * u64::from(LEASE), |world| {
@@ -134,17 +134,17 @@ fn a_dhcp_server_is_asked_and_keeps_being_asked() {
 }
 
 #[test]
-fn a_host_with_one_static_address_does_not_wait_for_a_lease() {
+fn static_address_is_configured_without_a_lease() {
     for (own, prefix, is_configured) in
         [(v6(0), 64, true), (v4(0), 24, true), ("::1".parse().unwrap(), 64, false)]
     {
         let one =
             Configuration { addresses: vec![Cidr { address: own, prefix }], ..Configuration::default() };
-        let nodes = [(one, Port::plain(0)), (configuration(1), Port::plain(1))];
+        let nodes = [(one, SimDevice::plain(0)), (configuration(1), SimDevice::plain(1))];
         let mut world = World::with(nodes, Faults::default());
         assert_eq!(world.nodes[0].is_configured(), is_configured, "{own}");
         if own == v6(0) {
-            // A server is asked all the same.
+            // DHCP runs even so.
             let server = dhcp_server(&mut world);
             let leased = IpAddr::from([10, 0, 0, 77]);
             assert!(world.run_until(5 * SECOND, |world| {
@@ -155,12 +155,13 @@ fn a_host_with_one_static_address_does_not_wait_for_a_lease() {
     }
 }
 
-/// That two hosts reach each other, and the first one the name server that the second one is at another address.
+/// Asserts that two hosts reach each other, and that the first one reaches the name server at another address of the
+/// second one.
 fn assert_far_gateway_works(world: &mut World, own: IpAddr, nameserver: IpAddr) {
     let there = world.listen(1, 80, 1);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, there));
     let here = world.listen(0, 80, 1);
-    // Whoever does not know the first host has to ask for it.
+    // The second host has to resolve the first one.
     world.run(200 * SECOND);
     world.connect(1, SocketAddr::new(own, 80), (0, here));
     let names = world.socket(1, Family::V4, Kind::Datagram);
@@ -177,7 +178,7 @@ fn assert_far_gateway_works(world: &mut World, own: IpAddr, nameserver: IpAddr) 
 }
 
 #[test]
-fn a_gateway_may_be_outside_of_the_network() {
+fn static_off_link_gateway_is_reached() {
     for (own, prefix, gateway, nameserver) in [
         ("10.0.0.1", 32, "10.0.0.2", "10.0.0.2"),
         ("10.0.0.1", 32, "10.0.0.2", "9.9.9.9"),
@@ -195,9 +196,9 @@ fn a_gateway_may_be_outside_of_the_network() {
         };
         let mut far = configuration(1);
         far.addresses.push(cidr(nameserver, 32));
-        // It asks for hosts of that network from an address that is not the gateway's.
+        // Its solicitations come from an address that is not the gateway's.
         far.addresses.push(cidr("203.0.113.8", 24));
-        let nodes = [(near, Port::plain(0)), (far, Port::plain(1))];
+        let nodes = [(near, SimDevice::plain(0)), (far, SimDevice::plain(1))];
         let mut world = World::with(nodes, Faults::default());
         let status = world.nodes[0].status();
         assert_eq!(status.addresses[0], cidr(own, prefix));
@@ -207,7 +208,7 @@ fn a_gateway_may_be_outside_of_the_network() {
 }
 
 #[test]
-fn a_lease_may_be_of_one_address_alone() {
+fn dhcp_lease_with_32_bit_prefix_is_used() {
     let mut world = unconfigured();
     let server = dhcp_server(&mut world);
     let IpAddr::V4(router) = v4(1) else { panic!() };
@@ -219,7 +220,7 @@ fn a_lease_may_be_of_one_address_alone() {
     let own = Cidr { address: [10, 0, 0, 77].into(), prefix: 32 };
     let status = world.nodes[0].status();
     assert_eq!((status.addresses[0], status.gateways), (own, vec![v4(1)]));
-    // It is renewed by the way of the router.
+    // The renewal is routed through the gateway.
     world.run_until(3 * SECOND * u64::from(LEASE), |world| {
         serve(world);
         false
@@ -234,7 +235,7 @@ fn a_lease_may_be_of_one_address_alone() {
 }
 
 #[test]
-fn a_renewed_lease_may_name_another_router() {
+fn renewed_dhcp_lease_replaces_the_gateway() {
     let mut world = unconfigured();
     let server = dhcp_server(&mut world);
     for router in [[10, 0, 0, 2], [10, 0, 0, 9]] {
@@ -247,7 +248,7 @@ fn a_renewed_lease_may_name_another_router() {
 }
 
 #[test]
-fn an_idle_host_without_a_server_does_not_keep_the_processor_busy() {
+fn host_without_dhcp_server_polls_rarely() {
     let mut world = unconfigured();
     world.run(30 * SECOND);
     let mut rounds = 0;
@@ -286,7 +287,7 @@ fn advertise(world: &mut World, lifetime: u64) {
 }
 
 #[test]
-fn routers_give_addresses_and_take_them_away() {
+fn slaac_addresses_appear_and_expire() {
     let mut world = unconfigured();
     world.wire.borrow_mut().log = Some(vec![]);
     world.run(SECOND);
@@ -307,7 +308,7 @@ fn routers_give_addresses_and_take_them_away() {
 }
 
 #[test]
-fn hosts_talk_by_their_link_local_addresses() {
+fn link_local_addresses_connect() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 1);
     let address: IpAddr = "fe80::ff:fe00:101".parse().unwrap();
@@ -316,7 +317,7 @@ fn hosts_talk_by_their_link_local_addresses() {
     assert_eq!(remote.scope_id(), 2);
 }
 
-/// Has a host tell the first one that an address of its own or of another's is reached, but not where.
+/// Sends the first host an advertisement for a target without its link-layer address.
 fn affirm(world: &mut World, node: usize, target: IpAddr, flags: NdiscNeighborFlags) {
     let (IpAddr::V6(from), IpAddr::V6(to)) = (target, v6(0)) else { panic!() };
     let message = Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { flags, target_addr: from, lladdr: None });
@@ -329,13 +330,13 @@ fn affirm(world: &mut World, node: usize, target: IpAddr, flags: NdiscNeighborFl
 }
 
 #[test]
-fn a_neighbor_need_not_repeat_where_it_is() {
+fn solicited_advertisement_without_address_confirms_the_neighbor() {
     let mut world = World::new(3);
     let listener = world.listen(1, 80, 1);
     world.connect(0, SocketAddr::new(v6(1), 80), (1, listener));
     world.run(40 * SECOND);
     let known = EthernetAddress(mac(1));
-    let look = |world: &mut World| world.nodes[0].core.neighbors.lookup(v6(1), world.now);
+    let look = |world: &mut World| world.nodes[0].inner.neighbors.lookup(v6(1), world.now);
     let solicited = NdiscNeighborFlags::SOLICITED;
     for (node, flags) in [(2, solicited), (1, NdiscNeighborFlags::OVERRIDE)] {
         assert_eq!(look(&mut world), Answer::Ask(known));
@@ -344,17 +345,17 @@ fn a_neighbor_need_not_repeat_where_it_is() {
     assert_eq!(look(&mut world), Answer::Ask(known));
     affirm(&mut world, 1, v6(1), solicited);
     assert_eq!(look(&mut world), Answer::Known(known));
-    // Who is not known is not known by that.
+    // An unknown neighbor stays unknown.
     affirm(&mut world, 2, v6(2), solicited);
-    assert_eq!(world.nodes[0].core.neighbors.lookup(v6(2), world.now), Answer::Unknown);
+    assert_eq!(world.nodes[0].inner.neighbors.lookup(v6(2), world.now), Answer::Unknown);
 }
 
 #[test]
-fn pings_are_answered() {
+fn echo_requests_are_answered() {
     use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Icmpv4Repr};
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 1);
-    // They know each other then.
+    // Both have resolved each other then.
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     let data = [7; 56];
     let echo = Icmpv4Repr::EchoRequest { ident: 1, seq_no: 2, data: &data };

@@ -1,4 +1,4 @@
-//! Connections that come to be, and those that do not.
+//! Connect: success, refusal and time-outs.
 
 use crate::testing::{MILLISECOND, SECOND, World, v4, v6};
 use crate::{Errno, Family, Kind, OptionName, Readiness, SocketOption};
@@ -15,7 +15,7 @@ const FAILED: Readiness =
     Readiness { read: true, write: true, hang_up: true, read_hang_up: true, error: true };
 
 #[test]
-fn both_families_and_the_loopback_connect() {
+fn connect_works_with_both_families_and_the_loopback() {
     for (node, address) in
         [(0, v4(1)), (0, v6(1)), (1, "127.0.0.1".parse().unwrap()), (1, "::1".parse().unwrap()), (1, v4(1))]
     {
@@ -28,14 +28,14 @@ fn both_families_and_the_loopback_connect() {
         assert_eq!((local.ip(), local.port()), (remote.ip().to_canonical(), remote.port()));
         assert_eq!(world.nodes[node].remote(client).unwrap(), SocketAddr::new(address, 80));
         assert_eq!(world.nodes[1].local(server).unwrap().ip().to_canonical(), address);
-        // Programs that connect without waiting ask twice.
+        // Programs with non-blocking sockets call `connect` twice.
         assert_eq!(world.nodes[node].connect(client, SocketAddr::new(address, 80)), Ok(()));
         assert_eq!(world.nodes[node].connect(client, SocketAddr::new(address, 80)), Err(Errno::EISCONN));
     }
 }
 
 #[test]
-fn nobody_listening_refuses() {
+fn connect_to_unused_port_is_refused() {
     for (node, address) in [(0, v4(1)), (0, v6(1)), (1, "127.0.0.1".parse().unwrap()), (1, v6(1))] {
         let mut world = World::new(2);
         let client = world.start(node, SocketAddr::new(address, 81));
@@ -46,7 +46,7 @@ fn nobody_listening_refuses() {
         assert_eq!(world.readiness(node, client), Readiness { error: false, ..FAILED });
         assert_eq!(world.nodes[node].send(client, b"x", None), Err(Errno::EPIPE));
         assert_eq!(world.receive(node, client), Ok(std::vec![]));
-        // Linux says once that it failed, and lets such a socket be connected once more.
+        // As in Linux, the failure is reported once, and the socket can be connected again.
         let listener = world.listen(1, 81, 1);
         let again = world.nodes[node].connect(client, SocketAddr::new(address, 81));
         assert_eq!(again, Err(Errno::ECONNABORTED));
@@ -61,7 +61,7 @@ fn nobody_listening_refuses() {
 }
 
 #[test]
-fn a_neighbor_that_is_not_there_is_unreachable_after_three_seconds() {
+fn connect_to_absent_neighbor_fails_after_3_s() {
     for address in [v4(9), v6(9)] {
         let mut world = World::new(1);
         let client = world.start(0, SocketAddr::new(address, 80));
@@ -79,20 +79,20 @@ fn a_neighbor_that_is_not_there_is_unreachable_after_three_seconds() {
 }
 
 #[test]
-fn a_peer_that_does_not_answer_times_out() {
+fn connect_to_silent_peer_times_out() {
     let (mut world, ..) = World::pair();
     world.wire.borrow_mut().is_cut = true;
     let start = world.now;
     let client = world.start(0, SocketAddr::new(v4(1), 80));
     assert!(world.run_until(200 * SECOND, |world| world.readiness(0, client).error));
     let took = world.now - start;
-    // The neighbor itself is given up as well, but only when it is asked again.
+    // The neighbor fails as well, but only after it is probed again.
     assert!(took <= 128 * SECOND, "{took}");
     assert!(matches!(error(&mut world, 0, client), Some(Errno::ETIMEDOUT | Errno::EHOSTUNREACH)));
 }
 
 #[test]
-fn what_cannot_be_reached_is_said_at_once() {
+fn connect_without_route_fails_at_once() {
     let mut world = World::new(1);
     for (address, expected) in [
         ("1.1.1.1:80", Errno::ENETUNREACH),
@@ -116,7 +116,7 @@ fn what_cannot_be_reached_is_said_at_once() {
 }
 
 #[test]
-fn an_unconnected_stream_is_hung_up_and_says_so() {
+fn unconnected_stream_reports_pollhup_and_enotconn() {
     let mut world = World::new(1);
     let socket = world.socket(0, Family::V4, Kind::Stream);
     assert_eq!(world.readiness(0, socket), Readiness { write: true, hang_up: true, ..Readiness::default() });
@@ -129,7 +129,7 @@ fn an_unconnected_stream_is_hung_up_and_says_so() {
 }
 
 #[test]
-fn a_refusal_is_told_by_connecting_again_and_once() {
+fn connect_reports_refusal_once() {
     let mut world = World::new(1);
     let address = "127.0.0.1:81".parse().unwrap();
     let client = world.start(0, address);
@@ -143,7 +143,7 @@ fn a_refusal_is_told_by_connecting_again_and_once() {
 }
 
 #[test]
-fn shutting_down_gives_an_attempt_up() {
+fn shutdown_aborts_connect() {
     let mut world = World::new(1);
     let address = SocketAddr::new(v4(9), 80);
     let client = world.start(0, address);
@@ -153,7 +153,7 @@ fn shutting_down_gives_an_attempt_up() {
 }
 
 #[test]
-fn one_who_was_told_is_connected_whatever_becomes_of_it() {
+fn connect_after_reported_success_fails_with_eisconn() {
     let (mut world, client, server) = World::pair();
     let address = SocketAddr::new(v4(1), 80);
     assert_eq!(world.nodes[0].connect(client, address), Ok(()));
@@ -164,7 +164,7 @@ fn one_who_was_told_is_connected_whatever_becomes_of_it() {
 }
 
 #[test]
-fn a_socket_connects_to_itself_if_it_is_asked_to() {
+fn socket_connects_to_itself() {
     for address in ["127.0.0.1:80", "[::1]:80", "10.0.0.1:80"] {
         let mut world = World::new(1);
         let address: SocketAddr = address.parse().unwrap();
@@ -184,7 +184,7 @@ fn a_socket_connects_to_itself_if_it_is_asked_to() {
 }
 
 #[test]
-fn a_port_that_nobody_asked_for_goes_with_the_attempt() {
+fn ephemeral_port_is_released_when_connect_fails() {
     let mut world = World::new(1);
     for (own, stays) in [("127.0.0.1:0", false), ("127.0.0.1:90", true)] {
         let socket = world.socket(0, Family::V4, Kind::Stream);
@@ -198,18 +198,18 @@ fn a_port_that_nobody_asked_for_goes_with_the_attempt() {
         assert_eq!(again, if stays { Err(Errno::EINVAL) } else { Ok(()) });
         world.nodes[0].close(socket).unwrap();
     }
-    assert!((1..=u16::MAX).all(|port| world.nodes[0].core.tcp.ports.is_unused(port)));
+    assert!((1..=u16::MAX).all(|port| world.nodes[0].inner.tcp.ports.is_unused(port)));
 }
 
 #[test]
-fn a_peer_on_this_host_that_remembers_is_asked_again_at_once() {
+fn loopback_syn_to_time_wait_is_retransmitted_at_once() {
     let mut world = World::new(1);
     let listener = world.listen(0, 80, 1);
     for _ in 0..if cfg!(miri) { 10 } else { 800 } {
         let start = world.now;
         let (client, server) = world.connect(0, "127.0.0.1:80".parse().unwrap(), (0, listener));
         assert!(world.now - start < SECOND / 2);
-        // Whoever closes first remembers.
+        // The side that closes first is in TIME-WAIT.
         world.nodes[0].close(server).unwrap();
         assert!(world.run_until(SECOND, |world| world.readiness(0, client).read_hang_up));
         world.nodes[0].close(client).unwrap();
@@ -218,11 +218,11 @@ fn a_peer_on_this_host_that_remembers_is_asked_again_at_once() {
 }
 
 #[test]
-fn a_peer_that_remembers_an_earlier_connection_is_asked_again_at_once() {
+fn syn_to_time_wait_is_retransmitted_at_once() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 1);
     let (own, remote) = (SocketAddr::new(v4(0), 4000), SocketAddr::new(v4(1), 80));
-    // Half of them begin with a number below that which the peer remembers.
+    // Half of the initial sequence numbers are below the one in the peer's record.
     for _ in 0..if cfg!(miri) { 6 } else { 20 } {
         let client = world.socket(0, Family::V4, Kind::Stream);
         world.nodes[0].bind(client, own).unwrap();
@@ -231,7 +231,7 @@ fn a_peer_that_remembers_an_earlier_connection_is_asked_again_at_once() {
         assert!(world.run_until(2 * SECOND, |world| world.readiness(1, listener).read));
         assert!(world.now - start < SECOND / 10);
         let (server, _) = world.nodes[1].accept(listener, 0).unwrap();
-        // Whoever closes first remembers.
+        // The side that closes first is in TIME-WAIT.
         world.nodes[1].close(server).unwrap();
         assert!(world.run_until(SECOND, |world| world.readiness(0, client).read_hang_up));
         world.nodes[0].close(client).unwrap();

@@ -1,16 +1,16 @@
-//! That the work does not depend on how many sockets there are.
+//! Work per poll does not depend on the number of sockets.
 
-use crate::testing::wire::{Faults, Port};
+use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, pattern, v4};
 use crate::{Configuration, Family, Kind, SocketOption};
 use core::net::SocketAddr;
 
-/// Questions and answers.
+/// Number of request and response rounds.
 const ROUNDS: u8 = if cfg!(miri) { 3 } else { 50 };
 
-/// How many sockets and packets are looked at for some rounds of question and answer beside idle sockets.
+/// Number of processed sockets and packets for some rounds of request and response beside idle sockets.
 fn visits(idle: usize) -> u64 {
-    let large = |node| (Configuration { buffers: 1 << 30, ..configuration(node) }, Port::plain(node));
+    let large = |node| (Configuration { buffers: 1 << 30, ..configuration(node) }, SimDevice::plain(node));
     let mut world = World::with([large(0), large(1)], Faults::default());
     let listener = world.listen(1, 80, 4096);
     let mut accepted = 0;
@@ -26,24 +26,24 @@ fn visits(idle: usize) -> u64 {
     assert_eq!(accepted, idle);
     let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     world.run(SECOND);
-    let before: u64 = world.nodes.iter().map(|node| node.core.visits).sum();
+    let before: u64 = world.nodes.iter().map(|node| node.inner.visits).sum();
     for round in 0..ROUNDS {
         world.nodes[0].send(client, &[round], None).unwrap();
         assert!(world.run_until(SECOND, |world| world.receive(1, server).is_ok()));
         world.nodes[1].send(server, &[round], None).unwrap();
         assert!(world.run_until(SECOND, |world| world.receive(0, client).is_ok()));
     }
-    world.nodes.iter().map(|node| node.core.visits).sum::<u64>() - before
+    world.nodes.iter().map(|node| node.inner.visits).sum::<u64>() - before
 }
 
 #[test]
-fn idle_sockets_cost_nothing() {
+fn idle_sockets_cause_no_work() {
     let (few, many) = if cfg!(miri) { (visits(2), visits(8)) } else { (visits(10), visits(1000)) };
     assert!(few > 2 * u64::from(ROUNDS) && many <= few + few / 10, "{few} with few, {many} with many");
 }
 
 #[test]
-fn what_has_been_delivered_at_the_end_is_looked_at_once() {
+fn delivered_sockets_are_checked_once_at_shutdown() {
     const CONNECTIONS: u64 = if cfg!(miri) { 10 } else { 100 };
     const QUESTIONS: u64 = 50;
     let mut world = World::new(2);
@@ -53,15 +53,15 @@ fn what_has_been_delivered_at_the_end_is_looked_at_once() {
     }
     world.nodes[1].set_option(listener, SocketOption::ReceiveBuffer(4096)).unwrap();
     let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
-    // The peer of the last one has no room for that.
+    // The data of the last one exceeds its peer's window.
     let sent = world.nodes[0].send(client, &pattern(100_000), None).unwrap();
-    world.nodes[0].wind_up();
+    world.nodes[0].close_all();
     world.run(SECOND);
-    let before = world.nodes[0].core.visits;
+    let before = world.nodes[0].inner.visits;
     for _ in 0..QUESTIONS {
         assert!(!world.nodes[0].is_delivered());
     }
-    let visits = world.nodes[0].core.visits - before;
+    let visits = world.nodes[0].inner.visits - before;
     assert!((QUESTIONS..QUESTIONS + CONNECTIONS).contains(&visits), "{visits}");
     let mut received = 0;
     assert!(world.run_until(5 * SECOND, |world| {
@@ -72,7 +72,7 @@ fn what_has_been_delivered_at_the_end_is_looked_at_once() {
     assert_eq!(received, sent);
 }
 
-/// How often a host is polled in a second whose device takes nothing.
+/// Number of polls in a second while the transmit queue is full.
 fn rounds_of_a_second(world: &mut World) -> usize {
     let mut rounds = 0;
     world.run_until(SECOND, |_| {
@@ -83,25 +83,23 @@ fn rounds_of_a_second(world: &mut World) -> usize {
 }
 
 #[test]
-fn a_device_that_takes_nothing_costs_little() {
-    // A stream that waits for room, and an answer that does.
+fn full_device_is_polled_rarely() {
+    // A stream and an answer wait for room.
     let (mut world, client, server) = World::pair();
-    world.nodes[0].hardware().unwrap().room = Some(0);
+    world.nodes[0].device().unwrap().room = Some(0);
     world.nodes[0].send(client, b"stuck", None).unwrap();
     let rounds = rounds_of_a_second(&mut world);
     assert!(rounds < 200, "{rounds}");
-    // When it takes something, it is looked at soon again.
+    // When it takes a frame, it is polled soon again.
     for _ in 0..3 {
-        world.nodes[0].hardware().unwrap().room = Some(1);
+        world.nodes[0].device().unwrap().room = Some(1);
         world.nodes[0].send(client, &[7; 4000], None).unwrap();
-        assert!(
-            world.run_until(20 * MILLISECOND, |world| world.nodes[0].hardware().unwrap().room == Some(0))
-        );
-        world.nodes[0].hardware().unwrap().room = Some(1);
-        assert!(world.run_until(MILLISECOND / 5, |world| world.nodes[0].hardware().unwrap().room == Some(0)));
+        assert!(world.run_until(20 * MILLISECOND, |world| world.nodes[0].device().unwrap().room == Some(0)));
+        world.nodes[0].device().unwrap().room = Some(1);
+        assert!(world.run_until(MILLISECOND / 5, |world| world.nodes[0].device().unwrap().room == Some(0)));
         world.run(SECOND / 10);
     }
-    world.nodes[0].hardware().unwrap().room = None;
+    world.nodes[0].device().unwrap().room = None;
     let mut received = 0;
     let is_whole = world.run_until(2 * SECOND, |world| {
         received += world.receive(1, server).map_or(0, |bytes| bytes.len());

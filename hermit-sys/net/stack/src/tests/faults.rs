@@ -1,6 +1,6 @@
-//! Wires that lose, double, corrupt and reorder, and frames that mean harm.
+//! Loss, duplication, corruption and reordering; hostile frames.
 
-use crate::testing::wire::{Faults, Port};
+use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, pattern, v4, v6};
 use crate::{Family, Kind, ReceivedInfo};
 use core::net::SocketAddr;
@@ -27,17 +27,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 24 }, ..ProptestConfig::default() })]
 
     #[test]
-    fn bytes_arrive_intact_whatever_the_wire_does(
+    fn stream_is_intact_on_a_faulty_wire(
         faults in faults(),
         size in 1..if cfg!(miri) { 5_000 } else { 200_000_usize },
         is_v4: bool,
         offloads: bool,
     ) {
-        let port = |number| if offloads { Port::offloading(number) } else { Port::plain(number) };
+        let port = |number| if offloads { SimDevice::offloading(number) } else { SimDevice::plain(number) };
         let mut world = World::with([0, 1].map(|number| (configuration(number), port(number))), faults);
         let listener = world.listen(1, 80, 4);
         let address = if is_v4 { v4(1) } else { v6(1) };
-        // The neighbor may seem not to be there.
+        // Neighbor resolution may fail.
         let to = SocketAddr::new(address, 80);
         let connected = (0..9).find_map(|_| world.try_connect(0, to, (1, listener)));
         let (client, server) = connected.unwrap();
@@ -52,10 +52,10 @@ proptest! {
     }
 
     #[test]
-    fn datagrams_arrive_whole_or_not_at_all(faults in faults(), sizes in vec(0..9000_usize, 1..if cfg!(miri) { 4 } else { 20 })) {
-        // Two parts whose changes cancel each other out are beyond what a checksum of 16 bits finds.
+    fn datagrams_are_whole_or_lost_on_a_faulty_wire(faults in faults(), sizes in vec(0..9000_usize, 1..if cfg!(miri) { 4 } else { 20 })) {
+        // A 16-bit checksum does not detect two errors that cancel each other out.
         let faults = Faults { corrupted: 0, ..faults };
-        let mut world = World::with([0, 1].map(|number| (configuration(number), Port::plain(number))), faults);
+        let mut world = World::with([0, 1].map(|number| (configuration(number), SimDevice::plain(number))), faults);
         let receiver = world.socket(1, Family::V6, Kind::Datagram);
         world.nodes[1].bind(receiver, "[::]:9".parse().unwrap()).unwrap();
         let sender = world.socket(0, Family::V6, Kind::Datagram);
@@ -72,7 +72,7 @@ proptest! {
     }
 }
 
-/// Frames that look more or less as they should.
+/// Frames that are more or less valid.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     let protocol = prop_oneof![Just([8, 0]), Just([0x86, 0xdd]), Just([8, 6]), any::<[u8; 2]>()];
     let transport =
@@ -80,43 +80,43 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     let flags = prop_oneof![Just(2_u8), Just(16), Just(18), Just(17), Just(4), Just(20), any::<u8>()];
     let ports = prop_oneof![Just([0, 80]), Just([0, 53]), Just([0, 68]), any::<[u8; 2]>()];
     (protocol, transport, flags, ports, vec(any::<u8>(), 0..200), any::<[u8; 4]>()).prop_map(
-        |(protocol, transport, flags, ports, mut body, choice)| {
+        |(protocol, transport, flags, ports, mut state, choice)| {
             let mut frame = std::vec![2, 0, 0, 0, 1, 0, 2, 0, 0, 0, 7, 7];
             if choice[0] % 4 == 0 {
                 frame[0..6].copy_from_slice(&[0xff; 6]);
             }
             frame.extend(protocol);
             let (header, addresses) = if protocol == [8, 0] { (20, 12) } else { (40, 8) };
-            body.resize(body.len().max(header + 20), 0);
+            state.resize(state.len().max(header + 20), 0);
             if protocol == [8, 0] {
-                body[0] = 0x45;
-                let size = u16::try_from(body.len()).unwrap();
-                body[2..4].copy_from_slice(&size.to_be_bytes());
+                state[0] = 0x45;
+                let size = u16::try_from(state.len()).unwrap();
+                state[2..4].copy_from_slice(&size.to_be_bytes());
                 if choice[1] % 4 > 0 {
-                    body[6..8].fill(0);
+                    state[6..8].fill(0);
                 }
-                body[9] = transport;
-                body[addresses..addresses + 8].copy_from_slice(&[10, 0, 0, 2 + choice[2] % 3, 10, 0, 0, 1]);
-                let mut packet = smoltcp::wire::Ipv4Packet::new_unchecked(&mut body[..]);
+                state[9] = transport;
+                state[addresses..addresses + 8].copy_from_slice(&[10, 0, 0, 2 + choice[2] % 3, 10, 0, 0, 1]);
+                let mut packet = smoltcp::wire::Ipv4Packet::new_unchecked(&mut state[..]);
                 packet.fill_checksum();
             } else if protocol == [0x86, 0xdd] {
-                body[0] = 0x60;
-                let size = u16::try_from(body.len() - 40).unwrap();
-                body[4..6].copy_from_slice(&size.to_be_bytes());
-                body[6] = transport;
-                body[7] = if choice[1] % 2 == 0 { 255 } else { 64 };
+                state[0] = 0x60;
+                let size = u16::try_from(state.len() - 40).unwrap();
+                state[4..6].copy_from_slice(&size.to_be_bytes());
+                state[6] = transport;
+                state[7] = if choice[1] % 2 == 0 { 255 } else { 64 };
                 let source: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2 + choice[2] % 3];
                 let mut destination = source;
                 destination[15] = 1;
-                body[8..24].copy_from_slice(&source);
-                body[24..40].copy_from_slice(&destination);
+                state[8..24].copy_from_slice(&source);
+                state[24..40].copy_from_slice(&destination);
             }
-            body[header + 2..header + 4].copy_from_slice(&ports);
+            state[header + 2..header + 4].copy_from_slice(&ports);
             if transport == 6 {
-                body[header + 12] = 0x50;
-                body[header + 13] = flags;
+                state[header + 12] = 0x50;
+                state[header + 13] = flags;
             }
-            frame.extend(body);
+            frame.extend(state);
             frame
         },
     )
@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 200 }, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_frames_harm_the_stack(frames in vec((frame(), 0..30_u64), 0..if cfg!(miri) { 15 } else { 100 })) {
+    fn arbitrary_frames_do_not_harm_the_stack(frames in vec((frame(), 0..30_u64), 0..if cfg!(miri) { 15 } else { 100 })) {
         let mut world = World::new(2);
         let listener = world.listen(0, 80, 4);
         let datagrams = world.socket(0, Family::V6, Kind::Datagram);
@@ -138,12 +138,12 @@ proptest! {
             world.run(wait * 100 * MILLISECOND);
             while world.receive(0, datagrams).is_ok() {}
         }
-        prop_assert!(world.nodes[0].core.budget.used() <= configuration(0).buffers);
+        prop_assert!(world.nodes[0].inner.buffers.used() <= configuration(0).buffers);
         world.nodes[1].close_now(client).unwrap();
         world.nodes[0].close(listener).unwrap();
         world.run(100 * SECOND);
-        // Whoever completes a connection is accepted by nobody any more.
-        prop_assert!(world.nodes[0].core.tcp.half_open.is_empty());
+        // Connections that complete meanwhile stay in the accept queue.
+        prop_assert!(world.nodes[0].inner.tcp.half_open.is_empty());
     }
 
     #[test]
@@ -154,9 +154,9 @@ proptest! {
         let listener = world.listen(0, 80, 4);
         let (client, server) = world.connect(1, SocketAddr::new(v4(0), 80), (0, listener));
         let port = world.nodes[1].local(client).unwrap().port();
-        let ours = world.nodes[0].core.sockets.slot(server).unwrap();
+        let ours = world.nodes[0].inner.sockets.slot(server).unwrap();
         for (flags, sequence, acknowledged, window, size, is_near) in segments {
-            let near = world.nodes[0].core.connection(ours).map(|connection| connection.numbers());
+            let near = world.nodes[0].inner.connection(ours).map(|connection| connection.numbers());
             let (mut sequence, mut acknowledged) = (sequence, acknowledged);
             if let Some((next, expected)) = near.filter(|_| is_near) {
                 sequence = expected.0.wrapping_add(sequence % 5000);

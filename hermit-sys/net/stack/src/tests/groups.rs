@@ -1,4 +1,4 @@
-//! Datagrams for many: groups, and everybody.
+//! Multicast and broadcast datagrams.
 
 use super::udp::{at, bound};
 use crate::testing::{SECOND, World, v4};
@@ -16,7 +16,7 @@ fn leave_v4(group: Ipv4Addr, interface: &str) -> SocketOption {
 }
 
 #[test]
-fn everybody_is_reached_only_by_those_who_ask_for_it() {
+fn broadcast_needs_so_broadcast() {
     let mut world = World::new(3);
     let sender = bound(&mut world, 0, "0.0.0.0:0");
     let receivers = [1, 2].map(|node| bound(&mut world, node, "0.0.0.0:9"));
@@ -34,7 +34,7 @@ fn everybody_is_reached_only_by_those_who_ask_for_it() {
 }
 
 #[test]
-fn groups_are_joined_and_left() {
+fn multicast_groups_are_joined_and_left() {
     for group in ["224.1.2.3", "ff12::1234"] {
         let group: IpAddr = group.parse().unwrap();
         let (join, leave) = match group {
@@ -57,8 +57,8 @@ fn groups_are_joined_and_left() {
         assert_eq!(world.nodes[1].set_option(member, join), Err(Errno::EADDRINUSE));
         world.wire.borrow_mut().log = Some(vec![]);
         world.run(SECOND);
-        let told = world.wire.borrow_mut().log.take().unwrap();
-        assert!(!told.is_empty(), "the network is told of {group}");
+        let reports = world.wire.borrow_mut().log.take().unwrap();
+        assert!(!reports.is_empty(), "a report for {group} is sent");
         expect(&mut world, Ok(b"group".to_vec()));
         world.nodes[1].set_option(member, leave).unwrap();
         expect(&mut world, Err(Errno::EAGAIN));
@@ -66,7 +66,7 @@ fn groups_are_joined_and_left() {
 }
 
 #[test]
-fn a_sender_in_the_group_hears_itself_unless_told_otherwise() {
+fn multicast_loop_delivers_to_the_sender() {
     let mut world = World::new(2);
     let group: SocketAddr = "224.1.2.3:9".parse().unwrap();
     let socket = bound(&mut world, 0, "0.0.0.0:9");
@@ -84,7 +84,7 @@ fn a_sender_in_the_group_hears_itself_unless_told_otherwise() {
 }
 
 #[test]
-fn groups_on_the_loopback_need_no_device_and_stay_there() {
+fn multicast_on_the_loopback_stays_there() {
     let group = Ipv4Addr::new(239, 1, 2, 3);
     let to = Some(at(group.into(), 9));
     let mut world = World::new(2);
@@ -92,7 +92,7 @@ fn groups_on_the_loopback_need_no_device_and_stay_there() {
     world.nodes[1].set_option(outside, join_v4(group, "0.0.0.0")).unwrap();
     let here = bound(&mut world, 0, "127.0.0.1:0");
     let there = bound(&mut world, 0, "0.0.0.0:0");
-    world.nodes[0].send(here, b"nobody", to).unwrap();
+    world.nodes[0].send(here, b"unheard", to).unwrap();
     assert_eq!(world.receive(0, member), Err(Errno::EAGAIN));
     world.nodes[0].set_option(member, join_v4(group, "127.0.0.1")).unwrap();
     world.nodes[0].set_option(here, SocketOption::MulticastLoopV4(false)).unwrap();
@@ -103,18 +103,18 @@ fn groups_on_the_loopback_need_no_device_and_stay_there() {
     assert_eq!(world.receive(0, member), Err(Errno::EAGAIN));
     assert_eq!(world.receive(1, outside), Ok(b"there".to_vec()));
     assert_eq!(world.receive(1, outside), Err(Errno::EAGAIN));
-    // One interface is not the other.
+    // A membership is on one interface.
     assert_eq!(world.nodes[0].set_option(member, leave_v4(group, "10.0.0.1")), Err(Errno::EADDRNOTAVAIL));
     assert_eq!(world.nodes[0].set_option(member, join_v4(group, "10.0.0.9")), Err(Errno::ENODEV));
     world.nodes[0].set_option(member, leave_v4(group, "0.0.0.0")).unwrap();
-    world.nodes[0].send(here, b"nobody", to).unwrap();
+    world.nodes[0].send(here, b"unheard", to).unwrap();
     assert_eq!(world.receive(0, member), Err(Errno::EAGAIN));
     world.nodes[1].close(outside).unwrap();
-    assert!(world.nodes.iter().all(|node| node.core.groups.is_empty()));
+    assert!(world.nodes.iter().all(|node| node.inner.groups.is_empty()));
 }
 
 #[test]
-fn what_is_no_group_cannot_be_joined_or_left() {
+fn join_of_invalid_group_fails() {
     let mut world = World::new(1);
     let v6 = bound(&mut world, 0, "[::1]:0");
     let group = "ff01::1".parse().unwrap();
@@ -127,7 +127,7 @@ fn what_is_no_group_cannot_be_joined_or_left() {
         (SocketOption::LeaveV6 { group, interface: 1 }, Ok(())),
         (join_v4([10, 1, 2, 3].into(), "127.0.0.1"), Err(Errno::EINVAL)),
         (leave_v4([10, 1, 2, 3].into(), "127.0.0.1"), Err(Errno::EADDRNOTAVAIL)),
-        // A socket of IPv6 may be in a group of IPv4.
+        // An IPv6 socket can join an IPv4 group.
         (join_v4([239, 1, 2, 3].into(), "127.0.0.1"), Ok(())),
     ] {
         assert_eq!(world.nodes[0].set_option(v6, option), expected, "{option:?}");
@@ -135,7 +135,7 @@ fn what_is_no_group_cannot_be_joined_or_left() {
 }
 
 #[test]
-fn everybody_on_the_loopback_is_reached_without_a_device() {
+fn broadcast_on_the_loopback_needs_no_device() {
     let mut world = World::new(2);
     let receivers = [0, 1].map(|node| bound(&mut world, node, "0.0.0.0:9"));
     for (own, to) in [("127.0.0.1:0", "127.255.255.255:9"), ("127.0.0.1:0", "255.255.255.255:9")] {
@@ -146,7 +146,7 @@ fn everybody_on_the_loopback_is_reached_without_a_device() {
         world.nodes[0].send(sender, b"all", Some(to)).unwrap();
         assert_eq!(world.receive(0, receivers[0]), Ok(b"all".to_vec()));
         assert_eq!(world.nodes[0].connect(sender, to), Ok(()));
-        // It does not leave the host, and the device's network is not that of the loopback.
+        // Broadcasts of the loopback do not leave the host, and are not received from the device.
         assert_eq!(world.nodes[0].send(sender, b"x", Some(at(v4(1), 9))), Err(Errno::EINVAL));
         world.run(SECOND);
         assert_eq!(world.receive(1, receivers[1]), Err(Errno::EAGAIN));

@@ -6,15 +6,15 @@ use core::net::SocketAddr;
 use std::vec::Vec;
 
 #[test]
-fn no_more_wait_than_the_backlog_allows() {
+fn accept_queue_is_limited_by_the_backlog() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 2);
     let clients: Vec<SocketId> = (0..6).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
     world.run(SECOND / 2);
     let connected = |world: &World| clients.iter().filter(|&&id| world.readiness(0, id).write).count();
-    // Linux lets one more wait than it is told.
-    let waiting = |world: &World| match &world.nodes[1].core.peek(listener).unwrap().body {
-        crate::core::Body::Listener(listener) => listener.ready_count(),
+    // As in Linux, one more than the backlog.
+    let waiting = |world: &World| match &world.nodes[1].inner.socket(listener).unwrap().state {
+        crate::socket::SocketState::Listener(listener) => listener.ready_count(),
         _ => panic!(),
     };
     assert_eq!(waiting(&world), 3);
@@ -47,7 +47,7 @@ fn accepted_connections_have_the_options_of_their_listener() {
 }
 
 #[test]
-fn addresses_are_had_once() {
+fn bind_to_address_in_use_fails() {
     let mut world = World::new(1);
     let listener = world.listen(0, 80, 1);
     let bind = |world: &mut World, address: &str, reuse: bool| {
@@ -69,7 +69,7 @@ fn addresses_are_had_once() {
     assert_eq!(world.nodes[0].listen(third, 1), Err(Errno::EADDRINUSE));
     world.nodes[0].close(listener).unwrap();
     assert!(bind(&mut world, "0.0.0.0:80", false).is_ok());
-    // A port of one's own choice, and one that is given.
+    // A fixed and an ephemeral port.
     let any = bind(&mut world, "127.0.0.1:0", false).unwrap();
     assert!((32_768..=60_999).contains(&world.nodes[0].local(any).unwrap().port()));
     let unbound = world.socket(0, Family::V4, Kind::Stream);
@@ -81,7 +81,7 @@ fn addresses_are_had_once() {
 }
 
 #[test]
-fn listeners_for_one_version_do_not_hear_the_other() {
+fn listener_for_one_ip_version_ignores_the_other() {
     let mut world = World::new(2);
     for (address, only, heard, not_heard) in [
         ("0.0.0.0:80", false, v4(1), v6(1)),
@@ -103,7 +103,7 @@ fn listeners_for_one_version_do_not_hear_the_other() {
 }
 
 #[test]
-fn a_thousand_connections_fit_and_leave_nothing() {
+fn thousand_connections_leave_no_state() {
     let count = if cfg!(miri) { 20 } else { 1000 };
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 4096);
@@ -135,7 +135,7 @@ fn a_thousand_connections_fit_and_leave_nothing() {
 }
 
 #[test]
-fn many_connections_one_after_the_other_do_not_run_out_of_ports() {
+fn sequential_connections_do_not_exhaust_ports() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 4);
     for round in 0..if cfg!(miri) { 10 } else { 300 } {
@@ -155,12 +155,12 @@ fn many_connections_one_after_the_other_do_not_run_out_of_ports() {
     world.run(70 * SECOND);
     for node in &mut world.nodes {
         node.poll(world.now);
-        assert!((1..=u16::MAX).all(|port| node.core.tcp.ports.is_unused(port)));
+        assert!((1..=u16::MAX).all(|port| node.inner.tcp.ports.is_unused(port)));
     }
 }
 
 #[test]
-fn a_listener_that_was_shut_down_may_listen_again() {
+fn listener_listens_again_after_shutdown() {
     let mut world = World::new(2);
     for (own, stays) in [("10.0.0.2:80", true), ("10.0.0.2:0", false)] {
         let listener = world.socket(1, Family::V4, Kind::Stream);
@@ -171,7 +171,7 @@ fn a_listener_that_was_shut_down_may_listen_again() {
         assert_eq!(world.nodes[1].accept(listener, 1), Err(Errno::EINVAL));
         assert_eq!(world.nodes[1].local(listener), Ok(own.parse().unwrap()));
         world.nodes[1].listen(listener, 1).unwrap();
-        // A port that nobody asked for is another one then.
+        // An ephemeral port changes.
         let again = world.nodes[1].local(listener).unwrap();
         assert_eq!(again == address, stays);
         world.connect(0, again, (1, listener));

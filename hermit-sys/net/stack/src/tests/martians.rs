@@ -1,11 +1,11 @@
-//! Packets from where none can come from.
+//! Packets with invalid source addresses.
 
 use crate::testing::{MILLISECOND, World, header, mac};
 use crate::{Errno, Family, Kind};
 use core::net::{IpAddr, SocketAddr};
 use smoltcp::wire::{IpProtocol, UdpPacket};
 
-/// Has a datagram arrive at the first host's port 7.
+/// Sends a datagram to port 7 of the first host.
 fn send_from(world: &mut World, source: &str, (from, to): (u16, &str)) {
     let (source, to): (IpAddr, IpAddr) = (source.parse().unwrap(), to.parse().unwrap());
     world.inject(1, mac(0), header(source, to, IpProtocol::Udp, 12), |bytes| {
@@ -18,7 +18,7 @@ fn send_from(world: &mut World, source: &str, (from, to): (u16, &str)) {
 }
 
 #[test]
-fn datagrams_from_nowhere_are_not_received() {
+fn datagrams_from_martian_sources_are_dropped() {
     let mut world = World::new(2);
     let echo = world.socket(0, Family::V6, Kind::Datagram);
     world.nodes[0].bind(echo, SocketAddr::new("::".parse().unwrap(), 7)).unwrap();

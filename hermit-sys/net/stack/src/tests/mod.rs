@@ -1,19 +1,19 @@
-//! Whole stacks against each other.
+//! Tests of complete stacks on a simulated wire.
 
 mod close;
+mod coalescing;
 mod configure;
 mod connect;
 mod cost;
-mod edge;
+mod dns;
 mod faults;
 mod groups;
 mod listen;
-mod lost;
 mod martians;
-mod names;
+mod retransmission;
 mod routers;
 mod stream;
 mod syn_queue;
 mod time_wait;
-mod together;
 mod udp;
+mod window_edge;

@@ -1,6 +1,6 @@
-//! What routers and DHCP servers say that must do no harm.
+//! Invalid router advertisements, leases and configurations.
 
-use crate::testing::wire::{Faults, Port};
+use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{SECOND, World, configuration, header, pattern, v4, v6};
 use crate::tests::configure::{Lease, dhcp_server, grant};
 use crate::wire::emit::IpHeader;
@@ -15,13 +15,13 @@ use std::vec::Vec;
 
 const ROUTER: &str = "fe80::ff:fe00:101";
 
-/// A host that asks routers, and one that is anything on its link.
+/// A host with SLAAC, and one that simulates routers and servers.
 fn world() -> World {
-    let nodes = [(Configuration::default(), Port::plain(0)), (configuration(1), Port::plain(1))];
+    let nodes = [(Configuration::default(), SimDevice::plain(0)), (configuration(1), SimDevice::plain(1))];
     World::with(nodes, Faults::default())
 }
 
-/// An option with a prefix (RFC 4861, section 4.6.2).
+/// A prefix information option (RFC 4861, section 4.6.2).
 fn prefix(prefix: &str, length: u8, flags: u8, lifetime: u32) -> Vec<u8> {
     let mut option = vec![3, 4, length, flags];
     option.extend(lifetime.to_be_bytes());
@@ -31,20 +31,20 @@ fn prefix(prefix: &str, length: u8, flags: u8, lifetime: u32) -> Vec<u8> {
     option
 }
 
-/// Has a router say something.
+/// Sends a router advertisement.
 fn advertise(world: &mut World, source: &str, hop_limit: u8, options: &[u8]) {
     let (router, group): (Ipv6Addr, Ipv6Addr) = (source.parse().unwrap(), "ff02::1".parse().unwrap());
     let packet = header(router.into(), group.into(), IpProtocol::Icmpv6, 16 + options.len());
     world.inject(1, [0x33, 0x33, 0, 0, 0, 1], IpHeader { hop_limit, ..packet }, |bytes| {
         bytes.fill(0);
-        // The router stays one for a minute.
+        // Router lifetime: 60 s.
         (bytes[0], bytes[7]) = (134, 60);
         bytes[16..].copy_from_slice(options);
         Icmpv6Packet::new_unchecked(bytes).fill_checksum(&router, &group);
     });
 }
 
-/// The addresses that a host has but for that of the link, and whether it has a router.
+/// Addresses of a host without the link-local one, and whether it has a router.
 fn learned(world: &World) -> (Vec<Cidr>, bool) {
     let status = world.nodes[0].status();
     let is_far = |own: &Cidr| !matches!(own.address, IpAddr::V6(own) if own.is_unicast_link_local());
@@ -52,7 +52,7 @@ fn learned(world: &World) -> (Vec<Cidr>, bool) {
 }
 
 #[test]
-fn prefixes_of_which_no_address_can_be_made_are_not_used() {
+fn prefixes_unusable_for_slaac_are_ignored() {
     for (text, length) in [
         ("2001:db8::", 129),
         ("2001:db8::", 255),
@@ -70,7 +70,7 @@ fn prefixes_of_which_no_address_can_be_made_are_not_used() {
             advertise(&mut world, ROUTER, 255, &prefix(text, length, flags, 600));
             world.run(2 * SECOND);
             assert_eq!(learned(&world), (vec![], true), "{text}/{length}");
-            // Nor do they hide one that can.
+            // They do not hide a usable one.
             let mut options = prefix("2001:db8::", 64, flags, u32::MAX);
             options.extend(prefix(text, length, flags, 600));
             advertise(&mut world, ROUTER, 255, &options);
@@ -82,7 +82,7 @@ fn prefixes_of_which_no_address_can_be_made_are_not_used() {
 }
 
 #[test]
-fn only_routers_of_the_link_are_believed() {
+fn advertisements_from_off_link_are_ignored() {
     let mut world = world();
     let option = prefix("2001:db8::", 64, 0xc0, 600);
     for (source, hop_limit) in [(ROUTER, 254), (ROUTER, 1), ("2001:db8::1", 255), ("fd00::2", 255)] {
@@ -95,7 +95,7 @@ fn only_routers_of_the_link_are_believed() {
     assert!(learned(&world).1);
 }
 
-/// A lease after which whatever is asked of the network must not find smoltcp without a unicast address to ask for.
+/// Applies a lease, then sends a DNS query: smoltcp must have a unicast address to solicit.
 fn lease_and_resolve(own: [u8; 4], mask: [u8; 4], router: [u8; 4]) -> World {
     let mut world = world();
     let server = dhcp_server(&mut world);
@@ -111,13 +111,13 @@ fn lease_and_resolve(own: [u8; 4], mask: [u8; 4], router: [u8; 4]) -> World {
 }
 
 #[test]
-fn no_lease_does_harm() {
+fn invalid_leases_do_no_harm() {
     for (own, mask, router, is_taken) in [
-        // What stood for a gateway outside of the network was 0.0.0.0.
+        // The alias of the off-link gateway was 0.0.0.0.
         ([0, 0, 0, 5], [255, 0, 0, 0], [10, 0, 0, 2], false),
         ([10, 0, 0, 5], [128, 0, 0, 0], [200, 0, 0, 1], true),
         ([10, 0, 0, 5], [0, 0, 0, 0], [200, 0, 0, 1], true),
-        // In the network, and no host.
+        // On-link, but not a host address.
         ([200, 0, 0, 5], [128, 0, 0, 0], [255, 255, 255, 255], true),
         ([200, 0, 0, 5], [128, 0, 0, 0], [224, 0, 0, 1], true),
         ([10, 0, 0, 5], [128, 0, 0, 0], [0, 0, 0, 0], true),
@@ -130,7 +130,7 @@ fn no_lease_does_harm() {
     }
 }
 
-/// Options that are some, and some that are none.
+/// Valid and invalid options.
 fn options() -> impl Strategy<Value = Vec<u8>> {
     let lifetime = || prop_oneof![Just(0), Just(1), Just(u32::MAX), any::<u32>()];
     let length = prop_oneof![3 => Just(64), 1 => any::<u8>()];
@@ -159,7 +159,7 @@ fn options() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_advertisement_does_harm(all in vec((options(), 1..12_u8, 0..90_u8), 1..if cfg!(miri) { 6 } else { 30 })) {
+    fn arbitrary_advertisements_do_no_harm(all in vec((options(), 1..12_u8, 0..90_u8), 1..if cfg!(miri) { 6 } else { 30 })) {
         let mut world = world();
         for (options, router, wait) in all {
             advertise(&mut world, &std::format!("fe80::{router}"), 255, &options);
@@ -172,7 +172,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_taken_of_a_configuration_is_told() {
+fn status_lists_ignored_addresses() {
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
     let cidr = |address| Cidr { address, prefix: 24 };
     let configuration = Configuration {
@@ -181,9 +181,9 @@ fn what_is_not_taken_of_a_configuration_is_told() {
         nameservers: ["0.0.0.0", "1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4", "1.1.1.5"].map(ip).into(),
         ..Configuration::default()
     };
-    let world = World::with([(configuration, Port::plain(0))], Faults::default());
+    let world = World::with([(configuration, SimDevice::plain(0))], Faults::default());
     let status = world.nodes[0].status();
-    // There is room for the address of the link, and for a lease.
+    // Room is reserved for the link-local address and for a lease.
     assert_eq!(status.addresses.len(), 7);
     assert_eq!(status.nameservers, ["1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"].map(ip));
     assert_eq!(status.gateways, ["10.0.0.1", "fe80::1"].map(ip));
@@ -193,21 +193,21 @@ fn what_is_not_taken_of_a_configuration_is_told() {
 }
 
 #[test]
-fn small_packets_stay_small_and_are_of_ipv4_only() {
+fn mtu_below_1280_disables_ipv6() {
     for mtu in [68, 100, 296, 575, 576, 1279, 1280] {
-        let small = Port::plain(0).with_mtu(mtu);
-        let nodes = [(configuration(0), small), (configuration(1), Port::plain(1))];
+        let small = SimDevice::plain(0).with_mtu(mtu);
+        let nodes = [(configuration(0), small), (configuration(1), SimDevice::plain(1))];
         let mut world = World::with(nodes, Faults::default());
         let has_v6 = mtu >= 1280;
         let status = world.nodes[0].status();
         assert_eq!(status.addresses.iter().any(|own| own.address.is_ipv6()), has_v6, "{mtu}");
         assert_eq!(status.ignored.contains(&v6(0)), !has_v6);
-        // Its device takes nothing that is larger.
+        // The device takes no larger packets.
         let listener = world.listen(1, 80, 8);
         let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
         let bytes = pattern(20_000);
         assert!(world.transfer((0, client), (1, server), &bytes, 20 * SECOND) == bytes, "{mtu}");
-        // Nobody speaks IPv6 first, nor answers.
+        // No IPv6 packets are sent, and none are answered.
         world.run(SECOND);
         world.wire.borrow_mut().log = Some(vec![]);
         advertise(&mut world, ROUTER, 255, &prefix("2001:db8::", 64, 0xc0, 600));

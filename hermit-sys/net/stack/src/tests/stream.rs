@@ -1,7 +1,7 @@
-//! Bytes that flow.
+//! Data transfer on streams.
 
-use crate::budget::LARGEST;
-use crate::testing::wire::{Faults, Port};
+use crate::buffers::LARGEST;
+use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, pattern, v4, v6};
 use crate::wire::packet::{Frame, Packet};
 use crate::wire::tcp::{ChecksumBy, TCP, fill_checksum, write_header};
@@ -12,7 +12,7 @@ use smoltcp::wire::{IpProtocol, TcpSeqNumber};
 use std::vec::Vec;
 
 #[test]
-fn bytes_arrive_in_order_whatever_the_way() {
+fn stream_arrives_in_order_on_all_paths() {
     let bytes = pattern(if cfg!(miri) { 20_000 } else { 3_000_000 });
     for (node, address) in
         [(0, v4(1)), (0, v6(1)), (1, "127.0.0.1".parse().unwrap()), (1, "::1".parse().unwrap())]
@@ -27,11 +27,11 @@ fn bytes_arrive_in_order_whatever_the_way() {
 }
 
 #[test]
-fn devices_segment_and_fill_in_checksums() {
+fn tcp_uses_segmentation_and_checksum_offload() {
     let (bytes, large) = if cfg!(miri) { (pattern(10_000), 3_000) } else { (pattern(2_000_000), 30_000) };
     for (mtu, small) in [(1500, false), (1500, true), (9000, true), (1280, true), (576, true)] {
         let port = |number| {
-            let port = Port::offloading(number).with_mtu(mtu);
+            let port = SimDevice::offloading(number).with_mtu(mtu);
             if small { port.receiving_small() } else { port }
         };
         let nodes = [(configuration(0), port(0)), (configuration(1), port(1))];
@@ -39,10 +39,10 @@ fn devices_segment_and_fill_in_checksums() {
         let listener = world.listen(1, 80, 1);
         for address in [v4(1), v6(1)].into_iter().filter(|address| address.is_ipv4() || mtu >= 1280) {
             let (client, server) = world.connect(0, SocketAddr::new(address, 80), (1, listener));
-            world.nodes[0].hardware().unwrap().offloads.clear();
+            world.nodes[0].device().unwrap().offloads.clear();
             assert!(world.transfer((0, client), (1, server), &bytes, 20 * SECOND) == bytes);
             assert!(world.transfer((1, server), (0, client), &bytes, 20 * SECOND) == bytes);
-            let offloads = &world.nodes[0].hardware().unwrap().offloads;
+            let offloads = &world.nodes[0].device().unwrap().offloads;
             let largest = offloads.iter().map(|&(size, _)| size).max().unwrap();
             assert!(largest > large, "{largest} to {address}");
             assert!(
@@ -56,12 +56,12 @@ fn devices_segment_and_fill_in_checksums() {
 }
 
 #[test]
-fn packets_are_no_larger_than_a_router_says() {
+fn path_mtu_limits_packets() {
     use smoltcp::phy::ChecksumCapabilities;
     use smoltcp::wire::{Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
 
-    // The largest packet that a router says it takes, what is sent then, and whether that must not be fragmented. A router
-    // that says nothing takes the least.
+    // MTU reported by a router, size of the packets sent then, and whether DF is set. A report without an MTU means the
+    // minimum.
     for (mtu, size, dont_fragment) in [(1000_u16, 1000, true), (0, 552, false)] {
         let (mut world, client, server) = World::pair();
         let largest = |world: &mut World| {
@@ -103,7 +103,7 @@ fn packets_are_no_larger_than_a_router_says() {
 }
 
 #[test]
-fn a_small_answer_does_not_wait() {
+fn small_answer_is_sent_at_once() {
     let (mut world, client, server) = World::pair();
     for round in 0..20_u8 {
         let start = world.now;
@@ -116,9 +116,9 @@ fn a_small_answer_does_not_wait() {
 }
 
 #[test]
-fn a_tail_does_not_wait_for_full_segments_but_for_another_tail() {
+fn nagle_delays_a_small_segment_only_behind_another() {
     let (mut world, client, server) = World::pair();
-    // Warm up, so that the window lets it through at once.
+    // Warm up, so that the congestion window allows it at once.
     let mut warm = 0;
     let total = if cfg!(miri) { 20_000 } else { 100_000 };
     world.nodes[0].send(client, &pattern(total), None).unwrap();
@@ -144,7 +144,7 @@ fn a_tail_does_not_wait_for_full_segments_but_for_another_tail() {
     };
     let full = took(&mut world, 1, 1460 + 100);
     assert!(full < MILLISECOND, "{full}");
-    // Of three small ones the first goes, the others wait for its acknowledgement, which is delayed.
+    // Of three small segments the first is sent, the others wait for its ACK, which is delayed.
     world.nodes[1].send(server, b"answer", None).unwrap();
     world.run(SECOND);
     let small = took(&mut world, 3, 3);
@@ -155,7 +155,7 @@ fn a_tail_does_not_wait_for_full_segments_but_for_another_tail() {
 }
 
 #[test]
-fn a_slow_reader_stops_the_writer_and_lets_it_go_on() {
+fn slow_reader_blocks_and_resumes_the_writer() {
     let (mut world, client, server) = World::pair();
     let mut sent = 0;
     let chunk = pattern(10_000);
@@ -177,7 +177,7 @@ fn a_slow_reader_stops_the_writer_and_lets_it_go_on() {
 }
 
 #[test]
-fn peeking_takes_nothing_even_around_the_end_of_the_buffer() {
+fn peek_leaves_data_across_buffer_wrap() {
     let (mut world, client, server) = World::pair();
     let bytes = pattern(LARGEST / 4 * 3);
     for _ in 0..4 {
@@ -205,7 +205,7 @@ fn peeking_takes_nothing_even_around_the_end_of_the_buffer() {
     }
 }
 
-/// Has a node send until nothing more fits, neither here nor there; how many bytes.
+/// Sends until the buffers of both sides are full; returns the number of bytes.
 fn fill(world: &mut World, node: usize, socket: crate::SocketId, piece: &[u8]) -> usize {
     let mut total = 0;
     loop {
@@ -220,7 +220,7 @@ fn fill(world: &mut World, node: usize, socket: crate::SocketId, piece: &[u8]) -
     }
 }
 
-/// The segments that a node has sent: where each ends, what it acknowledges, and how many bytes it has.
+/// Segments that a node has sent: end, acknowledgement and size of each.
 fn segments(world: &World, node: u8) -> Vec<(TcpSeqNumber, TcpSeqNumber, usize)> {
     let wire = world.wire.borrow();
     let frames = wire.log.iter().flatten().filter(|frame| frame.get(6..12) == Some(&[2, 0, 0, 0, 1, node]));
@@ -236,10 +236,10 @@ fn segments(world: &World, node: u8) -> Vec<(TcpSeqNumber, TcpSeqNumber, usize)>
     packets.collect()
 }
 
-/// The window is told in multiples of 16: it may become smaller by what the peer has sent already.
+/// The window is advertised in multiples of 16: it may shrink by what the peer has sent already.
 #[test]
 #[cfg_attr(miri, ignore = "the window of a small buffer is exact")]
-fn a_peer_that_has_sent_more_than_is_taken_now_can_open_its_window() {
+fn window_update_of_a_peer_beyond_the_window_is_accepted() {
     let (mut world, client, server) = World::pair();
     world.wire.borrow_mut().log = Some(Vec::new());
     let bytes = pattern(100_001);
@@ -262,15 +262,15 @@ fn a_peer_that_has_sent_more_than_is_taken_now_can_open_its_window() {
     assert!(segments(&world, 1).iter().any(|(.., size)| *size > 1000));
 }
 
-/// A program may set the sizes of its buffers whenever it wants to.
+/// Buffer sizes can be set at any time.
 #[test]
-fn buffers_have_the_sizes_that_are_set_after_connecting() {
+fn buffer_sizes_can_be_set_after_connect() {
     let (mut world, client, server) = World::pair();
     world.nodes[0].set_option(client, SocketOption::SendBuffer(20_000)).unwrap();
     world.nodes[1].set_option(server, SocketOption::ReceiveBuffer(30_000)).unwrap();
     let bytes = pattern(200_000);
     let taken = fill(&mut world, 0, client, &bytes);
-    // What the peer was told at the beginning stays.
+    // The window scale of the SYN stays.
     assert!((20_000..20_000 + 30_000 + 65_535).contains(&taken), "{taken}");
     let mut received = 0;
     assert!(world.run_until(SECOND, |world| {

@@ -1,7 +1,7 @@
 //! SYNs that find a full queue: bursts, which are served, and floods, which keep no peer out.
 
-use crate::budget::CONNECTION;
-use crate::testing::wire::{Faults, Port};
+use crate::buffers::CONNECTION;
+use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, System, World, configuration, header, mac, v4};
 use crate::{Configuration, Errno};
 use core::net::{IpAddr, SocketAddr};
@@ -9,14 +9,14 @@ use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber};
 use std::vec::Vec;
 
-/// Number of requests that a host keeps for later.
+/// Number of deferred SYNs of a host.
 fn deferred(world: &World) -> usize {
-    world.nodes[1].core.tcp.deferred.count()
+    world.nodes[1].inner.tcp.deferred.count()
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "takes more than three minutes")]
-fn burst_above_the_backlog_is_served_without_a_repeated_syn() {
+fn burst_above_the_backlog_needs_no_syn_retransmission() {
     const CLIENTS: usize = if cfg!(miri) { 300 } else { 1000 };
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 128);
@@ -24,7 +24,7 @@ fn burst_above_the_backlog_is_served_without_a_repeated_syn() {
     world.run(SECOND / 10);
     let start = world.now;
     assert!(deferred(&world) >= CLIENTS - 129 - 128, "{}", deferred(&world));
-    // smoltcp repeats a SYN, or the last segment of a handshake, after a second.
+    // A SYN or the final ACK of a handshake is retransmitted after 1 s.
     let mut accepted = 0;
     let all = world.run_until(SECOND / 2, |world| {
         while world.nodes[1].accept(listener, 1).is_ok() {
@@ -40,7 +40,7 @@ fn burst_above_the_backlog_is_served_without_a_repeated_syn() {
 
 /// Two hosts, a round trip apart; the second has memory for at most 512 half-open connections.
 fn distant_hosts(round_trip: u64) -> World {
-    let host = |node, buffers| (Configuration { buffers, ..configuration(node) }, Port::plain(node));
+    let host = |node, buffers| (Configuration { buffers, ..configuration(node) }, SimDevice::plain(node));
     let faults = Faults { delay: round_trip / 2, ..Faults::default() };
     World::with([host(0, 64 << 20), host(1, 4 << 20)], faults)
 }
@@ -57,7 +57,7 @@ fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
         while let Ok((server, _)) = world.nodes[1].accept(listener, 1) {
             world.nodes[1].close(server).unwrap();
         }
-        most = most.max(world.nodes[1].core.tcp.half_open.len());
+        most = most.max(world.nodes[1].inner.tcp.half_open.len());
         // The end that the server sends; a connection that was discarded would be reset.
         waiting.retain(|&client| {
             let is_over = world.readiness(0, client).read;
@@ -70,7 +70,7 @@ fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
         waiting.is_empty()
     });
     assert!(all, "{} are left", waiting.len());
-    // There was no room for all of them.
+    // The limit did not allow all of them.
     assert!((200..=512).contains(&most), "{most}");
 }
 
@@ -80,19 +80,19 @@ fn pause_of_the_guest_does_not_make_peers_late() {
     let mut world = distant_hosts(2 * MILLISECOND);
     let listener = world.listen(1, 80, 1024);
     let client = world.start(0, SocketAddr::new(v4(1), 80));
-    let half_open = |world: &World| world.nodes[1].core.tcp.half_open.len();
+    let half_open = |world: &World| world.nodes[1].inner.tcp.half_open.len();
     assert!(world.run_until(SECOND, |world| half_open(world) == 1));
-    let max = world.nodes[1].core.budget.limit() / 4 / CONNECTION;
+    let max = world.nodes[1].inner.buffers.limit() / 4 / CONNECTION;
     let mut ports = 1..;
     let mut ask = |world: &mut World, count| {
         let asked = ports.by_ref().take(count);
-        asked.for_each(|port| ask_for_nothing(world, [10, 0, 0, 100].into(), port, 80));
+        asked.for_each(|port| send_orphan_syn(world, [10, 0, 0, 100].into(), port, 80));
     };
     ask(&mut world, max - 1);
     // Beside the client, there is no room for another SYN; the acknowledgement of the client comes behind it.
     world.now += MILLISECOND;
     world.wire.borrow_mut().now = world.now;
-    // Each poll receives a part of them.
+    // Each poll receives a part of the frames.
     (0..4).for_each(|_| _ = world.nodes[1].poll(world.now));
     assert_eq!(half_open(&world), max);
     ask(&mut world, 1);
@@ -116,7 +116,7 @@ fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
     let flood = |world: &mut World, seconds: u64| {
         for number in 0..seconds * PER_SECOND {
             let port = u16::try_from(1 + number % 60_000).unwrap();
-            ask_for_nothing(world, [10, 0, 0, 100].into(), port, 80);
+            send_orphan_syn(world, [10, 0, 0, 100].into(), port, 80);
             world.run(SECOND / PER_SECOND);
         }
     };
@@ -125,7 +125,7 @@ fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
     flood(&mut world, 8);
     assert!(world.readiness(0, client).write);
     assert!(world.nodes[1].accept(listener, 1).is_ok());
-    assert!(world.nodes[1].core.tcp.half_open.len() <= 512);
+    assert!(world.nodes[1].inner.tcp.half_open.len() <= 512);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn deferred_syn_expires_after_10_s() {
     let listener = world.listen(1, 80, 0);
     world.start(0, SocketAddr::new(v4(1), 80));
     world.run(SECOND);
-    ask_for_nothing(&mut world, [10, 0, 0, 100].into(), 1, 80);
+    send_orphan_syn(&mut world, [10, 0, 0, 100].into(), 1, 80);
     world.run(SECOND);
     assert_eq!(deferred(&world), 1);
     world.run(10 * SECOND);
@@ -173,8 +173,8 @@ fn full_listener_does_not_hold_up_the_deferred_syns_of_another() {
     world.nodes[1].close(full).unwrap();
 }
 
-/// A neighbor that does not exist asks the second host for a connection.
-fn ask_for_nothing(world: &mut World, source: IpAddr, from: u16, to: u16) {
+/// Sends a SYN from a neighbor that does not exist to the second host.
+fn send_orphan_syn(world: &mut World, source: IpAddr, from: u16, to: u16) {
     let repr = TcpRepr {
         src_port: from,
         dst_port: to,
@@ -197,7 +197,7 @@ fn ask_for_nothing(world: &mut World, source: IpAddr, from: u16, to: u16) {
 
 #[test]
 #[cfg_attr(miri, ignore = "20,000 segments take minutes")]
-fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
+fn syn_flood_is_bounded_and_peers_connect() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 128);
     let mut host = System::new(3);
@@ -205,41 +205,41 @@ fn a_flood_of_first_segments_costs_little_and_keeps_nobody_out() {
         let random = crate::Host::random(&mut host);
         let [a, b, ..] = random.to_be_bytes();
         let port = u16::from(b) * 200 + u16::try_from(number % 200).unwrap() + 1;
-        ask_for_nothing(&mut world, [10, 0, 0, 100 + a % 100].into(), port, 80);
+        send_orphan_syn(&mut world, [10, 0, 0, 100 + a % 100].into(), port, 80);
         if number % 100 == 0 {
             world.run(1_000_000);
         }
     }
     world.run(SECOND / 10);
     let node = &world.nodes[1];
-    assert!(node.core.tcp.half_open.len() <= 1024, "{}", node.core.tcp.half_open.len());
-    assert!(node.core.budget.used() <= configuration(1).buffers);
+    assert!(node.inner.tcp.half_open.len() <= 1024, "{}", node.inner.tcp.half_open.len());
+    assert!(node.inner.buffers.used() <= configuration(1).buffers);
     assert!(deferred(&world) <= 8192);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     world.run(100 * SECOND);
-    assert!(world.nodes[1].core.tcp.half_open.is_empty());
-    assert_eq!(world.nodes[1].core.tcp.connections.len(), 1);
+    assert!(world.nodes[1].inner.tcp.half_open.is_empty());
+    assert_eq!(world.nodes[1].inner.tcp.connections.len(), 1);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "takes more than three minutes")]
-fn a_listener_that_many_ask_for_nothing_keeps_nobody_from_the_others() {
-    let small = |node| (Configuration { buffers: 16 << 20, ..configuration(node) }, Port::plain(node));
+fn syn_flood_of_one_listener_does_not_block_others() {
+    let small = |node| (Configuration { buffers: 16 << 20, ..configuration(node) }, SimDevice::plain(node));
     let mut world = World::with([small(0), small(1)], Faults::default());
     let asked = world.listen(1, 80, 1024);
     let other = world.listen(1, 81, 8);
     for port in 1..=300 {
-        ask_for_nothing(&mut world, [10, 0, 0, 100].into(), port, 80);
+        send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);
     }
     world.run(SECOND);
     let start = world.now;
     world.connect(0, SocketAddr::new(v4(1), 81), (1, other));
     world.connect(0, SocketAddr::new(v4(1), 80), (1, asked));
     assert!(world.now < start + 3 * SECOND, "{}", world.now - start);
-    // Most are gone to make room, and the others when their time comes.
+    // Most were discarded to make room, the others time out.
     world.run(100 * SECOND);
-    assert!(world.nodes[1].core.tcp.half_open.is_empty());
+    assert!(world.nodes[1].inner.tcp.half_open.is_empty());
     world.nodes[1].close(asked).unwrap();
     world.nodes[1].close(other).unwrap();
-    assert_eq!(world.nodes[1].core.tcp.connections.len(), 2);
+    assert_eq!(world.nodes[1].inner.tcp.connections.len(), 2);
 }

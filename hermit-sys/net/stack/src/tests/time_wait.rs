@@ -1,4 +1,4 @@
-//! Connections that are over on this host, whose peer may begin another one.
+//! TIME-WAIT, and its replacement by new connections.
 
 use crate::testing::peer::{ACK, FIN, OPTIONS, Peer, SYN};
 use crate::testing::{MILLISECOND, SECOND, World, header, mac, v4};
@@ -7,11 +7,11 @@ use core::net::SocketAddr;
 use std::vec;
 
 #[test]
-fn ports_of_the_past_are_remembered() {
+fn time_wait_blocks_the_port() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 4);
     let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
-    // The host that closes first remembers the connection.
+    // The host that closes first is in TIME-WAIT.
     world.nodes[1].close(server).unwrap();
     world.run(10 * MILLISECOND);
     world.nodes[0].close(client).unwrap();
@@ -22,7 +22,7 @@ fn ports_of_the_past_are_remembered() {
     let address: SocketAddr = "0.0.0.0:80".parse().unwrap();
     assert_eq!(world.nodes[1].bind(again, address), Err(Errno::EADDRINUSE));
     world.nodes[1].set_option(again, SocketOption::ReuseAddress(true)).unwrap();
-    // The one that is remembered was not shared.
+    // The connection in TIME-WAIT did not have SO_REUSEADDR.
     assert_eq!(world.nodes[1].bind(again, address), Err(Errno::EADDRINUSE));
     world.run(61 * SECOND);
     assert_eq!(world.nodes[1].bind(again, address), Ok(()));
@@ -36,20 +36,20 @@ fn time_wait_of_an_idle_host_ends_after_60_s() {
     world.run(10 * MILLISECOND);
     world.nodes[0].close(client).unwrap();
     world.run(SECOND);
-    assert_eq!(world.nodes[1].core.tcp.connections.len(), 0);
-    // The next connection of the same ports, with a number that seems to be old: passt's wrap after 137 s.
+    assert_eq!(world.nodes[1].inner.tcp.connections.len(), 0);
+    // The next connection of the same ports, with a sequence number that seems old: passt's wrap after 137 s.
     for (pause, half_open) in [(50, 0), (10, 1)] {
         world.now += pause * SECOND;
         world.wire.borrow_mut().now = world.now;
         peer.send(&mut world, SYN, peer.first - 1000, (&OPTIONS, &[]));
         peer.poll(&mut world);
-        assert_eq!(world.nodes[1].core.tcp.half_open.len(), half_open, "{pause}");
+        assert_eq!(world.nodes[1].inner.tcp.half_open.len(), half_open, "{pause}");
     }
 }
 
 #[test]
-fn syn_right_behind_the_end_of_a_connection_begins_another() {
-    // The end of the peer, and whether the program has closed the socket. A lost end leaves FIN-WAIT-2.
+fn syn_right_behind_fin_starts_a_new_connection() {
+    // The FIN of the peer, and whether the program has closed the socket. A lost FIN leaves FIN-WAIT-2.
     for (flags, is_closed) in [(FIN | ACK, true), (FIN | ACK, false), (ACK, true)] {
         let (mut world, _client, server) = World::pair();
         let mut peer = Peer::of(&mut world, 1, server);
@@ -59,14 +59,14 @@ fn syn_right_behind_the_end_of_a_connection_begins_another() {
         }
         peer.poll(&mut world);
         peer.acknowledged += 1;
-        // All of it is received in one poll.
+        // One poll receives all segments.
         world.wire.borrow_mut().log = Some(vec![]);
         peer.send(&mut world, flags, peer.first, (&[], &[]));
         peer.send(&mut world, SYN, peer.first + 1000, (&OPTIONS, &[]));
         peer.poll(&mut world);
-        assert_eq!(world.nodes[1].core.tcp.half_open.len(), 1, "{flags:#x}, {is_closed}");
-        assert_eq!(world.nodes[1].core.tcp.connections.len(), 1);
-        // Only the new connection is answered: passt resets its client for an acknowledgement of the old one.
+        assert_eq!(world.nodes[1].inner.tcp.half_open.len(), 1, "{flags:#x}, {is_closed}");
+        assert_eq!(world.nodes[1].inner.tcp.connections.len(), 1);
+        // Only the new connection is answered: passt resets its client for an ACK of the old one.
         let frames = world.wire.borrow_mut().log.take().unwrap().len();
         assert_eq!(frames, 2 + 1, "{flags:#x}, {is_closed}");
         if !is_closed {
@@ -76,13 +76,13 @@ fn syn_right_behind_the_end_of_a_connection_begins_another() {
 }
 
 #[test]
-fn two_who_remember_the_same_connection_do_not_answer_each_other() {
+fn two_hosts_in_time_wait_do_not_answer_each_other() {
     use smoltcp::wire::{IpProtocol, TcpPacket, TcpSeqNumber};
     for offset in [0, -5] {
         let (mut world, client, server) = World::pair();
         let port = world.nodes[1].remote(server).unwrap().port();
-        let ours = world.nodes[0].core.sockets.slot(client).unwrap();
-        let (last, _) = world.nodes[0].core.connection(ours).unwrap().numbers();
+        let ours = world.nodes[0].inner.sockets.slot(client).unwrap();
+        let (last, _) = world.nodes[0].inner.connection(ours).unwrap().numbers();
         world.nodes[0].close(client).unwrap();
         world.nodes[1].close(server).unwrap();
         world.run(SECOND);
@@ -93,7 +93,7 @@ fn two_who_remember_the_same_connection_do_not_answer_each_other() {
             let mut segment = TcpPacket::new_unchecked(bytes);
             segment.set_src_port(port);
             segment.set_dst_port(80);
-            // Behind the end.
+            // After the FIN.
             segment.set_seq_number(TcpSeqNumber(last.0.wrapping_add(1 + offset)));
             segment.set_ack_number(TcpSeqNumber(1));
             segment.set_header_len(20);
@@ -105,7 +105,7 @@ fn two_who_remember_the_same_connection_do_not_answer_each_other() {
         });
         world.run(MILLISECOND);
         let frames = world.wire.borrow_mut().log.take().unwrap().len() - 1;
-        // What says nothing new is not answered, what is from the past once.
+        // Segments without news are not answered, old ones once.
         assert_eq!(frames, usize::from(offset != 0));
     }
 }

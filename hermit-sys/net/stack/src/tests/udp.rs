@@ -1,6 +1,6 @@
-//! Datagrams.
+//! UDP sockets.
 
-use crate::testing::wire::{Faults, Port};
+use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{SECOND, World, configuration, pattern, v4, v6};
 use crate::{Errno, Family, Kind, OptionName, Readiness, Shutdown, SocketId, SocketOption};
 use core::net::{IpAddr, SocketAddr};
@@ -25,7 +25,7 @@ pub(super) fn bound(world: &mut World, node: usize, address: &str) -> SocketId {
 }
 
 #[test]
-fn who_settles_learns_when_a_neighbor_is_asked_again() {
+fn settle_returns_the_time_of_the_next_solicitation() {
     let mut world = World::new(2);
     let socket = world.socket(0, Family::V4, Kind::Datagram);
     world.wire.borrow_mut().is_cut = true;
@@ -37,7 +37,7 @@ fn who_settles_learns_when_a_neighbor_is_asked_again() {
 }
 
 #[test]
-fn datagrams_arrive_whole_with_their_sender() {
+fn datagrams_arrive_whole_with_sender() {
     for (node, address) in [(0, v4(1)), (0, v6(1)), (1, v4(1)), (1, v6(1))] {
         let mut world = World::new(2);
         let receiver = bound(&mut world, 1, "[::]:53");
@@ -72,7 +72,7 @@ fn datagrams_arrive_whole_with_their_sender() {
 }
 
 #[test]
-fn what_is_not_taken_is_lost_but_not_by_peeking() {
+fn truncated_datagram_is_lost_unless_peeked() {
     let mut world = World::new(1);
     let socket = bound(&mut world, 0, "127.0.0.1:9");
     let here: SocketAddr = "127.0.0.1:9".parse().unwrap();
@@ -95,7 +95,7 @@ fn what_is_not_taken_is_lost_but_not_by_peeking() {
 }
 
 #[test]
-fn a_connected_socket_hears_its_peer_only() {
+fn connected_socket_receives_from_its_peer_only() {
     let mut world = World::new(3);
     let socket = bound(&mut world, 0, "0.0.0.0:7");
     assert_eq!(world.nodes[0].remote(socket), Err(Errno::ENOTCONN));
@@ -123,7 +123,7 @@ fn a_connected_socket_hears_its_peer_only() {
 }
 
 #[test]
-fn without_a_peer_a_socket_keeps_only_a_port_that_it_asked_for() {
+fn disconnect_releases_an_ephemeral_port() {
     let mut world = World::new(1);
     for own in ["127.0.0.1:7", "127.0.0.1:0", "0.0.0.0:0", "[::]:0", "[::1]:7"] {
         let socket = bound(&mut world, 0, own);
@@ -135,16 +135,16 @@ fn without_a_peer_a_socket_keeps_only_a_port_that_it_asked_for() {
         assert_ne!(world.nodes[0].local(socket).unwrap().port(), 0);
         world.nodes[0].close(socket).unwrap();
     }
-    assert!((1..=u16::MAX).all(|port| world.nodes[0].core.udp.is_unused(port)));
+    assert!((1..=u16::MAX).all(|port| world.nodes[0].inner.udp.is_unused(port)));
 }
 
 #[test]
-fn a_port_where_nobody_is_refuses() {
+fn datagram_to_unused_port_is_refused() {
     for (node, address) in [(0, v4(1)), (0, v6(1)), (1, v4(1)), (1, "::1".parse().unwrap())] {
         let mut world = World::new(2);
         let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
         let socket = world.socket(node, family, Kind::Datagram);
-        // One who is not connected is not told.
+        // Unconnected sockets get no pending error.
         world.nodes[node].send(socket, b"x", Some(at(address, 9))).unwrap();
         world.run(SECOND);
         assert_eq!(world.receive(node, socket), Err(Errno::EAGAIN));
@@ -161,14 +161,14 @@ fn a_port_where_nobody_is_refuses() {
 }
 
 #[test]
-fn a_queue_holds_only_so_much() {
+fn receive_queue_is_bounded() {
     let mut world = World::new(1);
     let socket = bound(&mut world, 0, "127.0.0.1:9");
     let here: SocketAddr = "127.0.0.1:9".parse().unwrap();
     for _ in 0..if cfg!(miri) { 220 } else { 1000 } {
         assert_eq!(world.nodes[0].send(socket, &[7; 1000], Some(here)), Ok(1000));
     }
-    let used = world.nodes[0].core.budget.used();
+    let used = world.nodes[0].inner.buffers.used();
     assert!((150_000..=212_992).contains(&used), "{used}");
     let mut count = 0;
     while world.receive(0, socket).is_ok() {
@@ -181,21 +181,21 @@ fn a_queue_holds_only_so_much() {
 }
 
 #[test]
-fn a_full_device_lets_the_sender_wait() {
+fn full_device_blocks_the_sender() {
     let mut world = World::new(2);
     let receiver = bound(&mut world, 1, "0.0.0.0:9");
     let sender = bound(&mut world, 0, "0.0.0.0:0");
     let to = Some(at(v4(1), 9));
     world.nodes[0].send(sender, b"learn", to).unwrap();
     world.run(SECOND);
-    world.nodes[0].hardware().unwrap().room = Some(1);
+    world.nodes[0].device().unwrap().room = Some(1);
     assert_eq!(world.nodes[0].send(sender, b"one", to), Ok(3));
     assert_eq!(world.nodes[0].send(sender, b"two", to), Err(Errno::EAGAIN));
     assert!(!world.readiness(0, sender).write);
     world.nodes[0].host().woken.clear();
     world.run(SECOND / 100);
     assert!(!world.readiness(0, sender).write);
-    world.nodes[0].hardware().unwrap().room = None;
+    world.nodes[0].device().unwrap().room = None;
     world.run(SECOND / 100);
     assert!(world.readiness(0, sender).write && world.nodes[0].host().woken.contains(&1000));
     assert_eq!(world.nodes[0].send(sender, b"two", to), Ok(3));
@@ -206,7 +206,7 @@ fn a_full_device_lets_the_sender_wait() {
 }
 
 #[test]
-fn addresses_are_used_once_unless_shared() {
+fn bind_to_address_in_use_needs_reuse() {
     let mut world = World::new(1);
     let first = bound(&mut world, 0, "0.0.0.0:9");
     let second = world.socket(0, Family::V6, Kind::Datagram);
@@ -232,9 +232,9 @@ fn addresses_are_used_once_unless_shared() {
 }
 
 #[test]
-fn large_packets_of_another_size_are_put_together() {
+fn fragments_of_any_size_are_reassembled() {
     for mtu in [576, 1280, 9000] {
-        let nodes = [0, 1].map(|node| (configuration(node), Port::plain(node).with_mtu(mtu)));
+        let nodes = [0, 1].map(|node| (configuration(node), SimDevice::plain(node).with_mtu(mtu)));
         let mut world = World::with(nodes, Faults { jitter: 1_000_000, seed: 3, ..Faults::default() });
         let receiver = bound(&mut world, 1, "[::]:9");
         for address in [v4(1), v6(1)].into_iter().filter(|address| address.is_ipv4() || mtu >= 1280) {
@@ -249,11 +249,11 @@ fn large_packets_of_another_size_are_put_together() {
 }
 
 #[test]
-fn without_a_device_there_is_the_loopback_only() {
+fn stack_without_device_has_the_loopback_only() {
     use crate::testing::System;
     let mut node =
-        crate::Stack::<Port, System>::new(None, System::new(1), crate::Configuration::default(), 0);
-    assert!(node.is_configured() && !node.status().has_hardware);
+        crate::Stack::<SimDevice, System>::new(None, System::new(1), crate::Configuration::default(), 0);
+    assert!(node.is_configured() && !node.status().has_device);
     let socket = node.socket(Family::V4, Kind::Datagram, 1).unwrap();
     let join = SocketOption::JoinV4 { group: [224, 1, 1, 1].into(), interface: [0; 4].into() };
     assert_eq!(node.send(socket, b"x", Some("10.0.0.1:1".parse().unwrap())), Err(Errno::ENETUNREACH));
@@ -267,7 +267,7 @@ fn without_a_device_there_is_the_loopback_only() {
 }
 
 #[test]
-fn a_peer_without_a_port_is_everybody_at_its_address() {
+fn peer_with_port_0_matches_all_ports() {
     let mut world = World::new(3);
     let socket = bound(&mut world, 0, "0.0.0.0:9");
     world.nodes[0].connect(socket, at(v4(1), 0)).unwrap();
@@ -282,7 +282,7 @@ fn a_peer_without_a_port_is_everybody_at_its_address() {
 }
 
 #[test]
-fn buffers_are_never_nothing() {
+fn buffer_sizes_have_a_minimum() {
     let mut world = World::new(1);
     let socket = bound(&mut world, 0, "127.0.0.1:9");
     for (option, name, least) in [

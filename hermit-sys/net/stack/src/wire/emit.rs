@@ -1,4 +1,4 @@
-//! How headers are written.
+//! Writing of headers.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,15 +9,15 @@ use smoltcp::wire::{
     UDP_HEADER_LEN, UdpPacket, UdpRepr,
 };
 
-/// Bytes of an Ethernet header.
+/// Size in bytes of an Ethernet header.
 pub(crate) const ETHERNET: usize = ETHERNET_HEADER_LEN;
 
-/// Bytes of the header of a packet from or to an address.
+/// Size in bytes of the IP header of a packet from or to an address.
 pub(crate) const fn ip_header(address: &IpAddr) -> usize {
     if address.is_ipv4() { 20 } else { 40 }
 }
 
-/// What an Ethernet header says.
+/// Fields of an Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EthernetHeader {
     pub(crate) source: EthernetAddress,
@@ -26,12 +26,12 @@ pub(crate) struct EthernetHeader {
 }
 
 impl EthernetHeader {
-    /// The protocol that carries an address.
+    /// Ethernet protocol of an IP address.
     pub(crate) const fn protocol(address: &IpAddr) -> EthernetProtocol {
         if address.is_ipv4() { EthernetProtocol::Ipv4 } else { EthernetProtocol::Ipv6 }
     }
 
-    /// Writes it at the start of a frame and returns the rest.
+    /// Writes the header at the start of a frame, and returns the rest.
     pub(crate) fn write(self, bytes: &mut [u8]) -> &mut [u8] {
         let mut frame = EthernetFrame::new_unchecked(&mut *bytes);
         frame.set_src_addr(self.source);
@@ -41,26 +41,27 @@ impl EthernetHeader {
     }
 }
 
-/// What the header of a packet of either version says.
+/// Fields of an IPv4 or IPv6 header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IpHeader {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
     pub(crate) protocol: IpProtocol,
-    /// Bytes behind it.
+    /// Payload size in bytes.
     pub(crate) size: usize,
     pub(crate) hop_limit: u8,
-    /// The type of service, or the traffic class.
+    /// Type of service (IPv4) or traffic class (IPv6).
     pub(crate) class: u8,
 }
 
 impl IpHeader {
-    /// Bytes of the header itself.
+    /// Size in bytes of the header.
     pub(crate) const fn size(&self) -> usize {
         ip_header(&self.source)
     }
 
-    /// Writes it at the start of a packet and returns the rest. Addresses of two versions write nothing.
+    /// Writes the header at the start of a packet, and returns the rest. Writes nothing if the IP versions of the
+    /// addresses differ.
     pub(crate) fn write<'a>(&self, bytes: &'a mut [u8]) -> &'a mut [u8] {
         self.write_without_checksum(bytes);
         if self.source.is_ipv4() {
@@ -69,7 +70,7 @@ impl IpHeader {
         &mut bytes[self.size()..]
     }
 
-    /// Writes it but for the checksum of IPv4, for a packet that does not leave this host.
+    /// Writes the header without the IPv4 checksum, for a loopback packet.
     pub(crate) fn write_without_checksum(&self, bytes: &mut [u8]) {
         match (self.source, self.destination) {
             (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
@@ -91,7 +92,7 @@ impl IpHeader {
         }
     }
 
-    /// Makes what was written the header of a part of a packet of IPv4.
+    /// Turns a written IPv4 header into that of a fragment.
     pub(crate) fn write_fragment_v4(bytes: &mut [u8], identification: u16, offset: u16, is_last: bool) {
         let mut packet = Ipv4Packet::new_unchecked(bytes);
         packet.set_ident(identification);
@@ -102,7 +103,7 @@ impl IpHeader {
     }
 }
 
-/// Writes the header of a part of a packet of IPv6 (RFC 8200, section 4.5), which has 8 bytes.
+/// Writes the fragment header of IPv6, 8 bytes (RFC 8200, section 4.5).
 pub(crate) fn fragment_v6(
     bytes: &mut [u8],
     protocol: IpProtocol,
@@ -110,17 +111,17 @@ pub(crate) fn fragment_v6(
     offset: u16,
     is_last: bool,
 ) {
-    // The offset is a multiple of eight, so that its lowest bits are free for the flag.
+    // The offset is a multiple of 8, so its lowest bits hold the flag.
     let field = (offset & !7) | u16::from(!is_last);
     let [high, low] = field.to_be_bytes();
     let [a, b, c, d] = identification.to_be_bytes();
     bytes.copy_from_slice(&[u8::from(protocol), 0, high, low, a, b, c, d]);
 }
 
-/// Bytes of a question for the hardware address of a neighbor of IPv4, and of an answer.
+/// Size in bytes of a frame with an ARP request or reply.
 pub(crate) const ARP: usize = ETHERNET + 28;
 
-/// Writes the answer, in a frame of [`ARP`] bytes, that an address is at a hardware address.
+/// Writes an ARP reply into a frame of [`ARP`] bytes.
 pub(crate) fn arp_answer(
     bytes: &mut [u8],
     mac: EthernetAddress,
@@ -139,13 +140,13 @@ pub(crate) fn arp_answer(
     answer.emit(&mut ArpPacket::new_unchecked(header.write(bytes)));
 }
 
-/// Bytes of a question for the hardware address of a neighbor: that of IPv6 is the longer one.
+/// Size in bytes of a frame with an ARP request or a neighbor solicitation.
 pub(crate) const fn solicitation_size(target: &IpAddr) -> usize {
     if target.is_ipv4() { ARP } else { ETHERNET + 40 + 32 }
 }
 
-/// Writes the question who has an address, in a frame of [`solicitation_size`] bytes. With `known`, only that one
-/// is asked.
+/// Writes an ARP request or a neighbor solicitation into a frame of [`solicitation_size`] bytes; unicast to the MAC
+/// address `known`, if there is one.
 pub(crate) fn solicitation(
     bytes: &mut [u8],
     mac: EthernetAddress,
@@ -178,7 +179,7 @@ fn solicitation_v6(
     target: Ipv6Addr,
     known: Option<EthernetAddress>,
 ) {
-    // The group of those whose address ends like that one (RFC 4291, section 2.7.1).
+    // The solicited-node multicast address (RFC 4291, section 2.7.1).
     let [.., a, b, c] = target.octets();
     let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]));
     let (destination, ip) = match known {
@@ -200,7 +201,7 @@ fn solicitation_v6(
     question.emit(&source, &ip, &mut Icmpv6Packet::new_unchecked(payload), &ChecksumCapabilities::default());
 }
 
-/// The hardware address of a group (RFC 1112, section 6.4; RFC 2464, section 7).
+/// MAC address of a multicast group (RFC 1112, section 6.4; RFC 2464, section 7).
 pub(crate) fn multicast_mac(group: &IpAddr) -> EthernetAddress {
     match group {
         IpAddr::V4(group) => {
@@ -214,10 +215,10 @@ pub(crate) fn multicast_mac(group: &IpAddr) -> EthernetAddress {
     }
 }
 
-/// Bytes of a datagram's own header.
+/// Size in bytes of a UDP header.
 pub(crate) const UDP: usize = UDP_HEADER_LEN;
 
-/// Writes a datagram of UDP, with its checksum.
+/// Writes a UDP datagram with its checksum.
 pub(crate) fn udp(bytes: &mut [u8], ends: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) {
     let repr = UdpRepr { src_port: ends.1, dst_port: to.1 };
     let (source, destination): (IpAddress, IpAddress) = (ends.0.into(), to.0.into());
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_go_to_all_or_to_the_group_of_the_address() {
+    fn solicitations_are_broadcast_or_solicited_node_multicast() {
         let mut arp = vec![0; solicitation_size(&ip("10.0.0.1"))];
         solicitation(&mut arp, MAC, ip("10.0.0.2"), ip("10.0.0.1"), None);
         let frame = Frame::parse(&arp).unwrap();
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_what_they_are_told() {
+    fn written_headers_parse_back() {
         for (source, destination) in [("10.0.0.1", "10.0.0.2"), ("fe80::1", "fe80::2")] {
             let header = IpHeader {
                 source: ip(source),
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_hardware_addresses() {
+    fn multicast_groups_have_mac_addresses() {
         assert_eq!(multicast_mac(&ip("239.129.2.3")), EthernetAddress([1, 0, 0x5e, 1, 2, 3]));
         assert_eq!(multicast_mac(&ip("ff02::1:3")), EthernetAddress([0x33, 0x33, 0, 1, 0, 3]));
     }

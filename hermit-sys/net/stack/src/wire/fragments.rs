@@ -1,4 +1,4 @@
-//! Packets that come in parts (RFC 791; RFC 8200, section 4.5).
+//! Fragmentation and reassembly (RFC 791; RFC 8200, section 4.5).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -8,17 +8,17 @@ use smoltcp::wire::IpProtocol;
 use crate::wire::emit::IpHeader;
 use crate::wire::packet::{Fragment, Packet};
 
-/// Most packets that are incomplete at a time, and most parts of one.
+/// Maximum number of packets in reassembly, and of fragments of one.
 const MAX_PACKETS: usize = 16;
 const MAX_PARTS: usize = 64;
 
-/// Most bytes of a packet's payload: the length of 16 bits counts the header in IPv4 only.
+/// Maximum payload size of a packet in bytes: the 16-bit length field includes the header in IPv4 only.
 const fn max_payload(source: IpAddr) -> usize {
     if source.is_ipv4() { 65_535 - 20 } else { 65_535 }
 }
 
-/// How long the rest is waited for: Linux's `ipfrag_time`.
-const PATIENCE: u64 = 30_000_000_000;
+/// Reassembly timeout in nanoseconds: Linux's `ipfrag_time`.
+const REASSEMBLY_TIMEOUT: u64 = 30_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
@@ -32,14 +32,14 @@ struct Key {
 struct Incomplete {
     key: Key,
     deadline: u64,
-    /// Where each part begins, and its bytes; in order, without overlap.
+    /// Offset and payload of each fragment, sorted, without overlap.
     parts: Vec<(usize, Vec<u8>)>,
-    /// Bytes of the whole, when the last part has come.
+    /// Payload size in bytes of the whole packet, once the last fragment is received.
     size: Option<usize>,
 }
 
 impl Incomplete {
-    /// Adds a part. Parts that overlap are not put together, for that is how filters are evaded (RFC 5722).
+    /// Adds a fragment. Overlapping fragments discard the packet: they are used to evade filters (RFC 5722).
     fn add(&mut self, fragment: Fragment, bytes: &[u8]) -> Option<()> {
         let end =
             fragment.offset.checked_add(bytes.len()).filter(|&end| end <= max_payload(self.key.source))?;
@@ -79,7 +79,7 @@ impl Incomplete {
         self.size.is_some_and(|size| self.parts.iter().map(|(_, part)| part.len()).sum::<usize>() == size)
     }
 
-    /// The whole packet, as if it had come in one.
+    /// Builds the unfragmented packet.
     fn assemble(&self) -> Option<Vec<u8>> {
         let size = self.size?;
         let Key { source, destination, protocol, .. } = self.key;
@@ -96,14 +96,14 @@ impl Incomplete {
     }
 }
 
-/// The packets of which parts are missing.
+/// Packets in reassembly.
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
     packets: Vec<Incomplete>,
 }
 
 impl Fragments {
-    /// Takes a part; returns the whole packet if it was the last one missing.
+    /// Adds a fragment; returns the whole packet if it was the last one missing.
     pub(crate) fn add(&mut self, packet: &Packet<'_>, now: u64) -> Option<Vec<u8>> {
         let fragment = packet.fragment?;
         let key = Key {
@@ -130,19 +130,19 @@ impl Fragments {
             return Some(place);
         }
         if self.packets.len() >= MAX_PACKETS {
-            // The one that waits longest is the least likely to be completed.
+            // The oldest packet is the least likely to be completed.
             let oldest = self.packets.iter().enumerate().min_by_key(|(_, packet)| packet.deadline);
             let oldest = oldest.map(|(place, _)| place)?;
             self.packets.swap_remove(oldest);
         }
         self.packets.try_reserve(1).ok()?;
-        let deadline = now.saturating_add(PATIENCE);
+        let deadline = now.saturating_add(REASSEMBLY_TIMEOUT);
         self.packets.push(Incomplete { key, deadline, parts: Vec::new(), size: None });
         Some(self.packets.len() - 1)
     }
 }
 
-/// Where each part of a payload begins and ends, and whether it is the last, if each may have `room` bytes.
+/// Start, end and "last" flag of each fragment of a payload, with at most `room` bytes per fragment.
 pub(crate) fn parts(size: usize, room: usize) -> impl Iterator<Item = (usize, usize, bool)> {
     let step = (room / 8 * 8).max(8);
     (0..size).step_by(step).map(move |start| {
@@ -153,7 +153,7 @@ pub(crate) fn parts(size: usize, room: usize) -> impl Iterator<Item = (usize, us
 
 #[cfg(test)]
 mod tests {
-    use super::{Fragments, MAX_PACKETS, PATIENCE, parts};
+    use super::{Fragments, MAX_PACKETS, REASSEMBLY_TIMEOUT, parts};
     use crate::wire::packet::{Fragment, Packet};
     use proptest::collection::vec;
     use proptest::prelude::{Just, Strategy, any};
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_in_any_order_and_repeated_make_the_whole((count, order) in order(), tail in 1..16_usize) {
+        fn fragments_in_any_order_with_duplicates_are_reassembled((count, order) in order(), tail in 1..16_usize) {
             let whole: Vec<u8> = (0..(count - 1) * 16 + tail).map(|index| u8::try_from(index % 251).unwrap()).collect();
             let pieces: Vec<_> = parts(whole.len(), 16).collect();
             prop_assert_eq!(pieces.len(), count);
@@ -200,7 +200,7 @@ mod tests {
         }
 
         #[test]
-        fn any_parts_are_taken_without_a_panic(
+        fn arbitrary_fragments_do_not_panic(
             parts in vec((vec(any::<u8>(), 0..40), 0..70_000_usize, any::<bool>(), 0..3_u32), 0..if cfg!(miri) { 15 } else { 60 }),
         ) {
             let mut fragments = Fragments::default();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_parts_discard_the_packet() {
+    fn overlapping_fragments_discard_the_packet() {
         let mut fragments = Fragments::default();
         assert_eq!(fragments.add(&packet(&[1; 16], 0, false, 1), 0), None);
         assert_eq!(fragments.add(&packet(&[2; 16], 8, true, 1), 0), None);
@@ -219,14 +219,17 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_packets_are_few_and_do_not_stay() {
+    fn reassembly_is_bounded_and_times_out() {
         let mut fragments = Fragments::default();
         for identification in 0..100 {
             fragments.add(&packet(&[0; 8], 0, false, identification), u64::from(identification));
         }
         assert_eq!(fragments.packets.len(), MAX_PACKETS);
-        assert_eq!(fragments.packets.iter().map(|packet| packet.deadline).min(), Some(PATIENCE + 84));
-        fragments.add(&packet(&[0; 8], 0, false, 1), PATIENCE * 2);
+        assert_eq!(
+            fragments.packets.iter().map(|packet| packet.deadline).min(),
+            Some(REASSEMBLY_TIMEOUT + 84)
+        );
+        fragments.add(&packet(&[0; 8], 0, false, 1), REASSEMBLY_TIMEOUT * 2);
         assert_eq!(fragments.packets.len(), 1);
     }
 }

@@ -1,7 +1,7 @@
-//! Frames and packets: what they say, how they are written, how they get in and out of smoltcp.
+//! Wire formats: parsing and writing of frames and packets, reassembly, and smoltcp's devices.
 
-pub(crate) mod device;
 pub(crate) mod emit;
 pub(crate) mod fragments;
 pub(crate) mod packet;
+pub(crate) mod phy;
 pub(crate) mod tcp;

@@ -1,4 +1,4 @@
-//! What a frame says of where it belongs, as far as that is needed to find who is concerned.
+//! Parsing of Ethernet, IP and UDP headers.
 
 use core::net::IpAddr;
 
@@ -27,37 +27,37 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Which part of a larger packet this one is.
+/// Fragment information of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     pub(crate) identification: u32,
-    /// Where in the whole its payload belongs.
+    /// Offset of the payload in the whole packet, in bytes.
     pub(crate) offset: usize,
     pub(crate) is_last: bool,
 }
 
-/// A packet of either version.
+/// An IPv4 or IPv6 packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet<'a> {
-    /// All of it, and nothing that may have been behind it.
+    /// The packet, without padding of the frame.
     pub(crate) bytes: &'a [u8],
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
-    /// Of what is in the payload.
+    /// Protocol of the payload.
     pub(crate) protocol: IpProtocol,
     pub(crate) payload: &'a [u8],
     pub(crate) fragment: Option<Fragment>,
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet whose header is intact.
+    /// Parses a packet, and verifies the header checksum.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let is_intact = bytes.first()? >> 4 != 4
             || Ipv4Packet::new_checked(bytes).is_ok_and(|packet| packet.verify_checksum());
         if is_intact { Self::parse_local(bytes) } else { None }
     }
 
-    /// Reads a packet that has not left this host, and has no checksum.
+    /// Parses a loopback packet, which has no header checksum.
     pub(crate) fn parse_local(bytes: &'a [u8]) -> Option<Self> {
         match bytes.first()? >> 4 {
             4 => Self::parse_v4(bytes),
@@ -93,7 +93,7 @@ impl<'a> Packet<'a> {
         let (mut protocol, mut payload) = (packet.next_header(), packet.payload());
         if protocol == IpProtocol::HopByHop {
             let header = Ipv6ExtHeader::new_checked(payload).ok()?;
-            // In units of 8 bytes, the first of which does not count (RFC 8200, section 4.3).
+            // In units of 8 bytes, without the first 8 bytes (RFC 8200, section 4.3).
             let size = (usize::from(header.header_len()) + 1) * 8;
             (protocol, payload) = (header.next_header(), payload.get(size..)?);
         }
@@ -118,7 +118,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The type of service, or the traffic class.
+    /// Type of service (IPv4) or traffic class (IPv6).
     pub(crate) fn traffic_class(&self) -> u8 {
         match *self.bytes {
             [first, second, ..] if first >> 4 == 6 => (first << 4) | (second >> 4),
@@ -127,10 +127,10 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The datagram of UDP that is in it, if it is intact.
+    /// The UDP datagram in the packet, if it is valid.
     pub(crate) fn udp(&self, is_checked: bool) -> Option<UdpPacket<&'a [u8]>> {
         let datagram = UdpPacket::new_checked(self.payload).ok()?;
-        // In IPv4, none means that there is none to look at (RFC 768).
+        // In IPv4, 0 means that the sender computed no checksum (RFC 768).
         let has_none = datagram.checksum() == 0;
         let is_intact = is_checked
             || has_none && self.source.is_ipv4()
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in vec(any::<u8>(), 0..200), version in 0..2_u8) {
+        fn parsing_arbitrary_bytes_does_not_panic(bytes in vec(any::<u8>(), 0..200), version in 0..2_u8) {
             let mut bytes = bytes;
             let _ = Frame::parse(&bytes);
             if let Some(first) = bytes.first_mut() {

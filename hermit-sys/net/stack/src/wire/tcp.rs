@@ -1,4 +1,4 @@
-//! Segments in packets (RFC 9293 §3.1).
+//! Parsing and writing of TCP segments (RFC 9293 §3.1).
 
 use core::net::IpAddr;
 
@@ -8,7 +8,7 @@ use smoltcp::wire::{IpProtocol, TcpOption, TcpPacket, checksum};
 use crate::wire::emit::{EthernetHeader, IpHeader};
 use crate::wire::packet::Packet;
 
-/// Bytes of a header without options.
+/// Size in bytes of a header without options.
 pub(crate) const TCP: usize = 20;
 
 /// Offset of the checksum in a header.
@@ -20,7 +20,7 @@ pub(crate) const ECN_MASK: u8 = 3;
 pub(crate) const ECN_CAPABLE: u8 = 2;
 const ECN_MARKED: u8 = 3;
 
-/// A segment that was received.
+/// A received segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received<'a> {
     pub(crate) source_port: u16,
@@ -29,7 +29,7 @@ pub(crate) struct Received<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// The segment that is in it, if it is intact.
+    /// The TCP segment in the packet, if it is valid.
     pub(crate) fn tcp(&self, is_checked: bool) -> Option<Received<'a>> {
         let packet = TcpPacket::new_checked(self.payload).ok()?;
         let is_intact = is_checked || packet.verify_checksum(&self.source.into(), &self.destination.into());
@@ -56,10 +56,10 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Reads options. What is not known, and everything behind an option that is not intact, is skipped.
+/// Parses options. Unknown options, and all behind an invalid one, are skipped.
 fn parse_options(mut bytes: &[u8]) -> Options {
     let mut options = Options::default();
-    // What most segments have (RFC 7323, appendix A).
+    // The layout of most segments (RFC 7323, appendix A).
     if let &[1, 1, 8, 10, a, b, c, d, e, f, g, h] = bytes {
         let [value, echo] = [[a, b, c, d], [e, f, g, h]].map(u32::from_be_bytes);
         options.timestamp = Some(Timestamp { value, echo });
@@ -86,7 +86,7 @@ fn parse_options(mut bytes: &[u8]) -> Options {
     options
 }
 
-/// Bytes that are written one after the other; what does not fit is left out.
+/// Writes bytes sequentially; drops those that do not fit.
 struct Writer<'a>(&'a mut [u8]);
 
 impl Writer<'_> {
@@ -98,7 +98,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes the header of a segment at its start, without checksum, and returns where its data goes.
+/// Writes the header of a segment without checksum, and returns the rest, for the data.
 pub(crate) fn write_header<'a>(
     bytes: &'a mut [u8],
     source_port: u16,
@@ -152,24 +152,24 @@ fn write_options(writer: &mut Writer<'_>, options: &Options) {
     }
 }
 
-/// How the checksum of a segment that is sent comes about.
+/// Computation of the checksum of a sent segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChecksumBy {
-    /// Nobody needs it: the segment does not leave this host.
-    Nobody,
-    /// This host computes it.
+    /// None: the segment does not leave this host.
+    None,
+    /// By the stack.
     Software,
-    /// The device does, from the sum of the pseudo header.
+    /// By the device (checksum offload), from the sum of the pseudo header.
     Device,
 }
 
-/// Fills in the checksum of a segment, or what the device needs of it.
+/// Fills in the checksum of a segment, or the sum of the pseudo header for the device.
 pub(crate) fn fill_checksum(segment: &mut [u8], source: IpAddr, destination: IpAddr, by: ChecksumBy) {
     let (source, destination) = (source.into(), destination.into());
     let size = u32::try_from(segment.len()).unwrap_or(u32::MAX);
     let mut packet = TcpPacket::new_unchecked(segment);
     match by {
-        ChecksumBy::Nobody => (),
+        ChecksumBy::None => (),
         ChecksumBy::Software => packet.fill_checksum(&source, &destination),
         ChecksumBy::Device => {
             packet.set_checksum(checksum::pseudo_header(&source, &destination, IpProtocol::Tcp, size));
@@ -179,25 +179,25 @@ pub(crate) fn fill_checksum(segment: &mut [u8], source: IpAddr, destination: IpA
 
 /// A segment to be written into a frame, without its data.
 pub(crate) struct OutgoingSegment<'a> {
-    /// What goes before the packet; `None` if it stays on this host.
+    /// Ethernet header; `None` for loopback packets.
     pub(crate) ethernet: Option<EthernetHeader>,
     pub(crate) ip: IpHeader,
-    /// Of this host and of the peer.
+    /// Local and remote port.
     pub(crate) ports: (u16, u16),
     pub(crate) header: &'a Header,
     pub(crate) checksum: ChecksumBy,
-    /// The identification of a packet of IPv4 that routers may fragment.
+    /// Identification of an IPv4 packet that routers may fragment; `None` sets DF.
     pub(crate) identification: Option<u16>,
 }
 
 impl OutgoingSegment<'_> {
-    /// Writes the frame, which has room for exactly that.
+    /// Writes the frame into a buffer of exactly its size.
     pub(crate) fn write(&self, bytes: &mut [u8], data: impl IntoIterator<Item = impl AsRef<[u8]>>) {
         let packet = match self.ethernet {
             Some(header) => header.write(bytes),
             None => bytes,
         };
-        if self.checksum == ChecksumBy::Nobody {
+        if self.checksum == ChecksumBy::None {
             self.ip.write_without_checksum(packet);
         } else {
             self.ip.write(packet);
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_can_be_read(
+        fn written_segments_parse_back(
             numbers in any::<(u32, u32, u16, u16)>(),
             flags in any::<u8>(),
             mss in option::of(any::<u16>()),
@@ -241,7 +241,7 @@ mod tests {
             let (seq, ack, window, urgent) = numbers;
             let flags = Flags::from_bits_retain(flags) | Flags::ACK;
             let mut sack = SackBlocks::default();
-            // With all the other options there is no room for blocks.
+            // SACK blocks do not fit beside all the other options.
             for &(start, end) in blocks.iter().filter(|_| mss.is_none() && window_scale.is_none()) {
                 sack.push(SackBlock { start: Seq(start), end: Seq(end) });
             }

@@ -1,14 +1,14 @@
-//! How packets get into smoltcp and out of it: devices for one call each.
+//! Implementations of smoltcp's `Device`, each for one call of smoltcp.
 
 use alloc::vec::Vec;
 
 use smoltcp::phy::{Device, DeviceCapabilities, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-use crate::hardware::Offload;
+use crate::device::Offload;
 use crate::link::Link;
 
-/// A device that has one packet to be received; the answer to it, if there is one, goes into a buffer.
+/// A device that receives one packet, and transmits the answer into a buffer.
 pub(crate) struct Ingress<'a> {
     pub(crate) packet: Option<&'a [u8]>,
     pub(crate) reply: &'a mut Vec<u8>,
@@ -56,7 +56,7 @@ impl Device for Ingress<'_> {
     }
 }
 
-/// A device by which packets are transmitted.
+/// A device that transmits only.
 pub(crate) struct Egress<'a> {
     pub(crate) link: &'a mut dyn Link,
     pub(crate) capabilities: &'a DeviceCapabilities,

@@ -1,4 +1,4 @@
-//! What is taken of a configuration: there is room for so much, and not everything can be.
+//! Validation of the static configuration: capacity limits and unusable addresses.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
@@ -6,29 +6,29 @@ use core::net::{IpAddr, Ipv6Addr};
 use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS};
 use smoltcp::wire::EthernetAddress;
 
+use crate::config::dns;
 use crate::configuration::{Cidr, Configuration};
-use crate::control::names;
-use crate::hardware::HardwareInfo;
-use crate::network::sources::is_host_address;
+use crate::device::NetDeviceInfo;
+use crate::ip::sources::is_host_address;
 
-/// What is taken, and what is not.
+/// The used and the ignored part of a configuration.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     pub(super) addresses: Vec<Cidr>,
-    /// The first one of each version.
+    /// The first gateway of each IP version.
     pub(super) gateways: Vec<IpAddr>,
     pub(super) nameservers: Vec<IpAddr>,
     pub(super) ignored: Vec<IpAddr>,
 }
 
 impl Selection {
-    pub(super) fn of(configuration: &Configuration, info: &HardwareInfo) -> Self {
+    pub(super) fn of(configuration: &Configuration, info: &NetDeviceInfo) -> Self {
         let is_carried = |address: IpAddr| address.is_ipv4() || info.carries_v6();
         let is_possible = |address| is_host_address(address) && is_carried(address);
         let mut selection = Self::default();
         let has_v4 =
             configuration.addresses.iter().any(|own| own.address.is_ipv4() && is_possible(own.address));
-        // The rest is for a lease.
+        // One address is reserved for a lease.
         let room = MAX_ADDRESSES - usize::from(!has_v4);
         for own in &configuration.addresses {
             let is_taken = is_possible(own.address) && selection.addresses.len() < room;
@@ -41,14 +41,14 @@ impl Selection {
         }
         for &server in &configuration.nameservers {
             let has_room = selection.nameservers.len() < MAX_NAMESERVERS;
-            let is_taken = names::is_usable(server) && is_carried(server) && has_room;
+            let is_taken = dns::is_usable(server) && is_carried(server) && has_room;
             if is_taken { &mut selection.nameservers } else { &mut selection.ignored }.push(server);
         }
         selection
     }
 }
 
-/// The address that every host has on its own network, made of its hardware address (RFC 4291, appendix A).
+/// Link-local address with the modified EUI-64 interface identifier (RFC 4291, appendix A).
 pub(super) fn link_local(mac: EthernetAddress) -> Cidr {
     let [a, b, c, d, e, f] = mac.0;
     let address = Ipv6Addr::new(

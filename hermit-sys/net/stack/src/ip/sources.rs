@@ -1,17 +1,17 @@
-//! Addresses from which packets come, and those from which none do.
+//! Validation of source addresses.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::wire::IpProtocol;
 
-use crate::receive::{DHCP_CLIENT, DHCP_SERVER};
+use crate::ip::ingress::{DHCP_CLIENT, DHCP_SERVER};
 use crate::wire::packet::Packet;
 
-/// Whether a packet is from where none comes from, as Linux sees it. A host without an address has none to say yet, to those
-/// that may give it one, or about groups and addresses on its link (RFC 1122, section 3.2.1.3; RFC 4861, section 7.1.1).
+/// Whether the source address of a packet is invalid (martian), as in Linux. The unspecified address is valid for DHCP,
+/// IGMP and neighbor discovery only (RFC 1122, section 3.2.1.3; RFC 4861, section 7.1.1).
 pub(crate) fn is_no_source(packet: &Packet<'_>) -> bool {
     match (packet.source, packet.protocol) {
-        // Programs would take it for the address of IPv4 that is in it.
+        // Programs would mistake a mapped address for an IPv4 address.
         (IpAddr::V6(source), _) if source.to_ipv4_mapped().is_some() => true,
         (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpProtocol::Igmp)
         | (IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpProtocol::Icmpv6) => false,
@@ -26,13 +26,13 @@ pub(crate) fn is_no_source(packet: &Packet<'_>) -> bool {
     }
 }
 
-/// Whether an address is one host's.
+/// Whether an address is unicast.
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
     !address.is_unspecified() && !address.is_multicast() && !is_broadcast
 }
 
-/// Whether a host can have an address. smoltcp panics when it is to ask for one that is not unicast.
+/// Whether an address can be that of a host. smoltcp panics when it solicits one that is not unicast.
 pub(crate) fn is_host_address(address: IpAddr) -> bool {
     let is_reserved = matches!(address, IpAddr::V4(address) if matches!(address.octets()[0], 0 | 255));
     is_unicast(address) && !address.is_loopback() && !is_reserved

@@ -1,7 +1,6 @@
-//! Advertisements of routers, before smoltcp gets them: it panics at prefixes that no address can be made of.
+//! Filter of router advertisements for smoltcp, which panics at prefixes that are unusable for SLAAC.
 //!
-//! That they come from the link itself is looked at by smoltcp: the source is an address of the link, and the limit of
-//! hops has not been lowered (RFC 4861, section 6.1.2).
+//! smoltcp verifies that they come from the link: a link-local source and a hop limit of 255 (RFC 4861, section 6.1.2).
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -13,24 +12,24 @@ use smoltcp::wire::{Icmpv6Packet, IpProtocol};
 use crate::wire::emit::ETHERNET;
 use crate::wire::packet::{Frame, Packet};
 
-/// The kind of message, and the bytes before its options (RFC 4861, section 4.2).
+/// ICMP type, and size in bytes of the message before its options (RFC 4861, section 4.2).
 const ADVERTISEMENT: u8 = 134;
 const HEADER: usize = 16;
 
-/// The option with a prefix, its size in units of 8 bytes, and the flag that addresses are to be made of it (RFC 4861,
-/// section 4.6.2).
+/// Prefix information option: its type, its size in units of 8 bytes, and its flag A for SLAAC (RFC 4861, section
+/// 4.6.2).
 const PREFIX: u8 = 3;
 const PREFIX_UNITS: u8 = 4;
 const AUTONOMOUS: u8 = 0x40;
 
-/// An option that nobody knows.
+/// A reserved option type, which receivers skip.
 const NOTHING: u8 = 0;
 
-/// How long prefixes are of which addresses are made: the rest is made of the hardware address (RFC 2464, section 4).
+/// Prefix length for SLAAC on Ethernet: the rest is the interface identifier (RFC 2464, section 4).
 const LENGTH: u8 = 64;
 
-/// A frame as smoltcp may have it; `None` if it must not. Prefixes that are of no use are taken out of an
-/// advertisement (RFC 4862, section 5.5.3), so that they do not hide others either: smoltcp looks at the last one.
+/// The filtered frame; `None` drops it. Unusable prefixes are removed from an advertisement (RFC 4862, section 5.5.3),
+/// also so that they do not hide others: smoltcp uses the last one.
 pub(super) fn purged(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     let Some((message, source, destination)) = advertisement(frame) else {
         return Some(Cow::Borrowed(frame));
@@ -39,7 +38,7 @@ pub(super) fn purged(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     if options.clone().all(|(_, option)| !is_useless(option)) {
         return Some(Cow::Borrowed(frame));
     }
-    // What is not intact must not be made so.
+    // The checksum is recomputed after the removal, which must not repair a corrupted message.
     if !Icmpv6Packet::new_checked(frame.get(message.clone())?).ok()?.verify_checksum(&source, &destination) {
         return None;
     }
@@ -53,7 +52,7 @@ pub(super) fn purged(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(other))
 }
 
-/// Where the message is in a frame with an advertisement, and from whom to whom it is.
+/// Range of the message in a frame with an advertisement, with source and destination.
 fn advertisement(frame: &[u8]) -> Option<(Range<usize>, Ipv6Addr, Ipv6Addr)> {
     let packet = Packet::parse(Frame::parse(frame)?.payload)?;
     let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination) else {
@@ -64,7 +63,7 @@ fn advertisement(frame: &[u8]) -> Option<(Range<usize>, Ipv6Addr, Ipv6Addr)> {
     is_one.then(|| (end - packet.payload.len()..end, source, destination))
 }
 
-/// The options of a message, with their places; what is behind one that cannot be is not looked at, by smoltcp neither.
+/// Iterates over the options of a message and their offsets, up to an invalid one, as smoltcp does.
 #[derive(Clone)]
 struct Options<'a> {
     bytes: &'a [u8],
@@ -83,7 +82,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Whether an option is a prefix of which no address can be made, or is to be.
+/// Whether an option is a prefix that is unusable or not meant for SLAAC.
 fn is_useless(option: &[u8]) -> bool {
     let &[PREFIX, PREFIX_UNITS, length, flags, ..] = option else { return false };
     let Some(&prefix) = option.get(16..).and_then(<[u8]>::first_chunk::<8>) else { return false };

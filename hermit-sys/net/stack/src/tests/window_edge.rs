@@ -1,6 +1,6 @@
-//! Peers that send up to the edge of the window, and beyond.
+//! Segments at the edge of the receive window, and beyond.
 
-use crate::budget::LARGEST;
+use crate::buffers::LARGEST;
 use crate::testing::peer::{ACK, FIN, OPTIONS, Peer, SEGMENT, SYN};
 use crate::testing::{World, pattern, v4};
 use crate::{Shutdown, SocketId, SocketOption};
@@ -11,15 +11,15 @@ use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest};
 use smoltcp::wire::TcpSeqNumber;
 use std::vec::Vec;
 
-/// Bytes that a connection takes while nobody reads.
+/// Capacity in bytes of a receive buffer.
 const CAPACITY: usize = LARGEST;
 
-/// Other numbers of bytes that are taken: a power of two, and at most this.
+/// Maximum of other capacities, which are powers of two.
 const SOME: u32 = if cfg!(miri) { 16_384 } else { 65_536 };
 const MOST: u32 = if cfg!(miri) { 30_000 } else { 80_000 };
 
 #[test]
-fn what_no_window_has_room_for_is_not_taken_by_a_server() {
+fn server_drops_data_beyond_the_window() {
     let (mut world, _, server) = World::pair();
     let peer = Peer::of(&mut world, 1, server);
     let stream = pattern(CAPACITY + SEGMENT);
@@ -29,13 +29,13 @@ fn what_no_window_has_room_for_is_not_taken_by_a_server() {
 }
 
 #[test]
-fn what_no_window_has_room_for_is_not_taken_by_a_client() {
+fn client_drops_data_beyond_the_window() {
     let (mut world, ..) = World::pair();
     let client = world.start(0, SocketAddr::new(v4(1), 81));
     world.nodes[0].poll(world.now);
     let ends = (SocketAddr::new(v4(1), 81), world.nodes[0].local(client).unwrap());
-    let slot = world.nodes[0].core.sockets.slot(client).unwrap();
-    let (acknowledged, _) = world.nodes[0].core.connection(slot).unwrap().numbers();
+    let slot = world.nodes[0].inner.sockets.slot(client).unwrap();
+    let (acknowledged, _) = world.nodes[0].inner.connection(slot).unwrap().numbers();
     let peer = Peer { node: 0, ends, first: TcpSeqNumber(-1), acknowledged, window: 1000 };
     let stream = pattern(CAPACITY + SEGMENT);
     peer.send(&mut world, SYN | ACK, peer.first - 1, (&OPTIONS, &[]));
@@ -45,10 +45,10 @@ fn what_no_window_has_room_for_is_not_taken_by_a_client() {
     assert!(world.receive(0, client).unwrap() == stream[..CAPACITY]);
 }
 
-/// For a moment, the window of a connection that is full and has ended is one byte behind what is expected: half of all numbers
-/// further on, a segment is within it.
+/// After the FIN of a full connection, the window is one byte behind `RCV.NXT` for a moment: a segment half of the
+/// sequence space further on is within it.
 #[test]
-fn nothing_is_taken_behind_the_end() {
+fn data_after_fin_is_dropped() {
     let (mut world, _, server) = World::pair();
     let peer = Peer::of(&mut world, 1, server);
     let stream = pattern(CAPACITY);
@@ -65,9 +65,9 @@ fn nothing_is_taken_behind_the_end() {
     assert_eq!(world.receive(1, server), Ok(Vec::new()));
 }
 
-/// A first segment waits for the neighbor's address; until it has been sent, no answer can be one to it.
+/// The SYN waits for neighbor resolution; until it is sent, no segment can answer it.
 #[test]
-fn nobody_answers_who_has_not_been_asked() {
+fn segment_before_the_syn_is_sent_is_no_answer() {
     let mut world = World::new(2);
     let client = world.start(0, SocketAddr::new(v4(1), 81));
     let ends = (SocketAddr::new(v4(1), 81), world.nodes[0].local(client).unwrap());
@@ -80,9 +80,10 @@ fn nobody_answers_who_has_not_been_asked() {
     assert!(!world.readiness(0, client).write);
 }
 
-/// Windows are told in multiples of a power of two: what has been told of a buffer that is nearly full stays.
+/// Windows are advertised in multiples of a power of two: the advertised window of a nearly full buffer does not
+/// shrink.
 #[test]
-fn a_window_that_was_told_is_taken_with_the_end_behind_it() {
+fn advertised_window_and_fin_behind_it_are_accepted() {
     let (mut world, _, server) = World::pair();
     let peer = Peer::of(&mut world, 1, server);
     let stream = pattern(CAPACITY);
@@ -95,18 +96,18 @@ fn a_window_that_was_told_is_taken_with_the_end_behind_it() {
     assert_eq!(world.receive(1, server), Ok(Vec::new()));
 }
 
-/// How a connection has begun.
+/// Start of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     Accepted,
     HalfOpen,
-    /// A client has sent its first segment.
+    /// Active open: the SYN has been sent.
     Asking,
-    /// It will.
+    /// Active open: the SYN will be sent.
     Unasked,
 }
 
-/// A segment: where it begins, from what on, and how large it is; what it acknowledges; what happens before the next one.
+/// A segment: base and offset of its sequence number, its size, what it acknowledges, and the action after it.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     flags: u8,
@@ -121,11 +122,11 @@ struct Piece {
 enum From {
     Next,
     First,
-    /// The end of all that is taken.
+    /// Right edge of the window.
     Edge,
-    /// What it would be if the first window were a scaled one.
+    /// Right edge if the window of the SYN were scaled.
     Scaled,
-    /// Half of all numbers.
+    /// Half of the sequence space.
     Far,
 }
 
@@ -170,21 +171,21 @@ fn piece() -> impl Strategy<Value = Piece> {
     )
 }
 
-/// A connection that is attacked.
+/// A connection under test.
 struct Victim {
     world: World,
     peer: Peer,
     listener: SocketId,
     socket: Option<SocketId>,
     capacity: u32,
-    /// How many bytes have come without a gap, and how many have been read.
+    /// Number of bytes received in order, and of bytes read.
     next: u32,
     read: u32,
-    /// The ends that the peer has sent.
+    /// FINs that the peer has sent.
     ends: Vec<u32>,
 }
 
-/// The byte at a place in a stream.
+/// The byte at an offset of the stream.
 fn byte(place: u32) -> u8 {
     u8::try_from(place % 251).unwrap()
 }
@@ -215,7 +216,7 @@ impl Victim {
             }
         };
         if start != Start::Accepted {
-            // Numbers go round.
+            // Sequence numbers wrap.
             peer.first = TcpSeqNumber(i32::MAX - 5000);
             let own = socket.map_or(to, |client| world.nodes[0].local(client).unwrap());
             peer.ends = (SocketAddr::new(v4(1), 81), own);
@@ -239,10 +240,10 @@ impl Victim {
             From::Far => 1 << 31,
         };
         let start = if is_first { u32::MAX } else { from.wrapping_add_signed(piece.ahead) };
-        let connections = &self.world.nodes[0].core.tcp.connections;
+        let connections = &self.world.nodes[0].inner.tcp.connections;
         let port = self.peer.ends.0.port();
         let slot = connections.iter().find(|(tuple, _)| tuple.remote.port == port).map(|(_, &slot)| slot);
-        let slot = slot.and_then(|slot| self.world.nodes[0].core.connection(slot));
+        let slot = slot.and_then(|slot| self.world.nodes[0].inner.connection(slot));
         if let Some((next, _)) = slot.map(|connection| connection.numbers()) {
             self.peer.acknowledged = TcpSeqNumber(next.0.wrapping_add(piece.acknowledged));
         }
@@ -260,7 +261,7 @@ impl Victim {
         }
     }
 
-    /// Does what comes after a segment; returns what was read, which is nothing at the end.
+    /// Performs the action after a segment; returns what was read, nothing after the FIN.
     fn act(&mut self, then: Then) -> Option<Vec<u8>> {
         if then != Then::Nothing {
             self.peer.poll(&mut self.world);
@@ -271,8 +272,8 @@ impl Victim {
         match then {
             Then::Nothing | Then::Poll => None,
             Then::Read => {
-                let slot = self.world.nodes[0].core.sockets.slot(socket).ok()?;
-                let has_ended = self.world.nodes[0].core.connection(slot)?.tcp.is_read_closed();
+                let slot = self.world.nodes[0].inner.sockets.slot(socket).ok()?;
+                let has_ended = self.world.nodes[0].inner.connection(slot)?.tcp.is_read_closed();
                 self.world.receive(0, socket).ok().filter(|bytes| has_ended || !bytes.is_empty())
             }
             Then::Write => {
@@ -291,7 +292,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 100 }, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_segment_about_the_edge_of_a_window_does_harm(
+    fn segments_at_the_window_edge_do_no_harm(
         start in prop_oneof![
             Just(Start::Accepted), Just(Start::HalfOpen), Just(Start::Asking), Just(Start::Unasked)
         ],

@@ -1,11 +1,11 @@
-//! Bytes that do not arrive at once, and how a connection gets over it.
+//! Retransmission and zero-window probes.
 
 use crate::testing::peer::{ACK, Peer};
 use crate::testing::{SECOND, World, pattern};
 use smoltcp::wire::TcpPacket;
 use std::vec::Vec;
 
-/// Sends something that gets lost.
+/// Sends data that the wire loses.
 fn lose(world: &mut World, node: usize, socket: crate::SocketId, bytes: &[u8]) {
     world.wire.borrow_mut().is_cut = true;
     assert_eq!(world.nodes[node].send(socket, bytes, None), Ok(bytes.len()));
@@ -14,21 +14,21 @@ fn lose(world: &mut World, node: usize, socket: crate::SocketId, bytes: &[u8]) {
 }
 
 #[test]
-fn what_is_to_be_repeated_at_once_waits_for_room_in_the_device() {
+fn fast_retransmit_waits_for_room_in_the_device() {
     let (mut world, client, server) = World::pair();
     let peer = Peer::of(&mut world, 0, client);
     let bytes = pattern(1000);
     lose(&mut world, 0, client, &bytes);
-    world.nodes[0].hardware().unwrap().room = Some(0);
+    world.nodes[0].device().unwrap().room = Some(0);
     for _ in 0..4 {
         peer.send(&mut world, ACK, peer.first, (&[], &[]));
     }
     peer.poll(&mut world);
-    world.nodes[0].hardware().unwrap().room = None;
+    world.nodes[0].device().unwrap().room = None;
     assert!(world.run_until(SECOND / 2, |world| world.receive(1, server).as_ref() == Ok(&bytes)));
 }
 
-/// Segments with data that a node has sent, or that ask its peer to answer.
+/// Number of segments with data, or window probes, that a node has sent.
 fn sent(world: &mut World, node: u8) -> usize {
     let log = world.wire.borrow_mut().log.replace(Vec::new()).unwrap_or_default();
     let frames = log.iter().filter(|frame| frame.get(6..14) == Some(&[2, 0, 0, 0, 1, node, 8, 0]));
@@ -37,7 +37,7 @@ fn sent(world: &mut World, node: u8) -> usize {
 }
 
 #[test]
-fn a_window_that_is_closed_without_an_acknowledgement_is_asked_for() {
+fn zero_window_probes_follow_lost_acknowledgements() {
     let (mut world, client, server) = World::pair();
     let mut peer = Peer::of(&mut world, 0, client);
     let bytes = pattern(1000);
@@ -47,11 +47,11 @@ fn a_window_that_is_closed_without_an_acknowledgement_is_asked_for() {
     world.wire.borrow_mut().is_cut = true;
     world.run(SECOND);
     sent(&mut world, 0);
-    // Everything that asks for the window is lost for a while.
+    // Zero-window probes are lost for a while.
     world.run(100 * SECOND);
     assert!(sent(&mut world, 0) >= 3);
     world.wire.borrow_mut().is_cut = false;
-    // Repetitions have become smaller.
+    // The retransmission is smaller.
     let mut received = Vec::new();
     assert!(world.run_until(70 * SECOND, |world| {
         received.extend(world.receive(1, server).unwrap_or_default());
@@ -60,7 +60,7 @@ fn a_window_that_is_closed_without_an_acknowledgement_is_asked_for() {
 }
 
 #[test]
-fn what_was_on_its_way_when_a_window_closed_is_repeated_when_it_opens() {
+fn segments_lost_at_zero_window_are_retransmitted_when_it_opens() {
     let (mut world, client, _) = World::pair();
     let mut peer = Peer::of(&mut world, 0, client);
     let bytes = pattern(2000);
@@ -68,7 +68,7 @@ fn what_was_on_its_way_when_a_window_closed_is_repeated_when_it_opens() {
     peer.acknowledged += 1460;
     let has_repeated = (0..10).any(|round| {
         peer.window = if round == 0 { 0 } else { 1000 };
-        // Only questions are answered from then on.
+        // From then on only probes are answered.
         if sent(&mut world, 0) > 0 || round < 2 {
             world.wire.borrow_mut().is_cut = false;
             peer.send(&mut world, ACK, peer.first, (&[], &[]));

@@ -1,12 +1,12 @@
-//! What keeps a host on its network: smoltcp answers to ARP, neighbor discovery, pings, queries for groups and
-//! router advertisements, asks DHCP servers and name servers.
+//! Host configuration by smoltcp: DHCP and DNS clients, SLAAC, and responses to ARP, neighbor discovery, pings and IGMP
+//! or MLD queries.
 //!
-//! It speaks Ethernet and keeps a list of neighbors of its own. Nothing here is on the way of streams and datagrams.
+//! smoltcp keeps a neighbor table of its own. TCP and UDP do not pass through it.
 
 mod advertisement;
+pub(crate) mod dns;
 mod gateway;
 mod idle;
-pub(crate) mod names;
 mod selection;
 
 use alloc::boxed::Box;
@@ -22,65 +22,66 @@ use smoltcp::socket::dhcpv4::{self, Event, RetryConfig};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{DhcpOption, EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, Ipv6Cidr};
 
+use crate::config::dns::Dns;
+use crate::config::gateway::{Exchanging, FarGateway};
+use crate::config::idle::Idle;
+use crate::config::selection::{Selection, link_local};
 use crate::configuration::{Cidr, Configuration};
-use crate::control::gateway::{Exchanging, FarGateway};
-use crate::control::idle::Idle;
-use crate::control::names::Names;
-use crate::control::selection::{Selection, link_local};
-use crate::core::instant;
-use crate::hardware::{HardwareInfo, LEAST_MTU};
+use crate::device::{MIN_MTU, NetDeviceInfo};
+use crate::inner::instant;
+use crate::ip::sources::is_host_address;
 use crate::link::Link;
-use crate::network::sources::is_host_address;
-use crate::wire::device::{Egress, Ingress};
 use crate::wire::emit::ETHERNET;
+use crate::wire::phy::{Egress, Ingress};
 
-/// The DHCP option with the host's name (RFC 2132, section 3.14).
+/// DHCP option with the host name (RFC 2132, section 3.14).
 const HOST_NAME: u8 = 12;
 
-/// How often smoltcp is looked after while something is going on of which it does not tell when, and else.
-const LIVELY: u64 = 250_000_000;
-const QUIET: u64 = 30_000_000_000;
+/// Interval in nanoseconds at which smoltcp is polled during a fast-poll window, in which it acts without reporting a
+/// deadline, and otherwise.
+const FAST_POLL_INTERVAL: u64 = 250_000_000;
+const IDLE_POLL_INTERVAL: u64 = 30_000_000_000;
 
-/// How long something is going on: the solicitations of routers, or the answers to a query for groups.
-const EPISODE: u64 = 13_000_000_000;
+/// Length of a fast-poll window in nanoseconds: it covers router solicitations, and responses to IGMP or MLD queries.
+const FAST_POLL_WINDOW: u64 = 13_000_000_000;
 
-/// Who takes a frame.
+/// Socket of smoltcp that receives a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taker {
-    /// smoltcp itself.
-    Nobody,
-    /// The client of the DHCP server.
+pub(crate) enum SmoltcpSocket {
+    /// No socket: the interface itself.
+    None,
+    /// The DHCP client.
     Dhcp,
-    /// The client of the name servers.
-    Names,
+    /// The DNS client.
+    Dns,
 }
 
-/// smoltcp's interface with all of this.
-pub(crate) struct Control {
+/// smoltcp's interface, its sockets, and the configuration.
+pub(crate) struct HostConfig {
     interface: Interface,
     pub(crate) idle: Idle,
     capabilities: DeviceCapabilities,
     dhcp: Option<(SocketSet<'static>, SocketHandle)>,
-    pub(crate) names: Names,
-    /// What was configured, which goes before what servers say.
+    pub(crate) dns: Dns,
+    /// Static gateways, which take precedence over those from servers.
     gateways: Vec<IpAddr>,
     has_static_names: bool,
-    /// What was configured and is not used.
+    /// Ignored addresses of the static configuration.
     pub(crate) ignored: Vec<IpAddr>,
     carries_v6: bool,
     is_configured: bool,
-    /// The gateway of IPv4, if it is in no network of ours.
+    /// The IPv4 gateway, if it is off-link.
     far: Option<FarGateway>,
-    lively_until: u64,
-    /// When routers had last changed addresses when those were last read; `None` if a server has said something since.
+    fast_poll_until: u64,
+    /// Time of the last change by SLAAC that [`has_news`](Self::has_news) has reported; `None` after a change by DHCP.
     seen: Option<Instant>,
-    /// When it is to be looked after next.
+    /// Time in nanoseconds of the next poll.
     pub(crate) next: u64,
 }
 
-impl fmt::Debug for Control {
+impl fmt::Debug for HostConfig {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Control").field("addresses", &self.interface.ip_addrs()).finish_non_exhaustive()
+        out.debug_struct("HostConfig").field("addresses", &self.interface.ip_addrs()).finish_non_exhaustive()
     }
 }
 
@@ -95,16 +96,16 @@ fn of_smoltcp(cidr: &IpCidr) -> Cidr {
     Cidr { address: cidr.address().into(), prefix: cidr.prefix_len() }
 }
 
-/// The client of a DHCP server, which learns the host's name.
+/// Creates the DHCP client, which sends the host name.
 fn dhcp_client(hostname: Option<String>) -> (SocketSet<'static>, SocketHandle) {
     let mut socket = dhcpv4::Socket::new();
     let mut retry = RetryConfig::default();
-    // Servers are near: what is lost is asked for again soon.
+    // Servers are near: lost messages are retransmitted soon.
     retry.discover_timeout = Duration::from_secs(2);
     retry.initial_request_timeout = Duration::from_secs(1);
     socket.set_retry_config(retry);
     if let Some(name) = hostname.filter(|name| !name.is_empty() && name.len() < 64) {
-        // It is kept for good, as the stack is; smoltcp only borrows it.
+        // smoltcp borrows it for the life of the stack, which is never dropped.
         let data: &'static [u8] = Box::leak(name.into_bytes().into_boxed_slice());
         let options: &'static [DhcpOption<'static>] =
             Box::leak(Box::new([DhcpOption { kind: HOST_NAME, data }]));
@@ -115,13 +116,13 @@ fn dhcp_client(hostname: Option<String>) -> (SocketSet<'static>, SocketHandle) {
     (set, handle)
 }
 
-impl Control {
-    pub(crate) fn new(info: &HardwareInfo, seed: u64, configuration: &Configuration, now: u64) -> Self {
+impl HostConfig {
+    pub(crate) fn new(info: &NetDeviceInfo, seed: u64, configuration: &Configuration, now: u64) -> Self {
         let mac = EthernetAddress(info.mac);
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = usize::from(info.mtu.max(LEAST_MTU)) + ETHERNET;
-        // They have been verified before.
+        capabilities.max_transmission_unit = usize::from(info.mtu.max(MIN_MTU)) + ETHERNET;
+        // Received checksums have been verified before.
         capabilities.checksum.tcp = Checksum::Tx;
         capabilities.checksum.udp = Checksum::Tx;
         let Selection { addresses: own, gateways, nameservers, ignored } = Selection::of(configuration, info);
@@ -133,30 +134,30 @@ impl Control {
         let mut interface = Interface::new(config, &mut nothing, instant(now));
         interface.update_ip_addrs(|addresses| {
             for cidr in own.iter().chain(&info.carries_v6().then(|| link_local(mac))) {
-                // There is room for as many.
+                // `Selection` limits the number to the capacity.
                 let _ = addresses.push(to_smoltcp(cidr));
             }
         });
         let dhcp = (!has_v4).then(|| dhcp_client(configuration.hostname.clone()));
-        let mut control = Self {
+        let mut config = Self {
             interface,
             idle: Idle::new(seed, now),
             capabilities,
-            // Who has an address waits for no other: a server is asked beside that.
+            // A host with a static address does not wait for a lease, though DHCP runs.
             is_configured: dhcp.is_none() || !own.is_empty(),
             dhcp,
-            names: Names::new(&nameservers),
+            dns: Dns::new(&nameservers),
             gateways,
             has_static_names: !nameservers.is_empty(),
             ignored,
             carries_v6: info.carries_v6(),
             far: None,
-            lively_until: now.saturating_add(EPISODE),
+            fast_poll_until: now.saturating_add(FAST_POLL_WINDOW),
             seen: None,
             next: now,
         };
-        control.set_static_routes();
-        control
+        config.set_static_routes();
+        config
     }
 
     fn static_gateway(&self, is_v4: bool) -> Option<IpAddr> {
@@ -165,13 +166,13 @@ impl Control {
 
     fn set_static_routes(&mut self) {
         self.set_gateway_v4(None);
-        // The table has room for both.
+        // The table has room for both default routes.
         if let Some(IpAddr::V6(gateway)) = self.static_gateway(false) {
             let _ = self.interface.routes_mut().add_default_ipv6_route(gateway);
         }
     }
 
-    /// Takes the gateway that was configured, or else that of a lease. The addresses are those that we have.
+    /// Sets the IPv4 gateway: the static one, or else that of a lease.
     fn set_gateway_v4(&mut self, leased: Option<Ipv4Addr>) {
         let gateway = match self.static_gateway(true) {
             Some(IpAddr::V4(gateway)) => Some(gateway),
@@ -199,13 +200,13 @@ impl Control {
         })
     }
 
-    /// Whether addresses or gateways may have changed since this was last asked.
+    /// Whether addresses or gateways may have changed since the last call.
     pub(crate) fn has_news(&mut self) -> bool {
         let now = Some(self.interface.slaac_updated_at());
         core::mem::replace(&mut self.seen, now) != now
     }
 
-    /// The addresses of the host: those that reach far before that of the link.
+    /// Addresses of the host: those of global scope before the link-local one.
     pub(crate) fn addresses(&self) -> Vec<Cidr> {
         let told = |own: &IpCidr| match self.far {
             Some(far) if *own == IpCidr::Ipv4(far.network()) => of_smoltcp(&IpCidr::Ipv4(far.own())),
@@ -214,7 +215,7 @@ impl Control {
         self.interface.ip_addrs().iter().map(told).collect()
     }
 
-    /// The gateways.
+    /// Gateways of both IP versions.
     pub(crate) fn gateways(&mut self) -> Vec<IpAddr> {
         let (mut gateways, far) = (self.gateways.clone(), self.far);
         self.interface.routes_mut().update(|routes| {
@@ -232,45 +233,47 @@ impl Control {
         gateways
     }
 
-    /// Whether there is nothing left to wait for.
+    /// Whether automatic configuration has completed.
     pub(crate) const fn is_configured(&self) -> bool {
         self.is_configured
     }
 
-    /// Takes a frame. `reply` is empty then, or the answer: a frame as well.
-    pub(crate) fn receive(&mut self, now: u64, frame: &[u8], taker: Taker, reply: &mut Vec<u8>) {
+    /// Receives a frame; sets `reply` to the answer frame, or empties it.
+    pub(crate) fn receive(&mut self, now: u64, frame: &[u8], target: SmoltcpSocket, reply: &mut Vec<u8>) {
         reply.clear();
-        let mut nobody: [SocketStorage<'_>; 0] = [];
+        let mut no_sockets: [SocketStorage<'_>; 0] = [];
         let other = self.far.and_then(|far| far.incoming(frame));
         let Some(frame) = advertisement::purged(other.as_deref().unwrap_or(frame)) else { return };
         let frame = &*frame;
         let mut device = Ingress { packet: Some(frame), reply, capabilities: &self.capabilities };
         let interface = &mut self.interface;
-        match (taker, &mut self.dhcp) {
-            (Taker::Dhcp, Some((set, _))) => interface.poll_ingress_single(instant(now), &mut device, set),
-            (Taker::Names, _) => {
-                interface.poll_ingress_single(instant(now), &mut device, self.names.receive(frame))
+        match (target, &mut self.dhcp) {
+            (SmoltcpSocket::Dhcp, Some((set, _))) => {
+                interface.poll_ingress_single(instant(now), &mut device, set)
+            }
+            (SmoltcpSocket::Dns, _) => {
+                interface.poll_ingress_single(instant(now), &mut device, self.dns.receive(frame))
             }
             _ => {
-                let mut set = SocketSet::new(&mut nobody[..]);
+                let mut set = SocketSet::new(&mut no_sockets[..]);
                 interface.poll_ingress_single(instant(now), &mut device, &mut set)
             }
         };
         if let Some(far) = self.far {
             far.outgoing(reply);
         }
-        if taker != Taker::Nobody {
+        if target != SmoltcpSocket::None {
             self.next = now;
         }
     }
 
-    /// Something begins of which smoltcp does not tell when it goes on.
-    pub(crate) fn enliven(&mut self, now: u64) {
-        self.lively_until = now.saturating_add(EPISODE);
+    /// Starts a fast-poll window.
+    pub(crate) fn start_fast_poll(&mut self, now: u64) {
+        self.fast_poll_until = now.saturating_add(FAST_POLL_WINDOW);
         self.next = now;
     }
 
-    /// Transmits what there is.
+    /// Polls smoltcp, and transmits its frames.
     pub(crate) fn poll(&mut self, now: u64, link: &mut dyn Link) {
         let time = instant(now);
         self.interface.poll_maintenance(time);
@@ -278,22 +281,22 @@ impl Control {
         let mut device = Egress { link: &mut link, capabilities: &self.capabilities };
         let mut due: Option<Instant> = None;
         let mut messages = 32;
-        for set in self.dhcp.as_mut().map(|(set, _)| set).into_iter().chain([self.names.set()]) {
+        for set in self.dhcp.as_mut().map(|(set, _)| set).into_iter().chain([self.dns.set()]) {
             let mut has_sent = || self.interface.poll_egress(time, &mut device, set) != PollResult::None;
-            // A few at most: each is a message to a server.
+            // Bounded: each is a message to a server.
             while has_sent() && messages > 0 {
                 messages -= 1;
             }
             due = [due, self.idle.interface().poll_at(time, set)].into_iter().flatten().min();
         }
-        let tick = if now < self.lively_until { LIVELY } else { QUIET };
-        let due = due.map_or(u64::MAX, crate::core::nanoseconds);
-        // What is overdue waits for a neighbor, or for room.
+        let tick = if now < self.fast_poll_until { FAST_POLL_INTERVAL } else { IDLE_POLL_INTERVAL };
+        let due = due.map_or(u64::MAX, crate::inner::nanoseconds);
+        // An overdue deadline means that smoltcp waits for a neighbor or for room: it is not polled at once.
         self.next = due.max(now.saturating_add(1_000_000)).min(now.saturating_add(tick));
         self.apply_lease();
     }
 
-    /// Does what the DHCP server says.
+    /// Applies the events of the DHCP client.
     fn apply_lease(&mut self) {
         let Some((set, handle)) = &mut self.dhcp else { return };
         let Some(event) = set.get_mut::<dhcpv4::Socket<'_>>(*handle).poll() else { return };
@@ -308,7 +311,7 @@ impl Control {
         self.seen = None;
         self.far = None;
         self.interface.update_ip_addrs(|addresses| {
-            // No other is of IPv4.
+            // DHCP runs only without a static IPv4 address.
             addresses.retain(|own| matches!(own, IpCidr::Ipv6(_)));
             if let Some(lease) = lease {
                 let _ = addresses.insert(0, IpCidr::Ipv4(lease));
@@ -316,12 +319,12 @@ impl Control {
         });
         self.set_gateway_v4(router.filter(|&router| is_host_address(router.into())));
         if !self.has_static_names {
-            self.names.set_servers(&servers);
+            self.dns.set_servers(&servers);
         }
         self.is_configured |= lease.is_some();
     }
 
-    /// Tells the network that a group is joined.
+    /// Joins a group by IGMP or MLD.
     pub(crate) fn join(&mut self, group: IpAddr, now: u64) -> bool {
         let has_joined =
             (group.is_ipv4() || self.carries_v6) && self.interface.join_multicast_group(group).is_ok();
@@ -329,13 +332,13 @@ impl Control {
         has_joined
     }
 
-    /// Tells the network that a group is left.
+    /// Leaves a group by IGMP or MLD.
     pub(crate) fn leave(&mut self, group: IpAddr, now: u64) {
         let _ = self.interface.leave_multicast_group(group);
         self.next = now;
     }
 
-    /// Whether packets to a group are received.
+    /// Whether smoltcp has joined a group.
     pub(crate) fn has_group(&self, group: IpAddr) -> bool {
         self.interface.has_multicast_group(group)
     }

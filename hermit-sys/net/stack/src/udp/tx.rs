@@ -1,4 +1,4 @@
-//! Datagrams that leave.
+//! TX of datagrams.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -7,27 +7,28 @@ use hermit_interface::Errno;
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 
 use crate::address::Endpoint;
-use crate::core::{Core, Entry, Port};
-use crate::hardware::Offload;
+use crate::device::Offload;
 use crate::host::Host;
+use crate::inner::{NetInterface, StackInner};
+use crate::ip::Route;
+use crate::ip::neighbors::Answer;
 use crate::link::Link;
-use crate::network::Route;
-use crate::network::neighbors::Answer;
 use crate::options::Settings;
+use crate::socket::Socket;
 use crate::tcp::connect::or_loopback;
 use crate::udp::groups::Interface;
 use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader, UDP};
 use crate::wire::fragments;
 
-/// Most bytes of a datagram: the length of its packet has 16 bits, which counts the packet's own header in IPv4 only.
+/// Maximum size of a datagram in bytes: the 16-bit length field of the packet includes the IP header in IPv4 only.
 const fn largest(to: IpAddr) -> usize {
     if to.is_ipv4() { 65_507 } else { 65_527 }
 }
 
-/// Bytes of the header that parts have in IPv6 (RFC 8200, section 4.5).
+/// Size in bytes of the fragment header of IPv6 (RFC 8200, section 4.5).
 const FRAGMENT: usize = 8;
 
-/// What is known of a datagram when its way has been found.
+/// A datagram with a resolved route.
 struct Outgoing<'a> {
     from: Endpoint,
     to: Endpoint,
@@ -48,7 +49,7 @@ impl Outgoing<'_> {
         emit::udp(bytes, from, to, self.payload);
     }
 
-    /// Writes the headers of the datagram, or of a part of it, and returns where its bytes go.
+    /// Writes the headers of the datagram or of a fragment, and returns the rest, for the payload.
     fn write_part<'a>(
         &self,
         bytes: &'a mut [u8],
@@ -67,9 +68,9 @@ impl Outgoing<'_> {
             self.header(IpProtocol::Udp, size).write(bytes)
         } else {
             let rest = self.header(IpProtocol::Ipv6Frag, size + FRAGMENT).write(bytes);
-            let (head, body) = rest.split_at_mut(FRAGMENT);
+            let (head, state) = rest.split_at_mut(FRAGMENT);
             emit::fragment_v6(head, IpProtocol::Udp, identification, offset, is_last);
-            body
+            state
         }
     }
 
@@ -78,13 +79,13 @@ impl Outgoing<'_> {
     }
 }
 
-impl Core {
-    /// The own address from which a datagram goes, and its way.
+impl StackInner {
+    /// Source address and route of a datagram.
     ///
     /// # Errors
     ///
-    /// `EACCES`: it is for everybody. `ENETUNREACH`: there is no way, or it is of IPv4 and the socket is not. `EINVAL`: an
-    /// address of the loopback does not leave this host.
+    /// `EACCES`: broadcast without `SO_BROADCAST`. `ENETUNREACH`: no route, or IPv4 on an IPv6-only socket. `EINVAL`: a
+    /// loopback source address to another host.
     pub(crate) fn way_of_datagram(
         &self,
         settings: &Settings,
@@ -94,14 +95,14 @@ impl Core {
         if settings.only_v6 && to.is_ipv4() {
             return Err(Errno::ENETUNREACH);
         }
-        let is_one = !own.is_unspecified() && !own.is_multicast() && !self.network.is_broadcast(own);
-        let source = if is_one { Some(own) } else { self.network.source(to) };
+        let is_one = !own.is_unspecified() && !own.is_multicast() && !self.routes.is_broadcast(own);
+        let source = if is_one { Some(own) } else { self.routes.source(to) };
         let source = source.filter(|source| source.is_ipv4() == to.is_ipv4()).ok_or(Errno::ENETUNREACH)?;
-        let route = self.network.route_from(source, to).ok_or(Errno::ENETUNREACH)?;
+        let route = self.routes.route_from(source, to).ok_or(Errno::ENETUNREACH)?;
         if source.is_loopback() && route != Route::Local {
             return Err(Errno::EINVAL);
         }
-        if self.network.is_broadcast(to) && !settings.broadcast {
+        if self.routes.is_broadcast(to) && !settings.broadcast {
             return Err(Errno::EACCES);
         }
         Ok((source, route))
@@ -120,17 +121,17 @@ impl Core {
         link: &mut dyn Link,
         host: &mut dyn Host,
     ) -> Result<usize, Errno> {
-        let Some(entry) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        if let Some(error) = entry.error.take() {
+        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        if let Some(error) = socket.error.take() {
             return Err(error);
         }
-        let (settings, own) = (entry.settings, entry.own);
-        let Some(datagrams) = entry.datagrams_mut() else { return Err(Errno::EBADF) };
-        if datagrams.shut_write {
+        let (settings, own) = (socket.settings, socket.own);
+        let Some(udp_socket) = socket.as_udp_mut() else { return Err(Errno::EBADF) };
+        if udp_socket.shut_write {
             return Err(Errno::EPIPE);
         }
-        let source = datagrams.source;
-        let to = to.or(datagrams.remote).ok_or(Errno::EDESTADDRREQ)?;
+        let source = udp_socket.source;
+        let to = to.or(udp_socket.remote).ok_or(Errno::EDESTADDRREQ)?;
         let to = Endpoint::new(or_loopback(to.address), to.port);
         if payload.len() > largest(to.address) {
             return Err(Errno::EMSGSIZE);
@@ -164,13 +165,13 @@ impl Core {
                     self.refuse_datagram((from.address, from.port), to, Errno::ECONNREFUSED, host);
                 }
             }
-            Route::Everybody(mac) => {
+            Route::Group(mac) => {
                 let is_looped = match to.address {
                     IpAddr::V4(address) if !address.is_multicast() => true,
                     IpAddr::V4(_) => settings.multicast_loop_v4,
                     IpAddr::V6(_) => settings.multicast_loop_v6,
                 };
-                // A group with a limit of zero hops does not leave the host.
+                // A multicast datagram with hop limit 0 does not leave the host.
                 if outgoing.hop_limit > 0 {
                     self.emit_to(slot, outgoing, Some(mac), to.address, link)?;
                 }
@@ -193,7 +194,8 @@ impl Core {
         Ok(())
     }
 
-    /// Writes a datagram to a neighbor, in parts if it must, or has it wait for its hardware address.
+    /// Sends a datagram to a neighbor, fragmented if it exceeds the MTU, or queues it until the MAC address is
+    /// resolved.
     fn emit_to(
         &mut self,
         slot: u32,
@@ -202,14 +204,14 @@ impl Core {
         hop: IpAddr,
         link: &mut dyn Link,
     ) -> Result<(), Errno> {
-        let Some(port) = self.port else { return Err(Errno::ENETUNREACH) };
+        let Some(port) = self.interface else { return Err(Errno::ENETUNREACH) };
         let header = emit::ip_header(&outgoing.to.address);
         let room = usize::from(port.info.mtu).saturating_sub(header);
         let count = outgoing.size().div_ceil(room.max(1));
         if mac.is_some() && !(link.can_transmit(ETHERNET + header + room.min(outgoing.size()))) {
-            // When there is room again, its owner is woken.
-            if let Some(datagrams) = self.sockets.get_mut(slot).and_then(Entry::datagrams_mut) {
-                datagrams.is_blocked = true;
+            // `unblock` wakes the waiters when there is room again.
+            if let Some(udp_socket) = self.sockets.get_mut(slot).and_then(Socket::as_udp_mut) {
+                udp_socket.is_blocked = true;
             }
             self.mark(slot);
             return Err(Errno::EAGAIN);
@@ -224,7 +226,7 @@ impl Core {
             self.identification = self.identification.wrapping_add(1);
             let identification = self.identification;
             return self.place(mac, hop, size, link, &mut |bytes| {
-                // It may be cut on its way, for nobody here would hear that it was too large.
+                // DF is clear: routers may fragment it, since UDP sockets do not handle path MTU discovery.
                 let rest = outgoing.write_part(ethernet.write(bytes), outgoing.size(), identification, None);
                 outgoing.write_datagram(rest);
             });
@@ -234,7 +236,7 @@ impl Core {
 
     fn emit_parts(
         &mut self,
-        port: Port,
+        port: NetInterface,
         outgoing: &Outgoing<'_>,
         (mac, hop): (Option<EthernetAddress>, IpAddr),
         ethernet: EthernetHeader,
@@ -254,16 +256,16 @@ impl Core {
             let offset = u16::try_from(start).unwrap_or(u16::MAX);
             let mut write = |bytes: &mut [u8]| {
                 let rest = ethernet.write(bytes);
-                let body = outgoing.write_part(rest, part.len(), identification, Some((offset, is_last)));
-                body.copy_from_slice(part);
+                let state = outgoing.write_part(rest, part.len(), identification, Some((offset, is_last)));
+                state.copy_from_slice(part);
             };
             self.place(mac, hop, ETHERNET + header + part.len(), link, &mut write)?;
         }
         Ok(())
     }
 
-    /// Writes a frame, or keeps it until its neighbor is known. One that the device has no room for is lost, as
-    /// may happen to a part of a datagram.
+    /// Queues a frame for the device, or until its neighbor is resolved. Without room in the device's queue it is
+    /// dropped, which may happen to a fragment.
     fn place(
         &mut self,
         mac: Option<EthernetAddress>,
@@ -288,23 +290,23 @@ impl Core {
         Ok(())
     }
 
-    /// Looks whether a socket that had to wait for the device may send again; returns whether it has to wait on.
+    /// Wakes a socket that waits for the device if there is room; returns whether it still waits.
     pub(crate) fn unblock(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> bool {
-        let room = ETHERNET + self.port.map_or(0, |port| usize::from(port.info.mtu));
-        let Some(entry) = self.sockets.get_mut(slot) else { return false };
-        let Some(datagrams) = entry.datagrams_mut().filter(|datagrams| datagrams.is_blocked) else {
+        let room = ETHERNET + self.interface.map_or(0, |port| usize::from(port.info.mtu));
+        let Some(socket) = self.sockets.get_mut(slot) else { return false };
+        let Some(udp_socket) = socket.as_udp_mut().filter(|udp_socket| udp_socket.is_blocked) else {
             return false;
         };
         if !link.can_transmit(room) {
             return true;
         }
-        datagrams.is_blocked = false;
-        entry.wake(host);
+        udp_socket.is_blocked = false;
+        socket.wake(host);
         false
     }
 }
 
-/// How many hops a datagram may take.
+/// Hop limit of a datagram.
 fn hops(settings: &Settings, to: IpAddr) -> u8 {
     match to {
         IpAddr::V4(address) if address.is_multicast() => settings.multicast_ttl,

@@ -1,7 +1,7 @@
-//! Who sits beside us: hardware addresses of neighbors, and what waits for them.
+//! The neighbor table: MAC addresses of neighbors, and packets that wait for them.
 //!
-//! Each neighbor is asked for on its own, three times in three seconds. One that is known stays in use while it is
-//! asked again, so that a connection does not stop for it.
+//! Each neighbor is solicited on its own, up to three times in three seconds. A stale one stays in use while it is
+//! probed, so that a connection does not stall.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,22 +11,24 @@ use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 use smoltcp::wire::EthernetAddress;
 
-/// Most neighbors that are remembered.
+/// Maximum number of known neighbors.
 const MAX_NEIGHBORS: usize = 512;
 
-/// Most that are being asked for, and most of what waits for one.
+/// Maximum number of neighbors in resolution, and of what waits for one.
 const MAX_SOUGHT: usize = 128;
 const MAX_WAITING: usize = 1024;
 const MAX_FRAMES: usize = 64;
 
-/// Most bytes of frames that wait for any of them.
+/// Maximum total size in bytes of the frames that wait.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How often, and how far apart, one is asked for before it is not there: as Linux does.
+/// Number of solicitations before a neighbor is unreachable, and the interval between them in nanoseconds (RFC 4861,
+/// section 10: `MAX_MULTICAST_SOLICIT`, `RETRANS_TIMER`).
 const QUESTIONS: u8 = 3;
-const PATIENCE: u64 = 1_000_000_000;
+const RETRANS_TIMER: u64 = 1_000_000_000;
 
-/// How long a neighbor is believed to be where it was, and how long it is used after that while it is asked.
+/// Time in nanoseconds for which a neighbor is reachable without confirmation (RFC 4861, section 10: `REACHABLE_TIME`),
+/// and for which it stays in use after that while it is probed.
 const FRESH: u64 = 30_000_000_000;
 const STALE: u64 = 90_000_000_000;
 
@@ -42,9 +44,9 @@ struct Sought {
     address: IpAddr,
     questions: u8,
     next: u64,
-    /// Connections that have something to send.
+    /// Slots of connections that have something to send.
     connections: Vec<u32>,
-    /// Complete frames but for the hardware address.
+    /// Frames that lack only the destination MAC address.
     frames: Vec<Vec<u8>>,
 }
 
@@ -54,34 +56,34 @@ impl Sought {
     }
 }
 
-/// What is known of a neighbor.
+/// Result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Known(EthernetAddress),
-    /// Known, but it should be asked whether it is still there.
+    /// Stale: usable, but to be probed.
     Ask(EthernetAddress),
     Unknown,
 }
 
-/// What had waited for a neighbor.
+/// Connections and frames that waited for a neighbor.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waited {
     pub(crate) connections: Vec<u32>,
     pub(crate) frames: Vec<Vec<u8>>,
 }
 
-/// Something to be done about a neighbor that does not answer.
+/// Action for a neighbor that has not answered in time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Ask(IpAddr),
     GiveUp(Waited),
 }
 
-/// All neighbors.
+/// The neighbor table.
 #[derive(Debug)]
 pub(crate) struct Neighbors {
     known: HashMap<IpAddr, Known, FixedState>,
-    /// All are given the same time: whose turn is first is in front.
+    /// Neighbors in resolution. All have the same interval, so the queue is in order of deadlines.
     sought: VecDeque<Sought>,
 }
 
@@ -90,7 +92,7 @@ impl Neighbors {
         Self { known: HashMap::with_hasher(FixedState::with_seed(seed)), sought: VecDeque::new() }
     }
 
-    /// The hardware address of a neighbor.
+    /// Looks up the MAC address of a neighbor.
     pub(crate) fn lookup(&mut self, address: IpAddr, now: u64) -> Answer {
         let Some(known) = self.known.get_mut(&address) else { return Answer::Unknown };
         let age = now.saturating_sub(known.confirmed);
@@ -101,14 +103,14 @@ impl Neighbors {
             self.known.remove(&address);
             return Answer::Unknown;
         }
-        if now.saturating_sub(known.asked) < PATIENCE {
+        if now.saturating_sub(known.asked) < RETRANS_TIMER {
             return Answer::Known(known.mac);
         }
         known.asked = now;
         Answer::Ask(known.mac)
     }
 
-    /// Takes note that a neighbor is at a hardware address; returns what waited for it.
+    /// Sets the MAC address of a neighbor; returns what waited for it.
     pub(crate) fn learn(&mut self, address: IpAddr, mac: EthernetAddress, now: u64) -> Waited {
         if self.known.len() >= MAX_NEIGHBORS && !self.known.contains_key(&address) {
             self.forget_some(now);
@@ -120,14 +122,14 @@ impl Neighbors {
         place.and_then(|place| self.sought.remove(place)).map(Sought::waited).unwrap_or_default()
     }
 
-    /// Takes note that a neighbor is still where it was.
+    /// Confirms that a neighbor is reachable at the known MAC address.
     pub(crate) fn confirm(&mut self, address: IpAddr, mac: EthernetAddress, now: u64) {
         if let Some(known) = self.known.get_mut(&address).filter(|known| known.mac == mac) {
             known.confirmed = now;
         }
     }
 
-    /// Makes room: what is old goes, and everything if nothing is. The table is small.
+    /// Removes expired neighbors, or all if none is expired. The table is small.
     fn forget_some(&mut self, now: u64) {
         self.known.retain(|_, known| now.saturating_sub(known.confirmed) < FRESH);
         if self.known.len() >= MAX_NEIGHBORS {
@@ -135,8 +137,8 @@ impl Neighbors {
         }
     }
 
-    /// Has a connection wait; it is woken by what [`learn`](Self::learn) or [`due`](Self::due) returns. Returns
-    /// whether the neighbor has to be asked now.
+    /// Queues a connection until [`learn`](Self::learn) or [`due`](Self::due) returns it. Returns whether a
+    /// solicitation is to be sent now.
     pub(crate) fn await_connection(&mut self, address: IpAddr, slot: u32, now: u64) -> bool {
         let Some((sought, is_new)) = self.seek(address, now) else { return false };
         if !sought.connections.contains(&slot)
@@ -148,7 +150,7 @@ impl Neighbors {
         is_new
     }
 
-    /// Has a frame wait, of which a few do. Returns whether the neighbor has to be asked now.
+    /// Queues a frame, up to a limit. Returns whether a solicitation is to be sent now.
     pub(crate) fn await_frame(&mut self, address: IpAddr, frame: Vec<u8>, now: u64) -> bool {
         let waiting: usize = self.sought.iter().flat_map(|sought| &sought.frames).map(Vec::len).sum();
         let has_room = waiting + frame.len() <= MAX_BYTES;
@@ -159,7 +161,7 @@ impl Neighbors {
         is_new
     }
 
-    /// Whether frames wait for any neighbor. Those that are being asked for are few.
+    /// Whether frames wait for any neighbor. The neighbors in resolution are few.
     pub(crate) fn has_frames(&self) -> bool {
         self.sought.iter().any(|sought| !sought.frames.is_empty())
     }
@@ -171,7 +173,7 @@ impl Neighbors {
             if self.sought.len() >= MAX_SOUGHT || self.sought.try_reserve(1).is_err() {
                 return None;
             }
-            let next = now.saturating_add(PATIENCE);
+            let next = now.saturating_add(RETRANS_TIMER);
             let (connections, frames) = (Vec::new(), Vec::new());
             self.sought.push_back(Sought { address, questions: 1, next, connections, frames });
         }
@@ -179,21 +181,21 @@ impl Neighbors {
         self.sought.get_mut(place).map(|sought| (sought, is_new))
     }
 
-    /// When a neighbor has to be asked again or given up.
+    /// Time of the next solicitation or failure.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.sought.front().map(|sought| sought.next)
     }
 
-    /// One thing that has to be done by now.
+    /// The next action that is due.
     pub(crate) fn due(&mut self, now: u64) -> Option<Due> {
         let mut sought = self.sought.pop_front_if(|sought| sought.next <= now)?;
         if sought.questions == QUESTIONS {
             return Some(Due::GiveUp(sought.waited()));
         }
         sought.questions += 1;
-        sought.next = now.saturating_add(PATIENCE);
+        sought.next = now.saturating_add(RETRANS_TIMER);
         let address = sought.address;
-        // There is room: it was in the queue.
+        // The queue has capacity: the element was in it.
         self.sought.push_back(sought);
         Some(Due::Ask(address))
     }
@@ -201,7 +203,7 @@ impl Neighbors {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Due, FRESH, MAX_NEIGHBORS, Neighbors, PATIENCE, STALE, Waited};
+    use super::{Answer, Due, FRESH, MAX_NEIGHBORS, Neighbors, RETRANS_TIMER, STALE, Waited};
     use core::net::IpAddr;
     use smoltcp::wire::EthernetAddress;
     use std::vec;
@@ -210,7 +212,7 @@ mod tests {
     const MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 9]);
 
     #[test]
-    fn who_waits_is_told_when_the_neighbor_is_found() {
+    fn learn_returns_what_waited() {
         let mut neighbors = Neighbors::new(1);
         assert_eq!(neighbors.lookup(ADDRESS, 0), Answer::Unknown);
         assert!(neighbors.await_connection(ADDRESS, 7, 0));
@@ -223,40 +225,43 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_waited_longest_is_asked_for_first() {
+    fn neighbors_are_solicited_in_order_of_deadline() {
         let address = |number| IpAddr::V4(core::net::Ipv4Addr::from_bits(number));
         let mut neighbors = Neighbors::new(1);
         for number in 0..4 {
             assert!(neighbors.await_connection(address(number), 7, number.into()));
         }
-        // One of them answers.
+        // One neighbor answers.
         neighbors.learn(address(0), MAC, 4);
-        assert_eq!(neighbors.due(PATIENCE + 1), Some(Due::Ask(address(1))));
-        assert_eq!((neighbors.deadline(), neighbors.due(PATIENCE + 1)), (Some(PATIENCE + 2), None));
-        assert_eq!(neighbors.due(PATIENCE + 5), Some(Due::Ask(address(2))));
-        assert_eq!(neighbors.due(PATIENCE + 5), Some(Due::Ask(address(3))));
-        assert_eq!((neighbors.deadline(), neighbors.due(2 * PATIENCE)), (Some(2 * PATIENCE + 1), None));
+        assert_eq!(neighbors.due(RETRANS_TIMER + 1), Some(Due::Ask(address(1))));
+        assert_eq!((neighbors.deadline(), neighbors.due(RETRANS_TIMER + 1)), (Some(RETRANS_TIMER + 2), None));
+        assert_eq!(neighbors.due(RETRANS_TIMER + 5), Some(Due::Ask(address(2))));
+        assert_eq!(neighbors.due(RETRANS_TIMER + 5), Some(Due::Ask(address(3))));
+        assert_eq!(
+            (neighbors.deadline(), neighbors.due(2 * RETRANS_TIMER)),
+            (Some(2 * RETRANS_TIMER + 1), None)
+        );
     }
 
     #[test]
-    fn a_neighbor_that_is_not_there_is_given_up_after_three_questions() {
+    fn neighbor_fails_after_three_solicitations() {
         let mut neighbors = Neighbors::new(1);
         assert!(neighbors.await_connection(ADDRESS, 7, 0));
-        assert_eq!((neighbors.deadline(), neighbors.due(PATIENCE - 1)), (Some(PATIENCE), None));
-        assert_eq!(neighbors.due(PATIENCE), Some(Due::Ask(ADDRESS)));
-        assert_eq!(neighbors.due(2 * PATIENCE), Some(Due::Ask(ADDRESS)));
+        assert_eq!((neighbors.deadline(), neighbors.due(RETRANS_TIMER - 1)), (Some(RETRANS_TIMER), None));
+        assert_eq!(neighbors.due(RETRANS_TIMER), Some(Due::Ask(ADDRESS)));
+        assert_eq!(neighbors.due(2 * RETRANS_TIMER), Some(Due::Ask(ADDRESS)));
         let waited = Waited { connections: vec![7], frames: vec![] };
-        assert_eq!(neighbors.due(3 * PATIENCE), Some(Due::GiveUp(waited)));
-        assert_eq!(neighbors.due(9 * PATIENCE), None);
+        assert_eq!(neighbors.due(3 * RETRANS_TIMER), Some(Due::GiveUp(waited)));
+        assert_eq!(neighbors.due(9 * RETRANS_TIMER), None);
     }
 
     #[test]
-    fn a_known_neighbor_is_used_while_it_is_asked_again() {
+    fn stale_neighbor_is_used_while_it_is_probed() {
         let mut neighbors = Neighbors::new(1);
         neighbors.learn(ADDRESS, MAC, 0);
         assert_eq!(neighbors.lookup(ADDRESS, FRESH), Answer::Ask(MAC));
         assert_eq!(neighbors.lookup(ADDRESS, FRESH + 1), Answer::Known(MAC));
-        assert_eq!(neighbors.lookup(ADDRESS, FRESH + PATIENCE), Answer::Ask(MAC));
+        assert_eq!(neighbors.lookup(ADDRESS, FRESH + RETRANS_TIMER), Answer::Ask(MAC));
         neighbors.learn(ADDRESS, MAC, STALE - 1);
         assert_eq!(neighbors.lookup(ADDRESS, STALE + 1), Answer::Known(MAC));
         assert_eq!(neighbors.lookup(ADDRESS, 2 * STALE), Answer::Unknown);

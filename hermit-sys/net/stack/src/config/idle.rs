@@ -1,7 +1,7 @@
-//! An interface of smoltcp's that sends and receives nothing.
+//! An interface of smoltcp without traffic.
 //!
-//! Queries take their random numbers from one, and it tells when a socket is due, which an interface that waits for routers
-//! does not.
+//! DNS queries take random numbers from it, and it computes the deadlines of sockets, which an interface that solicits
+//! routers does not.
 
 use alloc::vec::Vec;
 
@@ -9,8 +9,8 @@ use smoltcp::iface::{Config, Interface};
 use smoltcp::phy::{DeviceCapabilities, Medium};
 use smoltcp::wire::HardwareAddress;
 
-use crate::core::instant;
-use crate::wire::device::Ingress;
+use crate::inner::instant;
+use crate::wire::phy::Ingress;
 
 /// The interface.
 pub(crate) struct Idle(Interface);
@@ -26,8 +26,8 @@ impl Idle {
         Self(Interface::new(config, &mut nothing, instant(now)))
     }
 
-    /// Makes its next random numbers such that nobody can guess them from those before: smoltcp's generator is not made for
-    /// that, and can be seeded at the start only.
+    /// Reseeds the generator, so that earlier random numbers do not predict later ones: smoltcp's generator is not
+    /// cryptographically secure, and can be seeded only when the interface is created.
     pub(crate) fn reseed(&mut self, seed: u64, now: u64) {
         *self = Self::new(seed, now);
     }

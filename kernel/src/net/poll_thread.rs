@@ -1,4 +1,4 @@
-//! The poll thread: drives the stack when no other thread does.
+//! The poll thread: polls the stack when no other thread does.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -15,20 +15,22 @@ use crate::threads::lifecycle::{self, SpawnArgs};
 use crate::threads::schedule;
 use crate::threads::wait::block_until;
 
-/// The stack of the thread: frames are handled on it.
+/// Size of the thread's stack in bytes.
 const STACK_SIZE: usize = 256 << 10;
 
-/// Number of polls in a row after which the thread pauses: the device drops frames that come faster than they are handled,
+/// Number of polls in a row after which the thread pauses: the device drops frames that come faster than they are
+/// handled,
 /// and a flood does not keep programs from running.
 const MAX_ROUNDS: u32 = 16;
 
 /// Length of the pause in nanoseconds.
 const PAUSE: u64 = 1_000_000;
 
-/// The thread while it waits.
+/// Wait queue of the thread.
 static WAITER: WaitQueue = WaitQueue::new();
 
-/// When the thread polls the stack next if no other thread calls it, in nanoseconds of the monotonic clock; `u64::MAX` while
+/// When the thread polls the stack next if no other thread calls it, in nanoseconds of the monotonic clock; `u64::MAX`
+/// while
 /// it polls and if no timer of the stack runs.
 static WAKES: AtomicU64 = AtomicU64::new(u64::MAX);
 
@@ -37,10 +39,10 @@ static CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread.
 pub(super) fn start() -> Result<(), Errno> {
-    // What arrives does not wait for a program that computes.
+    // A program that computes does not delay the handling of received frames.
     let priority = HIGH_PRIO.into();
     let args = SpawnArgs { function: (run, 0), priority, stack_size: STACK_SIZE, cpu: None };
-    // The caller's socket can wait for nothing, as `EAGAIN` of a socket would say.
+    // `EAGAIN` would mean that the caller's socket has to wait.
     lifecycle::spawn(&args).map(drop).map_err(|_| Errno::ENOMEM)
 }
 
@@ -78,7 +80,7 @@ extern "C" fn run(_: usize) {
             WAITER.add(context);
             if CALLED.swap(false, AcqRel) { Poll::Ready(()) } else { Poll::Pending }
         });
-        // The device need not interrupt until all that it has received is taken.
+        // No interrupts while the thread polls.
         rx_interrupt::disable();
     }
 }

@@ -1,20 +1,20 @@
-//! A gateway outside of our networks: some give a host a network of one address, with a gateway that is not in it.
+//! A gateway outside of our networks: some DHCP servers assign a prefix of 32 bits, with an off-link gateway.
 //!
-//! smoltcp asks for the hardware address of nobody outside of its networks, and believes no such answer. So it is told
-//! that the gateway has an address which is in its network, and that one is exchanged in the frames.
+//! smoltcp sends no ARP requests for addresses outside of its networks, and ignores such replies. So it gets an alias
+//! of the gateway that is in its network, which is translated in ARP frames.
 
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use smoltcp::wire::{ArpPacket, EthernetProtocol, Ipv4Cidr};
 
-use crate::hardware::Offload;
+use crate::device::Offload;
+use crate::ip::sources::is_unicast;
 use crate::link::Link;
-use crate::network::sources::is_unicast;
 use crate::wire::emit::ETHERNET;
 use crate::wire::packet::Frame;
 
-/// The gateway and what smoltcp takes it for.
+/// An off-link gateway, with the host's address from which its alias follows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FarGateway {
     own: Ipv4Cidr,
@@ -22,28 +22,29 @@ pub(super) struct FarGateway {
 }
 
 impl FarGateway {
-    /// The gateway of a host with an address in a network in which it is not.
+    /// The off-link gateway of a host with this address.
     pub(super) const fn new(own: Ipv4Cidr, address: Ipv4Addr) -> Self {
         Self { own, address }
     }
 
-    /// The address and network of the host.
+    /// Address and prefix of the host.
     pub(super) const fn own(&self) -> Ipv4Cidr {
         self.own
     }
 
-    /// The address of the gateway.
+    /// Address of the gateway.
     pub(super) const fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// The network of the host for smoltcp: it has room for two.
+    /// Address and prefix of the host for smoltcp: the network has at least two addresses.
     pub(super) fn network(&self) -> Ipv4Cidr {
         Ipv4Cidr::new(self.own.address(), self.own.prefix_len().min(31))
     }
 
-    /// The address of the gateway for smoltcp: that of the network itself, which no host has, or the other one of two. In a
-    /// network so large that its address is that of nobody or a group it is the latter, too: smoltcp panics at others.
+    /// Alias of the gateway for smoltcp: the network's own address, which no host has. If that is not unicast, or the
+    /// prefix is longer than 30 bits, the host's address with the lowest bit inverted: smoltcp panics at addresses that
+    /// are not unicast.
     pub(super) fn alias(&self) -> Ipv4Addr {
         let own = self.own.address().to_bits();
         let network = self.own.network().address();
@@ -51,7 +52,7 @@ impl FarGateway {
         if is_usable { network } else { Ipv4Addr::from_bits(own ^ 1) }
     }
 
-    /// A frame as smoltcp is given it, if it is another one.
+    /// Translates a received frame for smoltcp; `None` if it is unchanged.
     pub(super) fn incoming(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut other = Vec::new();
         other.try_reserve_exact(bytes.len()).ok()?;
@@ -62,7 +63,7 @@ impl FarGateway {
         Some(other)
     }
 
-    /// Makes a frame of smoltcp's ask for the gateway, or answer it.
+    /// Translates an ARP frame from smoltcp.
     pub(super) fn outgoing(&self, bytes: &mut [u8]) {
         let alias = self.alias().octets();
         if let Some(mut packet) = arp(bytes).filter(|packet| packet.target_protocol_addr() == alias) {
@@ -71,13 +72,13 @@ impl FarGateway {
     }
 }
 
-/// The question or answer for a hardware address that is in a frame.
+/// The ARP packet in a frame.
 fn arp(bytes: &mut [u8]) -> Option<ArpPacket<&mut [u8]>> {
     Frame::parse(bytes).filter(|frame| frame.protocol == EthernetProtocol::Arp)?;
     ArpPacket::new_checked(bytes.get_mut(ETHERNET..)?).ok()
 }
 
-/// Where the frames of smoltcp go.
+/// A transmit queue that translates frames from smoltcp.
 pub(super) struct Exchanging<'a> {
     pub(super) link: &'a mut dyn Link,
     pub(super) gateway: Option<FarGateway>,
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn smoltcp_takes_a_gateway_for_a_neighbor() {
+    fn off_link_gateway_has_an_on_link_alias() {
         for (own, prefix, alias) in [
             ([10, 0, 0, 4], 32, [10, 0, 0, 5]),
             ([10, 0, 0, 5], 31, [10, 0, 0, 4]),
@@ -132,11 +133,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn other_frames_stay_as_they_are(body in vec(any::<u8>(), 0..60), sizes: (u8, u8)) {
+        fn frames_other_than_arp_are_unchanged(state in vec(any::<u8>(), 0..60), sizes: (u8, u8)) {
             let mut frame = std::vec![2; 12];
             frame.extend([8, 6]);
-            frame.extend(body);
-            // Sizes of addresses that are no sizes of any.
+            frame.extend(state);
+            // Invalid address sizes.
             if let Some(place) = frame.get_mut(18..20) {
                 place.copy_from_slice(&[sizes.0 % 16, sizes.1 % 16]);
             }

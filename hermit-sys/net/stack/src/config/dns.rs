@@ -1,4 +1,4 @@
-//! Questions to name servers.
+//! DNS queries.
 
 use alloc::string::String;
 use alloc::vec;
@@ -15,13 +15,13 @@ use smoltcp::wire::{DnsPacket, DnsQueryType, DnsRcode, IpAddress};
 use crate::resolve::{Addresses, ResolveError};
 use crate::wire::packet::{Frame, Packet};
 
-/// Most questions at a time.
+/// Maximum number of concurrent questions.
 const MAX_QUESTIONS: usize = 256;
 
-/// The port of name servers.
+/// Port of DNS servers.
 pub(crate) const PORT: u16 = 53;
 
-/// One question and what became of it.
+/// A question and its state.
 pub(crate) enum Question {
     Asked(QueryHandle),
     Answered(Addresses),
@@ -38,34 +38,34 @@ impl fmt::Debug for Question {
     }
 }
 
-/// Whether a server can be asked.
+/// Whether an address is usable as that of a DNS server.
 pub(super) fn is_usable(server: IpAddr) -> bool {
     !server.is_unspecified() && !server.is_multicast()
 }
 
-/// smoltcp's client of name servers.
-pub(crate) struct Names {
+/// smoltcp's DNS client.
+pub(crate) struct Dns {
     set: SocketSet<'static>,
     handle: SocketHandle,
     servers: Vec<IpAddr>,
-    /// Why the last question failed, if a server said so.
+    /// Error of the last response, if it was one.
     verdict: Option<ResolveError>,
     asked: usize,
 }
 
-/// What a server's answer means to a question that gets no address from it.
+/// Error for a question that gets no address from this response.
 fn verdict(frame: &[u8]) -> Option<ResolveError> {
     let packet = Packet::parse(Frame::parse(frame)?.payload)?;
     let datagram = packet.udp(true)?;
     let answer = DnsPacket::new_checked(datagram.payload()).ok()?;
     Some(match answer.rcode() {
-        // There is the name, but no address of the kind that was asked for.
+        // `NoError`: the name exists, but has no address of the family.
         DnsRcode::NoError | DnsRcode::NXDomain => ResolveError::NoName,
         _ => ResolveError::Again,
     })
 }
 
-impl Names {
+impl Dns {
     pub(crate) fn new(servers: &[IpAddr]) -> Self {
         let mut set = SocketSet::new(vec![SocketStorage::EMPTY]);
         let handle = set.add(Socket::new(&[], Vec::new()));
@@ -94,17 +94,17 @@ impl Names {
         &mut self.set
     }
 
-    /// The set to which a frame from a name server is given.
+    /// The socket set that receives a frame from a DNS server.
     pub(crate) fn receive(&mut self, frame: &[u8]) -> &mut SocketSet<'static> {
         self.verdict = verdict(frame);
         &mut self.set
     }
 
-    /// Asks for the addresses of a name.
+    /// Starts a question for the addresses of a name.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it cannot be a name. `ENOMEM`: too many questions are open.
+    /// `EINVAL`: not a valid name. `ENOMEM`: too many questions are pending.
     pub(crate) fn ask(
         &mut self,
         interface: &mut Interface,
@@ -127,8 +127,8 @@ impl Names {
         Ok(Question::Asked(handle))
     }
 
-    /// Looks what became of a question.
-    pub(crate) fn look(&mut self, question: &mut Question) {
+    /// Updates the state of a question.
+    pub(crate) fn update(&mut self, question: &mut Question) {
         let Question::Asked(handle) = question else { return };
         let handle = *handle;
         let news = match self.socket().get_query_result(handle) {
@@ -140,7 +140,7 @@ impl Names {
         *question = news;
     }
 
-    /// Gives a question up.
+    /// Cancels a question.
     pub(crate) fn give_up(&mut self, question: &Question) {
         if let Question::Asked(handle) = question {
             let handle = *handle;
@@ -150,7 +150,7 @@ impl Names {
     }
 }
 
-/// A name without what is behind the last dot if that is nothing, and in lower case.
+/// A name in lower case, without a trailing dot.
 pub(crate) fn normalized(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! Frames that arrive: for whom they are.
+//! Ingress: parses received frames and dispatches them by protocol.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -12,12 +12,12 @@ use smoltcp::wire::{
 };
 
 use crate::address::{Endpoint, Tuple};
-use crate::control::{Taker, names};
-use crate::core::Core;
-use crate::hardware::{Offload, ReceivedInfo};
+use crate::config::{SmoltcpSocket, dns};
+use crate::device::{Offload, ReceivedInfo};
 use crate::host::Host;
+use crate::inner::StackInner;
+use crate::ip::sources::{is_no_source, is_unicast};
 use crate::link::Link;
-use crate::network::sources::{is_no_source, is_unicast};
 use crate::tcp::connection::Phase;
 use crate::tcp::path::Limits;
 use crate::tcp::rx::Via;
@@ -29,13 +29,13 @@ use crate::wire::packet::{Frame, Packet};
 pub(crate) const DHCP_SERVER: u16 = 67;
 pub(crate) const DHCP_CLIENT: u16 = 68;
 
-/// The least path MTU that is believed in IPv4, below which routers fragment: Linux's `ip_rt_min_pmtu`.
-const LEAST_PATH_MTU_V4: u16 = 552;
+/// Minimum path MTU accepted in IPv4, below which routers fragment: Linux's `ip_rt_min_pmtu`.
+const MIN_PATH_MTU_V4: u16 = 552;
 
-impl Core {
-    /// Takes a frame from the device.
+impl StackInner {
+    /// Receives a frame from the device.
     pub(crate) fn receive_frame(&mut self, bytes: &[u8], info: ReceivedInfo, host: &mut dyn Host) {
-        let (Some(frame), Some(port)) = (Frame::parse(bytes), self.port) else { return };
+        let (Some(frame), Some(port)) = (Frame::parse(bytes), self.interface) else { return };
         let is_for_us = frame.destination == port.mac || frame.destination.0[0] & 1 == 1;
         if !is_for_us || frame.source.0[0] & 1 == 1 {
             return;
@@ -52,14 +52,14 @@ impl Core {
         }
     }
 
-    /// Takes a packet that this host has sent to itself.
+    /// Receives a loopback packet.
     pub(crate) fn receive_local(&mut self, bytes: &[u8], host: &mut dyn Host) {
         if let Some(packet) = Packet::parse_local(bytes) {
             self.receive_segment(&packet, Via::Local, true, host);
         }
     }
 
-    /// Takes a packet from a neighbor.
+    /// Receives a packet from the device.
     fn receive_from_wire(
         &mut self,
         bytes: &[u8],
@@ -68,8 +68,8 @@ impl Core {
         info: ReceivedInfo,
         host: &mut dyn Host,
     ) {
-        // Nobody else has our addresses, or those of the loopback; whoever answers to these would talk to himself.
-        let is_impossible = self.network.is_own(packet.source) || self.network.is_broadcast(packet.source);
+        // Martians: no other host has our addresses or those of the loopback. An answer would go to this host itself.
+        let is_impossible = self.routes.is_own(packet.source) || self.routes.is_broadcast(packet.source);
         if is_impossible || is_no_source(packet) || packet.destination.is_loopback() {
             return;
         }
@@ -85,7 +85,7 @@ impl Core {
         self.dispatch(bytes, frame.source, packet, info.checksum_good, host);
     }
 
-    /// Takes a packet that was put together of its parts.
+    /// Receives a reassembled packet.
     fn receive_whole(&mut self, packet: &[u8], frame: &Frame<'_>, host: &mut dyn Host) {
         let mut bytes = alloc::vec::Vec::new();
         if bytes.try_reserve_exact(ETHERNET + packet.len()).is_err() {
@@ -100,14 +100,14 @@ impl Core {
         }
     }
 
-    /// Whether packets to an address are received: ours, everybody's, or those of a group.
+    /// Whether packets to an address are received: an own, broadcast or joined multicast address.
     pub(crate) fn is_received_here(&self, address: IpAddr) -> bool {
         let is_joined = || {
             address.is_multicast()
                 && (self.has_members(address, Interface::Device)
-                    || self.control.as_ref().is_some_and(|control| control.has_group(address)))
+                    || self.config.as_ref().is_some_and(|config| config.has_group(address)))
         };
-        self.network.is_own(address) || self.network.is_broadcast(address) || is_joined()
+        self.routes.is_own(address) || self.routes.is_broadcast(address) || is_joined()
     }
 
     fn dispatch(
@@ -119,22 +119,22 @@ impl Core {
         host: &mut dyn Host,
     ) {
         match packet.protocol {
-            IpProtocol::Tcp if !self.network.is_own(packet.destination) => (),
+            IpProtocol::Tcp if !self.routes.is_own(packet.destination) => (),
             IpProtocol::Tcp => self.receive_segment(packet, Via::Wire(source), is_checked, host),
             IpProtocol::Udp => self.dispatch_datagram(bytes, packet, is_checked, host),
             IpProtocol::Icmp | IpProtocol::Icmpv6 => {
-                self.look_at_message(packet, source, host);
-                // An answer has to fit into one frame, and one question must not have many.
-                let is_asked_alone = packet.destination.is_ipv6() || self.network.is_own(packet.destination);
+                self.handle_icmp(packet, source, host);
+                // An answer must fit into one frame, and a broadcast must not cause many answers.
+                let is_asked_alone = packet.destination.is_ipv6() || self.routes.is_own(packet.destination);
                 if packet.bytes.len() <= self.reply.capacity() && is_asked_alone {
-                    self.give_to_control(bytes, Taker::Nobody);
+                    self.pass_to_smoltcp(bytes, SmoltcpSocket::None);
                 }
             }
             IpProtocol::Igmp => {
-                self.enliven();
-                self.give_to_control(bytes, Taker::Nobody);
+                self.start_fast_poll();
+                self.pass_to_smoltcp(bytes, SmoltcpSocket::None);
             }
-            _ if self.complaints.take(self.now) => self.give_to_control(bytes, Taker::Nobody),
+            _ if self.icmp_limiter.take(self.now) => self.pass_to_smoltcp(bytes, SmoltcpSocket::None),
             _ => (),
         }
     }
@@ -149,26 +149,30 @@ impl Core {
         let Some(datagram) = packet.udp(is_checked) else { return };
         let (from, to) = (datagram.src_port(), datagram.dst_port());
         if from == DHCP_SERVER && to == DHCP_CLIENT && self.udp.bindings(to).is_empty() {
-            return self.give_to_control(bytes, Taker::Dhcp);
+            return self.pass_to_smoltcp(bytes, SmoltcpSocket::Dhcp);
         }
         if !self.is_received_here(packet.destination) || self.receive_datagram(packet, is_checked, host) {
             return;
         }
-        let is_answer = from == names::PORT;
-        let servers = self.control.as_ref().map_or(&[][..], |control| control.names.servers());
-        let taker = if is_answer && servers.contains(&packet.source) { Taker::Names } else { Taker::Nobody };
-        if taker == Taker::Names {
-            self.give_to_control(bytes, taker);
-            self.look_for_answers(host);
-        } else if self.complaints.take(self.now) {
-            self.give_to_control(bytes, taker);
+        let is_answer = from == dns::PORT;
+        let servers = self.config.as_ref().map_or(&[][..], |config| config.dns.servers());
+        let target = if is_answer && servers.contains(&packet.source) {
+            SmoltcpSocket::Dns
+        } else {
+            SmoltcpSocket::None
+        };
+        if target == SmoltcpSocket::Dns {
+            self.pass_to_smoltcp(bytes, target);
+            self.update_queries(host);
+        } else if self.icmp_limiter.take(self.now) {
+            self.pass_to_smoltcp(bytes, target);
         }
     }
 
-    /// Gives a frame to smoltcp, and sends what it answers.
-    fn give_to_control(&mut self, bytes: &[u8], taker: Taker) {
-        let Some(control) = &mut self.control else { return };
-        control.receive(self.now, bytes, taker, &mut self.reply);
+    /// Passes a frame to smoltcp, and queues its answer.
+    fn pass_to_smoltcp(&mut self, bytes: &[u8], target: SmoltcpSocket) {
+        let Some(config) = &mut self.config else { return };
+        config.receive(self.now, bytes, target, &mut self.reply);
         let answer = &self.reply;
         if !answer.is_empty() && self.outbox.can_transmit(answer.len()) {
             let mut fill = |bytes: &mut [u8]| bytes.copy_from_slice(answer);
@@ -176,13 +180,13 @@ impl Core {
         }
     }
 
-    fn enliven(&mut self) {
-        if let Some(control) = &mut self.control {
-            control.enliven(self.now);
+    fn start_fast_poll(&mut self) {
+        if let Some(config) = &mut self.config {
+            config.start_fast_poll(self.now);
         }
     }
 
-    /// Learns where a neighbor is that asks for us, or answers.
+    /// Receives an ARP packet: learns the neighbor's MAC address, and answers requests.
     fn receive_arp(&mut self, bytes: &[u8], payload: &[u8]) {
         let parsed = ArpPacket::new_checked(payload).and_then(|packet| ArpRepr::parse(&packet));
         let Ok(ArpRepr::EthernetIpv4 {
@@ -195,31 +199,31 @@ impl Core {
         else {
             return;
         };
-        if target.is_loopback() || !self.network.is_own(target.into()) {
+        if target.is_loopback() || !self.routes.is_own(target.into()) {
             return;
         }
         self.learn(source.into(), mac);
-        self.give_to_control(bytes, Taker::Nobody);
+        self.pass_to_smoltcp(bytes, SmoltcpSocket::None);
         if operation == ArpOperation::Request && self.reply.is_empty() {
             self.answer_arp(target, source, mac);
         }
     }
 
-    /// Tells where an address of ours is to whom smoltcp does not tell it: a host outside of our networks, and one that asks
-    /// whether the address is free (RFC 5227, section 2.1).
+    /// Answers ARP requests that smoltcp does not answer: from hosts outside of our networks, and address probes (RFC
+    /// 5227, section 2.1).
     fn answer_arp(&mut self, target: Ipv4Addr, source: Ipv4Addr, mac: EthernetAddress) {
-        let Some(port) = self.port else { return };
+        let Some(port) = self.interface else { return };
         if mac.is_unicast() && !source.is_multicast() && self.outbox.can_transmit(emit::ARP) {
             let mut fill = |bytes: &mut [u8]| emit::arp_answer(bytes, port.mac, target, mac, source);
             self.outbox.transmit(emit::ARP, Offload::default(), &mut fill);
         }
     }
 
-    /// Takes note of where a neighbor is, and sends what waited for it.
+    /// Updates the MAC address of a neighbor, and sends the packets that waited for it.
     fn learn(&mut self, address: IpAddr, mac: EthernetAddress) {
-        let is_beside = self.network.is_neighbor(address) || self.network.gateways.contains(&address);
+        let is_beside = self.routes.is_neighbor(address) || self.routes.gateways.contains(&address);
         let is_plausible = mac.is_unicast() && is_unicast(address) && is_beside;
-        if !is_plausible || self.network.is_own(address) || self.network.is_broadcast(address) {
+        if !is_plausible || self.routes.is_own(address) || self.routes.is_broadcast(address) {
             return;
         }
         let waited = self.neighbors.learn(address, mac, self.now);
@@ -237,8 +241,8 @@ impl Core {
         }
     }
 
-    /// Looks at a control message, which may be about one of our packets or tell where a neighbor is.
-    fn look_at_message(&mut self, packet: &Packet<'_>, from: EthernetAddress, host: &mut dyn Host) {
+    /// Handles an ICMP message: an error about a sent packet, or neighbor discovery.
+    fn handle_icmp(&mut self, packet: &Packet<'_>, from: EthernetAddress, host: &mut dyn Host) {
         if !self.is_received_here(packet.destination) {
             return;
         }
@@ -252,7 +256,7 @@ impl Core {
                 match unreachable_v4(message.msg_code()) {
                     // RFC 1191 §4.
                     Errno::EMSGSIZE => self.shrink_path(message.data(), packet.payload.get(6..8)),
-                    error => self.hear_of(message.data(), error, host),
+                    error => self.handle_icmp_error(message.data(), error, host),
                 }
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
@@ -262,16 +266,16 @@ impl Core {
                 }
                 match message.msg_type() {
                     Icmpv6Message::DstUnreachable => {
-                        self.hear_of(message.payload(), unreachable_v6(message.msg_code()), host);
+                        self.handle_icmp_error(message.payload(), unreachable_v6(message.msg_code()), host);
                     }
-                    // RFC 4443 §3.2. No packet of IPv6 is larger than 64 KiB.
+                    // RFC 4443 §3.2. The upper half of the MTU field is 0: no IPv6 packet is larger than 64 KiB.
                     Icmpv6Message::PktTooBig => {
                         self.shrink_path(message.payload(), packet.payload.get(6..8));
                     }
                     Icmpv6Message::NeighborSolicit | Icmpv6Message::NeighborAdvert => {
                         self.learn_from_ndisc(packet, from, &message);
                     }
-                    Icmpv6Message::MldQuery | Icmpv6Message::RouterAdvert => self.enliven(),
+                    Icmpv6Message::MldQuery | Icmpv6Message::RouterAdvert => self.start_fast_poll(),
                     _ => (),
                 }
             }
@@ -288,7 +292,7 @@ impl Core {
         let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination) else {
             return;
         };
-        // Nobody from afar can say so: the limit of hops has not been lowered (RFC 4861, section 7.1).
+        // A hop limit of 255 proves that the message comes from the link itself (RFC 4861, section 7.1).
         if packet.bytes.get(7) != Some(&255) {
             return;
         }
@@ -300,7 +304,7 @@ impl Core {
             Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { lladdr: Some(mac), target_addr, .. })) => {
                 (target_addr.into(), mac)
             }
-            // Whoever is asked alone need not say where it is (RFC 4861, section 7.2.4).
+            // The answer to a unicast solicitation may omit the link-layer address (RFC 4861, section 7.2.4).
             Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { flags, target_addr, lladdr: None }))
                 if flags.contains(NdiscNeighborFlags::SOLICITED) =>
             {
@@ -313,20 +317,20 @@ impl Core {
         }
     }
 
-    /// A router says that a packet of a connection was larger than what it can send on: those that follow are not.
+    /// Handles "fragmentation needed" or "packet too big": reduces the MSS of the connection to the path MTU.
     fn shrink_path(&mut self, sent: &[u8], mtu: Option<&[u8]>) {
         let mtu = mtu.and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_be_bytes);
         let Some(slot) = self.find_sent(sent) else { return };
         let Some(connection) = self.connection(slot) else { return };
         let remote = connection.tuple.remote.address;
-        let least = if remote.is_ipv4() { LEAST_PATH_MTU_V4 } else { MIN_MTU_V6 };
+        let least = if remote.is_ipv4() { MIN_PATH_MTU_V4 } else { MIN_MTU_V6 };
         connection.may_be_fragmented |= mtu < least;
         connection.tcp.reduce_mss(Limits::without_headers(mtu.max(least), &remote));
         self.mark(slot);
     }
 
-    /// The connection of a segment whose packet somebody quotes, if that segment is in flight: no other is
-    /// believed to have been sent (RFC 5927 §4.1).
+    /// The connection of a segment that an ICMP error quotes, if its sequence number is in flight: others may be forged
+    /// (RFC 5927 §4.1).
     fn find_sent(&mut self, sent: &[u8]) -> Option<u32> {
         let (IpProtocol::Tcp, local, remote) = ends(sent)? else { return None };
         let (.., payload) = quoted(sent)?;
@@ -336,8 +340,8 @@ impl Core {
         is_sent.then_some(slot)
     }
 
-    /// Somebody says that one of our packets, whose beginning is given, did not arrive.
-    fn hear_of(&mut self, sent: &[u8], error: Errno, host: &mut dyn Host) {
+    /// Handles an ICMP error about a sent packet, of which it quotes the beginning.
+    fn handle_icmp_error(&mut self, sent: &[u8], error: Errno, host: &mut dyn Host) {
         let Some((protocol, local, remote)) = ends(sent) else { return };
         match protocol {
             IpProtocol::Udp if matches!(error, Errno::ECONNREFUSED | Errno::ENOPROTOOPT) => {
@@ -354,7 +358,7 @@ impl Core {
     }
 }
 
-/// The packet that a control message is about, of which only the beginning need be there.
+/// Parses the packet quoted in an ICMP error, which may be truncated.
 fn quoted(bytes: &[u8]) -> Option<(IpProtocol, IpAddr, IpAddr, &[u8])> {
     match bytes.first()? >> 4 {
         4 => {
@@ -373,7 +377,7 @@ fn quoted(bytes: &[u8]) -> Option<(IpProtocol, IpAddr, IpAddr, &[u8])> {
     }
 }
 
-/// The protocol and the ends of what was sent.
+/// Protocol, local and remote endpoint of a quoted packet.
 fn ends(sent: &[u8]) -> Option<(IpProtocol, Endpoint, Endpoint)> {
     let (protocol, source, destination, payload) = quoted(sent)?;
     let &[a, b, c, d] = payload.first_chunk()?;
@@ -381,7 +385,7 @@ fn ends(sent: &[u8]) -> Option<(IpProtocol, Endpoint, Endpoint)> {
     Some((protocol, local, Endpoint::new(destination, u16::from_be_bytes([c, d]))))
 }
 
-/// What Linux makes of the codes of "destination unreachable" (RFC 792; RFC 1122, section 3.2.2.1).
+/// Errno of an ICMP "destination unreachable" code, as in Linux (RFC 792; RFC 1122, section 3.2.2.1).
 const fn unreachable_v4(code: u8) -> Errno {
     match code {
         0 | 6 | 9 | 11 => Errno::ENETUNREACH,
@@ -392,7 +396,7 @@ const fn unreachable_v4(code: u8) -> Errno {
     }
 }
 
-/// The same for IPv6 (RFC 4443, section 3.1).
+/// Errno of an `ICMPv6` "destination unreachable" code, as in Linux (RFC 4443, section 3.1).
 const fn unreachable_v6(code: u8) -> Errno {
     match code {
         0 | 2 => Errno::ENETUNREACH,

@@ -1,16 +1,16 @@
-//! What is sent together rather than piece by piece.
+//! Coalescing of writes and of acknowledgements.
 
-use crate::testing::wire::{Faults, Port};
+use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, pattern, v4};
 use core::net::SocketAddr;
 use std::vec::Vec;
 
-/// Bytes of data in a full segment, which has timestamps.
+/// Payload size in bytes of a full segment with timestamps.
 const SEGMENT: usize = 1448;
 
-/// Two hosts with devices that segment, and a connection between them.
+/// Two hosts with segmentation offload, and a connection between them.
 fn pair() -> (World, crate::SocketId, crate::SocketId) {
-    let nodes = [0, 1].map(|number| (configuration(number), Port::offloading(number)));
+    let nodes = [0, 1].map(|number| (configuration(number), SimDevice::offloading(number)));
     let mut world = World::with(nodes, Faults::default());
     let listener = world.listen(1, 80, 1);
     let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
@@ -18,10 +18,10 @@ fn pair() -> (World, crate::SocketId, crate::SocketId) {
     (world, client, server)
 }
 
-/// Bytes after which both sides trust the way.
+/// Number of bytes after which both congestion windows are open.
 const WARM: usize = if cfg!(miri) { 60_000 } else { 300_000 };
 
-/// Has bytes flow, so that both sides trust the way.
+/// Transfers data, to open both congestion windows.
 fn warm_up(world: &mut World, client: crate::SocketId, server: crate::SocketId) {
     let (mut sent, mut received) = (0, 0);
     let chunk = pattern(10_000);
@@ -33,15 +33,15 @@ fn warm_up(world: &mut World, client: crate::SocketId, server: crate::SocketId) 
     world.run(SECOND);
 }
 
-/// The sizes of the frames that the first host sends while something is done.
+/// Sizes of the frames that the first host sends during an action.
 fn frames(world: &mut World, action: impl FnOnce(&mut World)) -> Vec<usize> {
-    world.nodes[0].hardware().unwrap().offloads.clear();
+    world.nodes[0].device().unwrap().offloads.clear();
     action(world);
-    world.nodes[0].hardware().unwrap().offloads.iter().map(|&(size, _)| size).collect()
+    world.nodes[0].device().unwrap().offloads.iter().map(|&(size, _)| size).collect()
 }
 
 #[test]
-fn what_comes_while_the_device_is_busy_goes_together() {
+fn writes_coalesce_while_the_device_is_busy() {
     let (mut world, client, server) = pair();
     let now = world.now;
     let one_by_one = frames(&mut world, |world| {
@@ -52,7 +52,7 @@ fn what_comes_while_the_device_is_busy_goes_together() {
     });
     assert_eq!(one_by_one, [1514; 4]);
     world.run(SECOND);
-    world.nodes[0].hardware().unwrap().is_sending = true;
+    world.nodes[0].device().unwrap().is_sending = true;
     let now = world.now;
     let held = frames(&mut world, |world| {
         for _ in 0..4 {
@@ -61,8 +61,8 @@ fn what_comes_while_the_device_is_busy_goes_together() {
         }
     });
     assert_eq!(held, []);
-    // The device is done with what was before.
-    world.nodes[0].hardware().unwrap().is_sending = false;
+    // The device has sent its frames.
+    world.nodes[0].device().unwrap().is_sending = false;
     let together = frames(&mut world, |world| {
         world.nodes[0].poll(now);
     });
@@ -75,13 +75,13 @@ fn what_comes_while_the_device_is_busy_goes_together() {
 }
 
 #[test]
-fn a_busy_device_holds_back_no_more_than_it_gains_by() {
+fn busy_device_delays_at_most_32_kib() {
     let (mut world, client, _) = pair();
-    world.nodes[0].hardware().unwrap().is_sending = true;
+    world.nodes[0].device().unwrap().is_sending = true;
     let now = world.now;
     let sent = frames(&mut world, |world| {
         for _ in 0..4 {
-            assert!(world.nodes[0].hardware().unwrap().offloads.is_empty());
+            assert!(world.nodes[0].device().unwrap().offloads.is_empty());
             world.nodes[0].send(client, &pattern(8 << 10), None).unwrap();
             world.nodes[0].settle(now);
         }
@@ -90,12 +90,12 @@ fn a_busy_device_holds_back_no_more_than_it_gains_by() {
 }
 
 #[test]
-fn who_was_held_back_and_closes_loses_nothing() {
+fn close_sends_coalesced_data() {
     let (mut world, client, server) = pair();
-    world.nodes[0].hardware().unwrap().is_sending = true;
+    world.nodes[0].device().unwrap().is_sending = true;
     world.nodes[0].send(client, b"last words", None).unwrap();
     world.nodes[0].close(client).unwrap();
-    world.nodes[0].hardware().unwrap().is_sending = false;
+    world.nodes[0].device().unwrap().is_sending = false;
     let mut words = Vec::new();
     assert!(world.run_until(SECOND, |world| {
         let end = world.receive(1, server).map(|bytes| {
@@ -109,24 +109,24 @@ fn who_was_held_back_and_closes_loses_nothing() {
 
 #[test]
 #[cfg_attr(miri, ignore = "smaller buffers are acknowledged more often")]
-fn several_full_segments_have_one_acknowledgement() {
+fn full_segments_share_an_acknowledgement() {
     let (mut world, client, server) = World::pair();
     warm_up(&mut world, client, server);
     let acknowledgements = |world: &mut World, count: usize| {
-        world.nodes[1].hardware().unwrap().offloads.clear();
+        world.nodes[1].device().unwrap().offloads.clear();
         let start = world.now;
         for _ in 0..count {
             world.nodes[0].send(client, &pattern(SEGMENT), None).unwrap();
-            // Each arrives alone.
+            // Each segment is received in its own poll.
             world.run(MILLISECOND / 100);
             let _ = world.receive(1, server);
         }
         assert!(world.now - start < MILLISECOND);
-        world.nodes[1].hardware().unwrap().offloads.len()
+        world.nodes[1].device().unwrap().offloads.len()
     };
     assert_eq!(acknowledgements(&mut world, 16), 2);
-    // Fewer are acknowledged a little later.
+    // Fewer segments have a delayed ACK.
     assert_eq!(acknowledgements(&mut world, 5), 0);
     world.run(10 * MILLISECOND);
-    assert_eq!(world.nodes[1].hardware().unwrap().offloads.len(), 1);
+    assert_eq!(world.nodes[1].device().unwrap().offloads.len(), 1);
 }

@@ -1,0 +1,87 @@
+//! Waker keys: the stack names the waiters of a socket or query by a number.
+
+use alloc::sync::Arc;
+
+use hermit_hal::sync::SpinLock;
+use hermit_interface::Errno;
+use hermit_io::{SlotMap, WaitQueue as _};
+
+use crate::fallible;
+use crate::sync::WaitQueue;
+
+/// Wait queues by waker key.
+static TABLE: SpinLock<SlotMap<Arc<Waiters>>> = SpinLock::new(SlotMap::new());
+
+/// Threads that wait for a socket or a DNS query.
+#[derive(Debug)]
+struct Waiters {
+    all: WaitQueue,
+    exclusive: WaitQueue,
+}
+
+/// A waker key with its wait queues. The stack must not use it any more when it is dropped.
+#[derive(Debug)]
+pub(super) struct WakerKey {
+    number: usize,
+    waiters: Arc<Waiters>,
+}
+
+impl WakerKey {
+    /// Allocates a waker key.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self, Errno> {
+        let waiters = Waiters { all: WaitQueue::new(), exclusive: WaitQueue::new() };
+        let waiters = fallible::arc(waiters).ok_or(Errno::ENOMEM)?;
+        loop {
+            let mut table = TABLE.lock();
+            if let Ok(number) = table.insert(Arc::clone(&waiters)) {
+                return Ok(Self { number, waiters });
+            }
+            let plan = table.plan();
+            drop(table);
+            // Allocated without the spinlock, which masks interrupts; freed without it if another thread has grown the
+            // table.
+            let chunk = plan.ok_or(Errno::ENOMEM)?.allocate().map_err(|_| Errno::ENOMEM)?;
+            let surplus = TABLE.lock().grow(chunk);
+            drop(surplus);
+        }
+    }
+
+    /// The number for the stack.
+    pub(super) const fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Waiters that are all woken.
+    pub(super) fn waiters(&self) -> &WaitQueue {
+        &self.waiters.all
+    }
+
+    /// Exclusive waiters, of which each event wakes one: for events that one thread consumes, such as a connection to
+    /// accept.
+    ///
+    /// No wake-up is lost: a woken thread retries its call, and waits again only if that fails with `EAGAIN`. So while
+    /// threads wait, the number of woken threads that have not retried yet is at least the number of events.
+    pub(super) fn exclusive_waiters(&self) -> &WaitQueue {
+        &self.waiters.exclusive
+    }
+}
+
+impl Drop for WakerKey {
+    fn drop(&mut self) {
+        let waiters = TABLE.lock().remove(self.number);
+        // The queues are freed without the spinlock.
+        drop(waiters);
+    }
+}
+
+/// Wakes the waiters of a waker key.
+pub(super) fn wake(number: usize) {
+    let waiters = TABLE.lock().get(number).map(Arc::clone);
+    let Some(waiters) = waiters else { return };
+    waiters.all.wake();
+    waiters.exclusive.wake_one();
+}
