@@ -4,13 +4,14 @@
 use core::ffi::c_void;
 use core::str;
 
-use hermit_interface::net::{self, CallResult, Calls, DATAGRAM, Endpoint, STREAM, SocketOption, V4, V6};
+use hermit_interface::net::{
+    self, CallResult, Calls, DATAGRAM, Endpoint, OptionName, STREAM, SocketOption, V4, V6,
+};
 use hermit_interface::{Errno, Readiness};
 use hermit_net_stack::{Families, Family, Kind, QueryId, ResolveError, Shutdown, SocketId};
 
 use crate::addresses::{from_kernel, to_kernel};
 use crate::arguments::{self, Call};
-use crate::options;
 
 /// The table.
 pub(crate) const CALLS: Calls = Calls {
@@ -211,14 +212,14 @@ calls! {
 
     fn set_option(stack, socket: u64, option: *const SocketOption) -> CallResult
     where option: value(option) {
-        let set = |option| stack.set_option(SocketId::from_raw(socket), option);
-        status(options::from_kernel(option).and_then(set))
+        status(stack.set_option(SocketId::from_raw(socket), *option))
     }
 
     fn option(stack, socket: u64, option: *mut SocketOption) -> CallResult
     where option: value_mut(option) {
-        let get = |name| stack.option(SocketId::from_raw(socket), name);
-        status(options::name(option.name).and_then(get).map(|value| option.value = options::value(value)))
+        let name = OptionName::from_number(option.name).ok_or(Errno::ENOPROTOOPT);
+        let value = name.and_then(|name| stack.option(SocketId::from_raw(socket), name));
+        status(value.map(|value| option.value = value))
     }
 
     fn readiness(stack, socket: u64) -> u32 {

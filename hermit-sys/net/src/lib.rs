@@ -12,7 +12,7 @@
 //! | [`calls`] | the stack's functions for the kernel |
 //! | [`arguments`] | the pointers that the kernel passes to them |
 //! | [`kernel`] | the kernel's functions for the stack |
-//! | [`addresses`], [`options`] | conversion of types |
+//! | [`addresses`] | conversion of addresses |
 //! | [`heap`], [`panic`] | what `alloc` and `core` need |
 #![no_std]
 
@@ -23,6 +23,5 @@ mod arguments;
 mod calls;
 mod heap;
 mod kernel;
-mod options;
 mod panic;
 mod start;

@@ -13,9 +13,12 @@
 //! Functions return a value that is not negative, or `-errno`. Times are in nanoseconds of the kernel's monotonic
 //! clock.
 
-use core::ffi::c_void;
-use core::net::IpAddr;
+mod options;
 
+use core::ffi::c_void;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use self::options::{OptionName, SocketOption, ValueKind};
 use crate::Errno;
 
 /// Name of the only symbol through which the two objects are linked: a [`Start`] function.
@@ -64,6 +67,21 @@ pub struct Endpoint {
     pub address: [u8; 16],
 }
 
+impl Endpoint {
+    /// The address of an endpoint of [`V4`].
+    #[must_use]
+    pub const fn v4(&self) -> Ipv4Addr {
+        let [a, b, c, d, ..] = self.address;
+        Ipv4Addr::new(a, b, c, d)
+    }
+
+    /// The address of an endpoint of [`V6`].
+    #[must_use]
+    pub const fn v6(&self) -> Ipv6Addr {
+        Ipv6Addr::from_octets(self.address)
+    }
+}
+
 impl From<IpAddr> for Endpoint {
     /// The endpoint of this address, with port 0.
     fn from(address: IpAddr) -> Self {
@@ -87,85 +105,6 @@ pub const V6: u16 = 6;
 pub const STREAM: u32 = 1;
 /// Socket type of UDP (`SOCK_DGRAM`).
 pub const DATAGRAM: u32 = 2;
-
-/// A socket option with its value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct SocketOption {
-    /// An [`OptionName`].
-    pub name: u32,
-    /// Value of a numeric option; for multicast groups the index of an interface, or 0.
-    pub value: u32,
-    /// Address of a multicast group.
-    pub group: Endpoint,
-    /// IPv4 multicast groups only: address of the interface, or none.
-    pub interface: Endpoint,
-}
-
-macro_rules! option_names {
-    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// Name of a socket option.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u32)]
-        pub enum OptionName {
-            $($(#[$doc])* $name = $number,)*
-        }
-
-        impl OptionName {
-            /// The option of this number; `None` if there is none.
-            #[must_use]
-            pub const fn from_number(number: u32) -> Option<Self> {
-                match number {
-                    $($number => Some(Self::$name),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-option_names! {
-    /// `SO_ERROR`: the pending error; reading clears it.
-    Error = 1,
-    /// `SO_REUSEADDR`.
-    ReuseAddress = 2,
-    /// `SO_KEEPALIVE`.
-    KeepAlive = 3,
-    /// `SO_BROADCAST`.
-    Broadcast = 4,
-    /// `SO_SNDBUF`, in bytes.
-    SendBuffer = 5,
-    /// `SO_RCVBUF`, in bytes.
-    ReceiveBuffer = 6,
-    /// `TCP_NODELAY`.
-    NoDelay = 7,
-    /// `IP_TTL`.
-    Ttl = 8,
-    /// `IP_TOS`.
-    TypeOfService = 9,
-    /// `IP_MULTICAST_TTL`.
-    MulticastTtl = 10,
-    /// `IP_MULTICAST_LOOP`.
-    MulticastLoopV4 = 11,
-    /// `IPV6_MULTICAST_LOOP`.
-    MulticastLoopV6 = 12,
-    /// `IPV6_V6ONLY`.
-    OnlyV6 = 13,
-    /// `IP_ADD_MEMBERSHIP`, `IPV6_ADD_MEMBERSHIP`.
-    Join = 14,
-    /// `IP_DROP_MEMBERSHIP`, `IPV6_DROP_MEMBERSHIP`.
-    Leave = 15,
-    /// `TCP_KEEPIDLE`, in seconds.
-    KeepAliveIdle = 16,
-    /// `TCP_KEEPINTVL`, in seconds.
-    KeepAliveInterval = 17,
-    /// `TCP_KEEPCNT`.
-    KeepAliveCount = 18,
-    /// `IPV6_UNICAST_HOPS`.
-    HopLimit = 19,
-    /// `IPV6_MULTICAST_HOPS`.
-    MulticastHops = 20,
-}
 
 /// Flags of [`Calls::receive`].
 pub mod receive {

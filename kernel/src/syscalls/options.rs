@@ -1,17 +1,14 @@
 //! Socket options.
 
 use core::mem::offset_of;
-use core::net::IpAddr;
+use core::net::Ipv4Addr;
 
 use hermit_abi::{
-    IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP, IP_MULTICAST_LOOP, IP_MULTICAST_TTL, IP_TOS, IP_TTL, IPPROTO_IP,
-    IPPROTO_IPV6, IPPROTO_TCP, IPV6_ADD_MEMBERSHIP, IPV6_DROP_MEMBERSHIP, IPV6_MULTICAST_HOPS,
-    IPV6_MULTICAST_LOOP, IPV6_UNICAST_HOPS, IPV6_V6ONLY, SO_BROADCAST, SO_ERROR, SO_KEEPALIVE, SO_LINGER,
-    SO_RCVBUF, SO_RCVTIMEO, SO_REUSEADDR, SO_SNDBUF, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOCK_STREAM,
-    SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_NODELAY, ip_mreq, ipv6_mreq, linger, timeval,
+    IPPROTO_IPV6, IPPROTO_TCP, SO_LINGER, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOCK_STREAM,
+    SOL_SOCKET, ip_mreq, ipv6_mreq, linger, timeval,
 };
 use hermit_interface::Errno;
-use hermit_interface::net::{Endpoint, OptionName, SocketOption, V4, V6};
+use hermit_interface::net::{OptionName, SocketOption, V4, V6, ValueKind};
 
 use super::addresses::field;
 use super::user::{UserResult, UserSlice};
@@ -21,17 +18,11 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 const MICROSECONDS_PER_SECOND: i32 = 1_000_000;
 
-/// An option, by the type of its value.
+/// An option, by the side that implements it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// An `int`.
-    Number(OptionName),
-    /// An `int` that is a boolean.
-    Switch(OptionName),
-    /// An `ip_mreq`: IPv4 multicast group and interface.
-    GroupV4(OptionName),
-    /// An `ipv6_mreq`: IPv6 multicast group and interface.
-    GroupV6(OptionName),
+    /// An option of the stack, with the type of its value.
+    Stack(OptionName, ValueKind),
     /// A `timeval`: limit on waiting in a direction.
     TimeLimit(Direction),
     /// A `linger`: limit on waiting for delivery when the socket is closed.
@@ -50,35 +41,14 @@ fn has_level(socket: &Socket, level: i32) -> bool {
 }
 
 fn known(level: i32, name: i32) -> Result<Known, Errno> {
-    use Known::{GroupV4, GroupV6, Linger, Number, Switch, TimeLimit, Type};
     Ok(match (level, name) {
-        (SOL_SOCKET, SO_ERROR) => Number(OptionName::Error),
-        (SOL_SOCKET, SO_REUSEADDR) => Switch(OptionName::ReuseAddress),
-        (SOL_SOCKET, SO_KEEPALIVE) => Switch(OptionName::KeepAlive),
-        (SOL_SOCKET, SO_BROADCAST) => Switch(OptionName::Broadcast),
-        (SOL_SOCKET, SO_SNDBUF) => Number(OptionName::SendBuffer),
-        (SOL_SOCKET, SO_RCVBUF) => Number(OptionName::ReceiveBuffer),
-        (SOL_SOCKET, SO_LINGER) => Linger,
-        (SOL_SOCKET, SO_TYPE) => Type,
-        (SOL_SOCKET, SO_RCVTIMEO) => TimeLimit(Direction::Receive),
-        (SOL_SOCKET, SO_SNDTIMEO) => TimeLimit(Direction::Send),
-        (IPPROTO_TCP, TCP_NODELAY) => Switch(OptionName::NoDelay),
-        (IPPROTO_TCP, TCP_KEEPIDLE) => Number(OptionName::KeepAliveIdle),
-        (IPPROTO_TCP, TCP_KEEPINTVL) => Number(OptionName::KeepAliveInterval),
-        (IPPROTO_TCP, TCP_KEEPCNT) => Number(OptionName::KeepAliveCount),
-        (IPPROTO_IP, IP_TTL) => Number(OptionName::Ttl),
-        (IPPROTO_IP, IP_TOS) => Number(OptionName::TypeOfService),
-        (IPPROTO_IP, IP_MULTICAST_TTL) => Number(OptionName::MulticastTtl),
-        (IPPROTO_IP, IP_MULTICAST_LOOP) => Switch(OptionName::MulticastLoopV4),
-        (IPPROTO_IP, IP_ADD_MEMBERSHIP) => GroupV4(OptionName::Join),
-        (IPPROTO_IP, IP_DROP_MEMBERSHIP) => GroupV4(OptionName::Leave),
-        (IPPROTO_IPV6, IPV6_V6ONLY) => Switch(OptionName::OnlyV6),
-        (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => Number(OptionName::HopLimit),
-        (IPPROTO_IPV6, IPV6_MULTICAST_HOPS) => Number(OptionName::MulticastHops),
-        (IPPROTO_IPV6, IPV6_MULTICAST_LOOP) => Switch(OptionName::MulticastLoopV6),
-        (IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP) => GroupV6(OptionName::Join),
-        (IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP) => GroupV6(OptionName::Leave),
-        _ => return Err(Errno::ENOPROTOOPT),
+        (SOL_SOCKET, SO_LINGER) => Known::Linger,
+        (SOL_SOCKET, SO_TYPE) => Known::Type,
+        (SOL_SOCKET, SO_RCVTIMEO) => Known::TimeLimit(Direction::Receive),
+        (SOL_SOCKET, SO_SNDTIMEO) => Known::TimeLimit(Direction::Send),
+        _ => OptionName::find(level, name)
+            .map(|(name, kind)| Known::Stack(name, kind))
+            .ok_or(Errno::ENOPROTOOPT)?,
     })
 }
 
@@ -107,19 +77,14 @@ pub(super) fn set(
         return Err(Errno::ENOPROTOOPT);
     }
     let option = match known {
-        Known::Number(name) => {
-            let value = int(value(argument, size_of::<i32>())?, 0)?;
-            if name == OptionName::Error {
-                return Err(Errno::ENOPROTOOPT);
-            }
-            SocketOption { name: name as u32, value: value.cast_unsigned(), ..SocketOption::default() }
+        Known::Stack(name, ValueKind::Int) => {
+            SocketOption::new(name, int(value(argument, size_of::<i32>())?, 0)?.cast_unsigned())
         }
-        Known::Switch(name) => {
-            let value = int(value(argument, size_of::<i32>())?, 0)?;
-            SocketOption { name: name as u32, value: u32::from(value != 0), ..SocketOption::default() }
+        Known::Stack(name, ValueKind::Bool) => {
+            SocketOption::new(name, int(value(argument, size_of::<i32>())?, 0)? != 0)
         }
-        Known::GroupV4(name) => group_v4(name, value(argument, size_of::<ip_mreq>())?)?,
-        Known::GroupV6(name) => group_v6(name, value(argument, size_of::<ipv6_mreq>())?)?,
+        Known::Stack(name, ValueKind::GroupV4) => group_v4(name, value(argument, size_of::<ip_mreq>())?)?,
+        Known::Stack(name, ValueKind::GroupV6) => group_v6(name, value(argument, size_of::<ipv6_mreq>())?)?,
         Known::TimeLimit(direction) => {
             let bytes = value(argument, size_of::<timeval>())?;
             let seconds = field(bytes, offset_of!(timeval, tv_sec)).map(i64::from_ne_bytes);
@@ -144,27 +109,16 @@ pub(super) fn set(
 
 /// An option with an `ip_mreq`.
 fn group_v4(name: OptionName, bytes: &[u8]) -> Result<SocketOption, Errno> {
-    let endpoint = |offset| {
-        let octets: [u8; 4] = field(bytes, offset).ok_or(Errno::EINVAL)?;
-        Ok(Endpoint::from(IpAddr::from(octets)))
-    };
-    Ok(SocketOption {
-        name: name as u32,
-        value: 0,
-        group: endpoint(offset_of!(ip_mreq, imr_multiaddr))?,
-        interface: endpoint(offset_of!(ip_mreq, imr_interface))?,
-    })
+    let address = |offset| field::<4>(bytes, offset).map(Ipv4Addr::from).ok_or(Errno::EINVAL);
+    let group = address(offset_of!(ip_mreq, imr_multiaddr))?;
+    Ok(SocketOption::group_v4(name, group, address(offset_of!(ip_mreq, imr_interface))?))
 }
 
 /// An option with an `ipv6_mreq`.
 fn group_v6(name: OptionName, bytes: &[u8]) -> Result<SocketOption, Errno> {
     let group: [u8; 16] = field(bytes, offset_of!(ipv6_mreq, ipv6mr_multiaddr)).ok_or(Errno::EINVAL)?;
-    Ok(SocketOption {
-        name: name as u32,
-        value: int(bytes, offset_of!(ipv6_mreq, ipv6mr_interface))?.cast_unsigned(),
-        group: IpAddr::from(group).into(),
-        interface: Endpoint::default(),
-    })
+    let index = int(bytes, offset_of!(ipv6_mreq, ipv6mr_interface))?.cast_unsigned();
+    Ok(SocketOption::group_v6(name, group.into(), index))
 }
 
 /// A limit on waiting in nanoseconds; `EDOM` if `tv_usec` is not below a second.
@@ -200,8 +154,7 @@ pub(super) fn get(socket: &Socket, (level, name): (i32, i32), out: UserResult<'_
         return Err(if is_v4 { Errno::EOPNOTSUPP } else { Errno::ENOPROTOOPT });
     }
     match known {
-        Known::Number(name) | Known::Switch(name) => out.write(socket.option(name)?.cast_signed()),
-        Known::GroupV4(_) | Known::GroupV6(_) => Err(Errno::ENOPROTOOPT),
+        Known::Stack(name, _) => out.write(socket.option(name)?.cast_signed()),
         Known::Type => out.write(match socket.kind() {
             Kind::Stream => SOCK_STREAM,
             Kind::Datagram => SOCK_DGRAM,

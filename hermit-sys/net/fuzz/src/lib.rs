@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::{env, fs, io};
 
 use hermit_net_stack::{
-    Cidr, Configuration, Family, Host, Kind, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Shutdown,
-    SocketId, SocketOption, Stack,
+    Cidr, Configuration, Family, Host, Kind, NetDevice, NetDeviceInfo, Offload, OptionName, ReceivedInfo,
+    Shutdown, SocketId, SocketOption, Stack,
 };
 
 /// A millisecond in nanoseconds.
@@ -248,7 +248,7 @@ fn act(node: &mut NetworkNode, what: u8, script: &mut Script<'_>, peer: u8) {
             let new = stack.socket(Family::V4, kind, 3).expect("memory");
             let _ = stack.connect(new, to);
             let (group, interface) = (Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::UNSPECIFIED);
-            let _ = stack.set_option(new, SocketOption::JoinV4 { group, interface });
+            let _ = stack.set_option(new, SocketOption::group_v4(OptionName::JoinV4, group, interface));
             sockets.push(new);
         }
         1 => {

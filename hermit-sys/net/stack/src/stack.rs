@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 
 use hermit_interface::Errno;
+use hermit_interface::net::{OptionName, SocketOption};
 
 use crate::address::Endpoint;
 use crate::config::HostConfig;
@@ -11,7 +12,6 @@ use crate::device::NetDevice;
 use crate::host::Host;
 use crate::inner::StackInner;
 use crate::link::DeviceLink;
-use crate::options::{OptionName, SocketOption};
 use crate::resolve::{Addresses, Families, QueryId, ResolveError};
 use crate::socket::{Family, Kind, Readiness, Shutdown, Socket, SocketId, SocketState};
 
@@ -297,12 +297,12 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         self.inner.set_option(id, option)
     }
 
-    /// Reads an option.
+    /// Reads the value of an option, an `int` or boolean.
     ///
     /// # Errors
     ///
     /// `ENOPROTOOPT`.
-    pub fn option(&mut self, id: SocketId, name: OptionName) -> Result<SocketOption, Errno> {
+    pub fn option(&mut self, id: SocketId, name: OptionName) -> Result<u32, Errno> {
         self.inner.option(id, name)
     }
 

@@ -208,11 +208,11 @@ impl HostConfig {
 
     /// Addresses of the host: those of global scope before the link-local one.
     pub(crate) fn addresses(&self) -> Vec<Cidr> {
-        let told = |own: &IpCidr| match self.far {
+        let presented = |own: &IpCidr| match self.far {
             Some(far) if *own == IpCidr::Ipv4(far.network()) => of_smoltcp(&IpCidr::Ipv4(far.own())),
             _ => of_smoltcp(own),
         };
-        self.interface.ip_addrs().iter().map(told).collect()
+        self.interface.ip_addrs().iter().map(presented).collect()
     }
 
     /// Gateways of both IP versions.

@@ -5,7 +5,10 @@ use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, v4, v6};
 use crate::tests::dns::serve_names;
 use crate::wire::emit::IpHeader;
-use crate::{Cidr, Configuration, Families, Family, HostAddress, Kind, ResolveError, SocketId, SocketOption};
+use crate::{
+    Cidr, Configuration, Families, Family, HostAddress, Kind, OptionName, ResolveError, SocketId,
+    SocketOption,
+};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::Duration;
@@ -46,7 +49,7 @@ fn host_name_resolves_to_the_gateway_of_a_lease() {
 pub(super) fn dhcp_server(world: &mut World) -> SocketId {
     let server = world.socket(1, Family::V4, Kind::Datagram);
     world.nodes[1].bind(server, "0.0.0.0:67".parse().unwrap()).unwrap();
-    world.nodes[1].set_option(server, SocketOption::Broadcast(true)).unwrap();
+    world.nodes[1].set_option(server, SocketOption::new(OptionName::Broadcast, true)).unwrap();
     server
 }
 

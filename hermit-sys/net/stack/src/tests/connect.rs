@@ -1,14 +1,12 @@
 //! Connect: success, refusal and time-outs.
 
 use crate::testing::{MILLISECOND, SECOND, World, v4, v6};
-use crate::{Errno, Family, Kind, OptionName, Readiness, SocketOption};
+use crate::{Errno, Family, Kind, OptionName, Readiness};
 use core::net::SocketAddr;
 
 fn error(world: &mut World, node: usize, socket: crate::SocketId) -> Option<Errno> {
-    match world.nodes[node].option(socket, OptionName::Error) {
-        Ok(SocketOption::Error(error)) => error,
-        other => panic!("{other:?}"),
-    }
+    let number = world.nodes[node].option(socket, OptionName::Error).unwrap();
+    (number != 0).then(|| Errno::from_number(number.cast_signed()))
 }
 
 const FAILED: Readiness =

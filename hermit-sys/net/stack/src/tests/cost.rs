@@ -2,7 +2,7 @@
 
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, pattern, v4};
-use crate::{Configuration, Family, Kind, SocketOption};
+use crate::{Configuration, Family, Kind, OptionName, SocketOption};
 use core::net::SocketAddr;
 
 /// Number of request and response rounds.
@@ -51,7 +51,7 @@ fn delivered_sockets_are_checked_once_at_shutdown() {
     for _ in 1..CONNECTIONS {
         world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     }
-    world.nodes[1].set_option(listener, SocketOption::ReceiveBuffer(4096)).unwrap();
+    world.nodes[1].set_option(listener, SocketOption::new(OptionName::ReceiveBuffer, 4096_u32)).unwrap();
     let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     // The data of the last one exceeds its peer's window.
     let sent = world.nodes[0].send(client, &pattern(100_000), None).unwrap();

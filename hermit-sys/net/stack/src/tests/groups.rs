@@ -2,17 +2,17 @@
 
 use super::udp::{at, bound};
 use crate::testing::{SECOND, World, v4};
-use crate::{Errno, SocketOption};
+use crate::{Errno, OptionName, SocketOption};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::vec;
 use std::vec::Vec;
 
 fn join_v4(group: Ipv4Addr, interface: &str) -> SocketOption {
-    SocketOption::JoinV4 { group, interface: interface.parse().unwrap() }
+    SocketOption::group_v4(OptionName::JoinV4, group, interface.parse().unwrap())
 }
 
 fn leave_v4(group: Ipv4Addr, interface: &str) -> SocketOption {
-    SocketOption::LeaveV4 { group, interface: interface.parse().unwrap() }
+    SocketOption::group_v4(OptionName::LeaveV4, group, interface.parse().unwrap())
 }
 
 #[test]
@@ -22,9 +22,9 @@ fn broadcast_needs_so_broadcast() {
     let receivers = [1, 2].map(|node| bound(&mut world, node, "0.0.0.0:9"));
     for all in ["255.255.255.255:9", "10.0.0.255:9"] {
         let all: SocketAddr = all.parse().unwrap();
-        world.nodes[0].set_option(sender, SocketOption::Broadcast(false)).unwrap();
+        world.nodes[0].set_option(sender, SocketOption::new(OptionName::Broadcast, false)).unwrap();
         assert_eq!(world.nodes[0].send(sender, b"all", Some(all)), Err(Errno::EACCES));
-        world.nodes[0].set_option(sender, SocketOption::Broadcast(true)).unwrap();
+        world.nodes[0].set_option(sender, SocketOption::new(OptionName::Broadcast, true)).unwrap();
         world.nodes[0].send(sender, b"all", Some(all)).unwrap();
         world.run(SECOND);
         for (node, receiver) in [(1, receivers[0]), (2, receivers[1])] {
@@ -39,9 +39,10 @@ fn multicast_groups_are_joined_and_left() {
         let group: IpAddr = group.parse().unwrap();
         let (join, leave) = match group {
             IpAddr::V4(group) => (join_v4(group, "0.0.0.0"), leave_v4(group, "10.0.0.2")),
-            IpAddr::V6(group) => {
-                (SocketOption::JoinV6 { group, interface: 0 }, SocketOption::LeaveV6 { group, interface: 2 })
-            }
+            IpAddr::V6(group) => (
+                SocketOption::group_v6(OptionName::JoinV6, group, 0),
+                SocketOption::group_v6(OptionName::LeaveV6, group, 2),
+            ),
         };
         let mut world = World::new(2);
         let member = bound(&mut world, 1, "[::]:9");
@@ -73,10 +74,10 @@ fn multicast_loop_delivers_to_the_sender() {
     world.nodes[0].set_option(socket, join_v4([224, 1, 2, 3].into(), "0.0.0.0")).unwrap();
     world.nodes[0].send(socket, b"me", Some(group)).unwrap();
     assert_eq!(world.receive_from(0, socket), Ok((b"me".to_vec(), at(v4(0), 9))));
-    world.nodes[0].set_option(socket, SocketOption::MulticastLoopV4(false)).unwrap();
+    world.nodes[0].set_option(socket, SocketOption::new(OptionName::MulticastLoopV4, false)).unwrap();
     world.nodes[0].send(socket, b"me", Some(group)).unwrap();
     assert_eq!(world.receive_from(0, socket), Err(Errno::EAGAIN));
-    world.nodes[0].set_option(socket, SocketOption::MulticastTtlV4(7)).unwrap();
+    world.nodes[0].set_option(socket, SocketOption::new(OptionName::MulticastTtl, 7_u32)).unwrap();
     world.wire.borrow_mut().log = Some(vec![]);
     world.nodes[0].send(socket, b"me", Some(group)).unwrap();
     let log = world.wire.borrow_mut().log.take().unwrap();
@@ -95,7 +96,7 @@ fn multicast_on_the_loopback_stays_there() {
     world.nodes[0].send(here, b"unheard", to).unwrap();
     assert_eq!(world.receive(0, member), Err(Errno::EAGAIN));
     world.nodes[0].set_option(member, join_v4(group, "127.0.0.1")).unwrap();
-    world.nodes[0].set_option(here, SocketOption::MulticastLoopV4(false)).unwrap();
+    world.nodes[0].set_option(here, SocketOption::new(OptionName::MulticastLoopV4, false)).unwrap();
     world.nodes[0].send(here, b"here", to).unwrap();
     world.nodes[0].send(there, b"there", to).unwrap();
     world.run(SECOND);
@@ -119,12 +120,12 @@ fn join_of_invalid_group_fails() {
     let v6 = bound(&mut world, 0, "[::1]:0");
     let group = "ff01::1".parse().unwrap();
     for (option, expected) in [
-        (SocketOption::JoinV6 { group: "::1".parse().unwrap(), interface: 1 }, Err(Errno::EINVAL)),
-        (SocketOption::LeaveV6 { group: "::1".parse().unwrap(), interface: 1 }, Err(Errno::EINVAL)),
-        (SocketOption::JoinV6 { group, interface: 77 }, Err(Errno::ENODEV)),
-        (SocketOption::JoinV6 { group, interface: 1 }, Ok(())),
-        (SocketOption::LeaveV6 { group, interface: 2 }, Err(Errno::EADDRNOTAVAIL)),
-        (SocketOption::LeaveV6 { group, interface: 1 }, Ok(())),
+        (SocketOption::group_v6(OptionName::JoinV6, "::1".parse().unwrap(), 1), Err(Errno::EINVAL)),
+        (SocketOption::group_v6(OptionName::LeaveV6, "::1".parse().unwrap(), 1), Err(Errno::EINVAL)),
+        (SocketOption::group_v6(OptionName::JoinV6, group, 77), Err(Errno::ENODEV)),
+        (SocketOption::group_v6(OptionName::JoinV6, group, 1), Ok(())),
+        (SocketOption::group_v6(OptionName::LeaveV6, group, 2), Err(Errno::EADDRNOTAVAIL)),
+        (SocketOption::group_v6(OptionName::LeaveV6, group, 1), Ok(())),
         (join_v4([10, 1, 2, 3].into(), "127.0.0.1"), Err(Errno::EINVAL)),
         (leave_v4([10, 1, 2, 3].into(), "127.0.0.1"), Err(Errno::EADDRNOTAVAIL)),
         // An IPv6 socket can join an IPv4 group.
@@ -142,7 +143,7 @@ fn broadcast_on_the_loopback_needs_no_device() {
         let (sender, to) = (bound(&mut world, 0, own), to.parse().unwrap());
         assert_eq!(world.nodes[0].send(sender, b"all", Some(to)), Err(Errno::EACCES));
         assert_eq!(world.nodes[0].connect(sender, to), Err(Errno::EACCES));
-        world.nodes[0].set_option(sender, SocketOption::Broadcast(true)).unwrap();
+        world.nodes[0].set_option(sender, SocketOption::new(OptionName::Broadcast, true)).unwrap();
         world.nodes[0].send(sender, b"all", Some(to)).unwrap();
         assert_eq!(world.receive(0, receivers[0]), Ok(b"all".to_vec()));
         assert_eq!(world.nodes[0].connect(sender, to), Ok(()));

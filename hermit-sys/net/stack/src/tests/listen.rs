@@ -33,16 +33,16 @@ fn accept_queue_is_limited_by_the_backlog() {
 fn accepted_connections_have_the_options_of_their_listener() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 2);
-    for option in [SocketOption::NoDelay(true), SocketOption::KeepAlive(true), SocketOption::TimeToLive(9)] {
+    for option in [
+        SocketOption::new(OptionName::NoDelay, true),
+        SocketOption::new(OptionName::KeepAlive, true),
+        SocketOption::new(OptionName::Ttl, 9_u32),
+    ] {
         world.nodes[1].set_option(listener, option).unwrap();
     }
     let (_, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
-    for (name, option) in [
-        (OptionName::NoDelay, SocketOption::NoDelay(true)),
-        (OptionName::KeepAlive, SocketOption::KeepAlive(true)),
-        (OptionName::TimeToLive, SocketOption::TimeToLive(9)),
-    ] {
-        assert_eq!(world.nodes[1].option(server, name), Ok(option));
+    for (name, value) in [(OptionName::NoDelay, 1), (OptionName::KeepAlive, 1), (OptionName::Ttl, 9)] {
+        assert_eq!(world.nodes[1].option(server, name), Ok(value));
     }
 }
 
@@ -54,7 +54,7 @@ fn bind_to_address_in_use_fails() {
         let address: SocketAddr = address.parse().unwrap();
         let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
         let socket = world.socket(0, family, Kind::Stream);
-        world.nodes[0].set_option(socket, SocketOption::ReuseAddress(reuse)).unwrap();
+        world.nodes[0].set_option(socket, SocketOption::new(OptionName::ReuseAddress, reuse)).unwrap();
         world.nodes[0].bind(socket, address).map(|()| socket)
     };
     for address in ["0.0.0.0:80", "127.0.0.1:80", "[::1]:80", "10.0.0.1:80"] {
@@ -92,7 +92,7 @@ fn listener_for_one_ip_version_ignores_the_other() {
         let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
         let listener = world.socket(1, family, Kind::Stream);
         if only {
-            world.nodes[1].set_option(listener, SocketOption::OnlyV6(true)).unwrap();
+            world.nodes[1].set_option(listener, SocketOption::new(OptionName::OnlyV6, true)).unwrap();
         }
         world.nodes[1].bind(listener, address).unwrap();
         world.nodes[1].listen(listener, 1).unwrap();

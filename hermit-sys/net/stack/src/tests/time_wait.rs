@@ -2,7 +2,7 @@
 
 use crate::testing::peer::{ACK, FIN, OPTIONS, Peer, SYN};
 use crate::testing::{MILLISECOND, SECOND, World, header, mac, v4};
-use crate::{Errno, Family, Kind, Shutdown, SocketOption};
+use crate::{Errno, Family, Kind, OptionName, Shutdown, SocketOption};
 use core::net::SocketAddr;
 use std::vec;
 
@@ -21,7 +21,7 @@ fn time_wait_blocks_the_port() {
     let again = world.socket(1, Family::V4, Kind::Stream);
     let address: SocketAddr = "0.0.0.0:80".parse().unwrap();
     assert_eq!(world.nodes[1].bind(again, address), Err(Errno::EADDRINUSE));
-    world.nodes[1].set_option(again, SocketOption::ReuseAddress(true)).unwrap();
+    world.nodes[1].set_option(again, SocketOption::new(OptionName::ReuseAddress, true)).unwrap();
     // The connection in TIME-WAIT did not have SO_REUSEADDR.
     assert_eq!(world.nodes[1].bind(again, address), Err(Errno::EADDRINUSE));
     world.run(61 * SECOND);

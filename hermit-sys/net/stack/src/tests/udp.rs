@@ -156,7 +156,7 @@ fn datagram_to_unused_port_is_refused() {
         world.nodes[node].send(socket, b"x", None).unwrap();
         world.run(SECOND);
         assert_eq!(world.nodes[node].send(socket, b"x", None), Err(Errno::ECONNREFUSED));
-        assert_eq!(world.nodes[node].option(socket, OptionName::Error), Ok(SocketOption::Error(None)));
+        assert_eq!(world.nodes[node].option(socket, OptionName::Error), Ok(0));
     }
 }
 
@@ -212,10 +212,13 @@ fn bind_to_address_in_use_needs_reuse() {
     let second = world.socket(0, Family::V6, Kind::Datagram);
     let all: SocketAddr = "[::]:9".parse().unwrap();
     assert_eq!(world.nodes[0].bind(second, all), Err(Errno::EADDRINUSE));
-    world.nodes[0].set_option(second, SocketOption::OnlyV6(true)).unwrap();
+    world.nodes[0].set_option(second, SocketOption::new(OptionName::OnlyV6, true)).unwrap();
     assert_eq!(world.nodes[0].bind(second, all), Ok(()));
     assert_eq!(world.nodes[0].bind(second, all), Err(Errno::EINVAL));
-    assert_eq!(world.nodes[0].set_option(second, SocketOption::OnlyV6(false)), Err(Errno::EINVAL));
+    assert_eq!(
+        world.nodes[0].set_option(second, SocketOption::new(OptionName::OnlyV6, false)),
+        Err(Errno::EINVAL)
+    );
     let third = world.socket(0, Family::V4, Kind::Datagram);
     for (address, expected) in [
         ("1.2.3.4:9", Errno::EADDRNOTAVAIL),
@@ -225,7 +228,7 @@ fn bind_to_address_in_use_needs_reuse() {
         assert_eq!(world.nodes[0].bind(third, address.parse().unwrap()), Err(expected));
     }
     for socket in [first, third] {
-        world.nodes[0].set_option(socket, SocketOption::ReuseAddress(true)).unwrap();
+        world.nodes[0].set_option(socket, SocketOption::new(OptionName::ReuseAddress, true)).unwrap();
     }
     assert_eq!(world.nodes[0].bind(third, "127.0.0.1:9".parse().unwrap()), Ok(()));
     assert_eq!(world.nodes[0].option(third, OptionName::OnlyV6), Err(Errno::ENOPROTOOPT));
@@ -255,7 +258,7 @@ fn stack_without_device_has_the_loopback_only() {
         crate::Stack::<SimDevice, System>::new(None, System::new(1), crate::Configuration::default(), 0);
     assert!(node.is_configured() && !node.status().has_device);
     let socket = node.socket(Family::V4, Kind::Datagram, 1).unwrap();
-    let join = SocketOption::JoinV4 { group: [224, 1, 1, 1].into(), interface: [0; 4].into() };
+    let join = SocketOption::group_v4(OptionName::JoinV4, [224, 1, 1, 1].into(), [0; 4].into());
     assert_eq!(node.send(socket, b"x", Some("10.0.0.1:1".parse().unwrap())), Err(Errno::ENETUNREACH));
     assert_eq!(node.send(socket, b"x", Some("224.0.0.1:1".parse().unwrap())), Err(Errno::ENETUNREACH));
     assert_eq!(node.set_option(socket, join), Err(Errno::ENODEV));
@@ -285,13 +288,37 @@ fn peer_with_port_0_matches_all_ports() {
 fn buffer_sizes_have_a_minimum() {
     let mut world = World::new(1);
     let socket = bound(&mut world, 0, "127.0.0.1:9");
-    for (option, name, least) in [
-        (SocketOption::SendBuffer(0), OptionName::SendBuffer, SocketOption::SendBuffer(4608)),
-        (SocketOption::ReceiveBuffer(0), OptionName::ReceiveBuffer, SocketOption::ReceiveBuffer(2304)),
-    ] {
-        world.nodes[0].set_option(socket, option).unwrap();
+    for (name, least) in [(OptionName::SendBuffer, 4608), (OptionName::ReceiveBuffer, 2304)] {
+        world.nodes[0].set_option(socket, SocketOption::new(name, 0_u32)).unwrap();
         assert_eq!(world.nodes[0].option(socket, name), Ok(least));
     }
     world.nodes[0].send(socket, b"fits", Some("127.0.0.1:9".parse().unwrap())).unwrap();
     assert_eq!(world.receive(0, socket), Ok(b"fits".to_vec()));
+}
+
+#[test]
+fn hop_limits_are_validated_and_minus_1_is_the_default() {
+    let mut world = World::new(1);
+    let socket = bound(&mut world, 0, "[::1]:9");
+    let (unicast, multicast) = ((64, Err(Errno::EINVAL)), (1, Ok(())));
+    for (name, (default, zero)) in [
+        (OptionName::Ttl, unicast),
+        (OptionName::HopLimit, unicast),
+        (OptionName::MulticastTtl, multicast),
+        (OptionName::MulticastHops, multicast),
+    ] {
+        for (value, expected) in [(0, zero), (256, Err(Errno::EINVAL)), (255, Ok(())), (u32::MAX, Ok(()))] {
+            assert_eq!(
+                world.nodes[0].set_option(socket, SocketOption::new(name, value)),
+                expected,
+                "{name:?}"
+            );
+        }
+        assert_eq!(world.nodes[0].option(socket, name), Ok(default));
+    }
+    world.nodes[0].set_option(socket, SocketOption::new(OptionName::TypeOfService, 0x1ab_u32)).unwrap();
+    assert_eq!(world.nodes[0].option(socket, OptionName::TypeOfService), Ok(0xab));
+    let error = SocketOption::new(OptionName::Error, 1_u32);
+    assert_eq!(world.nodes[0].set_option(socket, error), Err(Errno::ENOPROTOOPT));
+    assert_eq!(world.nodes[0].option(socket, OptionName::JoinV6), Err(Errno::ENOPROTOOPT));
 }

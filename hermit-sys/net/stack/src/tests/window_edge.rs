@@ -3,7 +3,7 @@
 use crate::buffers::LARGEST;
 use crate::testing::peer::{ACK, FIN, OPTIONS, Peer, SEGMENT, SYN};
 use crate::testing::{World, pattern, v4};
-use crate::{Shutdown, SocketId, SocketOption};
+use crate::{OptionName, Shutdown, SocketId, SocketOption};
 use core::net::SocketAddr;
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy};
@@ -194,7 +194,7 @@ impl Victim {
     fn new(start: Start, capacity: u32) -> Self {
         let mut world = World::new(2);
         let listener = world.listen(0, 80, 8);
-        let buffer = SocketOption::ReceiveBuffer(capacity);
+        let buffer = SocketOption::new(OptionName::ReceiveBuffer, capacity);
         world.nodes[0].set_option(listener, buffer).unwrap();
         let to = SocketAddr::new(v4(0), 80);
         let accepted = (start != Start::Unasked).then(|| world.connect(1, to, (0, listener)).1);
