@@ -36,7 +36,7 @@ impl StackInner {
     ) -> Option<u64> {
         self.now = self.now.max(now);
         // TIME-WAIT records that have expired meanwhile must not answer the segments that are received now.
-        self.forget_old();
+        self.expire_time_wait();
         let is_crowded = self.receive_frames(device, host);
         if !is_crowded {
             self.caught_up = self.now;
@@ -175,7 +175,7 @@ impl StackInner {
         while usize::try_from(self.delivered).is_ok_and(|slot| slot < self.sockets.slots()) {
             self.visit();
             let connection = self.sockets.get(self.delivered).and_then(Socket::connection);
-            if connection.is_some_and(Connection::is_owed) {
+            if connection.is_some_and(Connection::is_undelivered) {
                 return false;
             }
             self.delivered += 1;

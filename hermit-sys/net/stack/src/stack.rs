@@ -241,7 +241,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
             return self.inner.receive_stream(slot, peek, sink).map(|taken| (taken, None));
         }
         let family = socket.family;
-        let (taken, from) = self.inner.take_datagram(slot, peek, sink)?;
+        let (taken, from) = self.inner.receive_from_queue(slot, peek, sink)?;
         Ok((taken, Some(from.present(family))))
     }
 

@@ -30,12 +30,12 @@ const LENGTH: u8 = 64;
 
 /// The filtered frame; `None` drops it. Unusable prefixes are removed from an advertisement (RFC 4862, section 5.5.3),
 /// also so that they do not hide others: smoltcp uses the last one.
-pub(super) fn purged(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
+pub(super) fn filtered(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     let Some((message, source, destination)) = advertisement(frame) else {
         return Some(Cow::Borrowed(frame));
     };
     let options = Options { bytes: frame.get(..message.end)?, place: message.start + HEADER };
-    if options.clone().all(|(_, option)| !is_useless(option)) {
+    if options.clone().all(|(_, option)| !is_unusable(option)) {
         return Some(Cow::Borrowed(frame));
     }
     // The checksum is recomputed after the removal, which must not repair a corrupted message.
@@ -45,7 +45,7 @@ pub(super) fn purged(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut other = Vec::new();
     other.try_reserve_exact(frame.len()).ok()?;
     other.extend_from_slice(frame);
-    for (place, _) in options.filter(|(_, option)| is_useless(option)) {
+    for (place, _) in options.filter(|(_, option)| is_unusable(option)) {
         *other.get_mut(place)? = NOTHING;
     }
     Icmpv6Packet::new_checked(other.get_mut(message)?).ok()?.fill_checksum(&source, &destination);
@@ -83,7 +83,7 @@ impl<'a> Iterator for Options<'a> {
 }
 
 /// Whether an option is a prefix that is unusable or not meant for SLAAC.
-fn is_useless(option: &[u8]) -> bool {
+fn is_unusable(option: &[u8]) -> bool {
     let &[PREFIX, PREFIX_UNITS, length, flags, ..] = option else { return false };
     let Some(&prefix) = option.get(16..).and_then(<[u8]>::first_chunk::<8>) else { return false };
     let first = u16::from_be_bytes([prefix[0], prefix[1]]);

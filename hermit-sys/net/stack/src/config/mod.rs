@@ -243,7 +243,7 @@ impl HostConfig {
         reply.clear();
         let mut no_sockets: [SocketStorage<'_>; 0] = [];
         let other = self.far.and_then(|far| far.incoming(frame));
-        let Some(frame) = advertisement::purged(other.as_deref().unwrap_or(frame)) else { return };
+        let Some(frame) = advertisement::filtered(other.as_deref().unwrap_or(frame)) else { return };
         let frame = &*frame;
         let mut device = Ingress { packet: Some(frame), reply, capabilities: &self.capabilities };
         let interface = &mut self.interface;

@@ -113,7 +113,7 @@ impl Neighbors {
     /// Sets the MAC address of a neighbor; returns what waited for it.
     pub(crate) fn learn(&mut self, address: IpAddr, mac: EthernetAddress, now: u64) -> Waited {
         if self.known.len() >= MAX_NEIGHBORS && !self.known.contains_key(&address) {
-            self.forget_some(now);
+            self.evict(now);
         }
         if self.known.try_reserve(1).is_ok() {
             self.known.insert(address, Known { mac, confirmed: now, asked: 0 });
@@ -130,7 +130,7 @@ impl Neighbors {
     }
 
     /// Removes expired neighbors, or all if none is expired. The table is small.
-    fn forget_some(&mut self, now: u64) {
+    fn evict(&mut self, now: u64) {
         self.known.retain(|_, known| now.saturating_sub(known.confirmed) < FRESH);
         if self.known.len() >= MAX_NEIGHBORS {
             self.known.clear();

@@ -144,7 +144,7 @@ impl StackInner {
         remote: Endpoint,
         host: &mut dyn Host,
     ) -> Result<Endpoint, Errno> {
-        self.forget_old();
+        self.expire_time_wait();
         let address = if own.address.is_unspecified() {
             self.routes.source(remote.address).ok_or(Errno::EADDRNOTAVAIL)?
         } else {

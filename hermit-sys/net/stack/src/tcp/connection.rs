@@ -135,7 +135,7 @@ impl Connection {
     }
 
     /// Whether data or a FIN to another host is not acknowledged yet, after the close.
-    pub(crate) fn is_owed(&self) -> bool {
+    pub(crate) fn is_undelivered(&self) -> bool {
         let is_missing = if self.is_over { self.tcp.has_reset_to_send() } else { self.is_outstanding() };
         self.path != Path::Local && is_missing
     }

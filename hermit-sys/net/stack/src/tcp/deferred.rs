@@ -168,11 +168,11 @@ impl StackInner {
         let Some((tuple, segment)) = syn.parse() else { return true };
         // The peer has retransmitted the SYN.
         let is_known = self.tcp.connections.contains_key(&tuple);
-        is_known || self.invite(listener, (&segment, tuple), syn.via, host)
+        is_known || self.add_half_open(listener, (&segment, tuple), syn.via, host)
     }
 
     /// Resets the peers of deferred SYNs when their listener is closed.
-    pub(crate) fn refuse_deferred(&mut self, listener: u32, queue: VecDeque<DeferredSyn>) {
+    pub(crate) fn reset_deferred(&mut self, listener: u32, queue: VecDeque<DeferredSyn>) {
         self.tcp.deferred.subtract(queue.len());
         self.tcp.deferred.listeners.retain(|&other| other != listener);
         for syn in queue {

@@ -147,13 +147,13 @@ impl StackInner {
         host: &mut dyn Host,
     ) {
         let is_behind = self.has_deferred(listener);
-        if is_behind || !self.invite(listener, syn, via, host) {
+        if is_behind || !self.add_half_open(listener, syn, via, host) {
             self.defer(listener, packet, via);
         }
     }
 
     /// Creates a half-open connection from a SYN; returns `false` without room or memory.
-    pub(crate) fn invite(
+    pub(crate) fn add_half_open(
         &mut self,
         listener: u32,
         syn: (&Segment<'_>, Tuple),
@@ -234,7 +234,7 @@ impl StackInner {
     }
 
     /// Whether the final ACK of a handshake is dropped, because the accept queue of its listener is full.
-    pub(crate) fn must_wait_for(&self, listener: u32) -> bool {
+    pub(crate) fn drops_final_ack_of(&self, listener: u32) -> bool {
         self.sockets.get(listener).is_some_and(|socket| match &socket.state {
             // With a larger backlog the handshake completes even so: passt does not retransmit the ACK.
             SocketState::Listener(listener) => listener.is_full() && listener.backlog < FEW_HALF_OPEN,
@@ -286,9 +286,9 @@ impl StackInner {
 
     /// Closes a listener: discards half-open connections, resets those in the accept queue and the peers of deferred
     /// SYNs.
-    pub(crate) fn dismiss(&mut self, slot: u32, host: &mut dyn Host) {
+    pub(crate) fn close_listener(&mut self, slot: u32, host: &mut dyn Host) {
         let Some(listener) = self.listener(slot).map(core::mem::take) else { return };
-        self.refuse_deferred(slot, listener.deferred);
+        self.reset_deferred(slot, listener.deferred);
         for half_open in listener.half_open {
             self.discard(half_open);
         }
@@ -305,7 +305,7 @@ impl StackInner {
 
     /// Turns a listener into an unconnected stream; it stays bound, unless the stack chose the port.
     pub(crate) fn stop_listening(&mut self, slot: u32, host: &mut dyn Host) {
-        self.dismiss(slot, host);
+        self.close_listener(slot, host);
         let Some(socket) = self.sockets.get_mut(slot) else { return };
         socket.state = SocketState::Idle;
         self.tcp.ports.update(socket.own.port, slot, |binding| binding.is_listening = false);

@@ -71,7 +71,7 @@ impl StackInner {
         match self.tcp.time_wait.judge(&tuple, &segment.header, segment.size(), self.now) {
             Some(Verdict::Answer(answer)) => return self.answer_segment(tuple, &answer, via),
             Some(Verdict::Ignore) => return,
-            Some(Verdict::Begin | Verdict::Forget) => self.forget(&tuple),
+            Some(Verdict::Begin | Verdict::Forget) => self.remove_time_wait(&tuple),
             None => (),
         }
         match listener {
@@ -91,14 +91,14 @@ impl StackInner {
     }
 
     /// Removes a connection in TIME-WAIT.
-    pub(crate) fn forget(&mut self, tuple: &Tuple) {
+    pub(crate) fn remove_time_wait(&mut self, tuple: &Tuple) {
         if let Some(record) = self.tcp.time_wait.remove(tuple) {
             self.tcp.ports.disconnected(tuple.local.port, record.reuse);
         }
     }
 
     /// Removes connections whose TIME-WAIT has expired.
-    pub(crate) fn forget_old(&mut self) {
+    pub(crate) fn expire_time_wait(&mut self) {
         while let Some((tuple, record)) = self.tcp.time_wait.expire(self.now) {
             self.tcp.ports.disconnected(tuple.local.port, record.reuse);
         }
@@ -141,7 +141,7 @@ impl StackInner {
     /// Receives a segment of a connection.
     pub(crate) fn receive_for(&mut self, slot: u32, segment: &Segment<'_>, via: Via, host: &mut dyn Host) {
         self.visit();
-        if self.must_wait(slot) && !segment.header.flags.contains(Flags::RST) {
+        if self.drops_final_ack(slot) && !segment.header.flags.contains(Flags::RST) {
             return;
         }
         let Self { sockets, buffers, now, .. } = self;
@@ -162,20 +162,20 @@ impl StackInner {
         } else {
             self.mark(slot);
         }
-        self.note_change(slot, before, events, host);
+        self.handle_change(slot, before, events, host);
     }
 
     /// Whether the final ACK of a handshake is dropped; the SYN-ACK is retransmitted later.
-    fn must_wait(&self, slot: u32) -> bool {
+    fn drops_final_ack(&self, slot: u32) -> bool {
         let connection = self.sockets.get(slot).and_then(|socket| socket.connection());
         match connection.map(|connection| connection.phase) {
-            Some(Phase::HalfOpen { listener }) => self.must_wait_for(listener),
+            Some(Phase::HalfOpen { listener }) => self.drops_final_ack_of(listener),
             _ => false,
         }
     }
 
     /// Handles the changes that a segment has caused.
-    fn note_change(&mut self, slot: u32, before: Snapshot, events: Events, host: &mut dyn Host) {
+    fn handle_change(&mut self, slot: u32, before: Snapshot, events: Events, host: &mut dyn Host) {
         let is_closed = events.contains(Events::CLOSED);
         let Self { sockets, buffers, now, .. } = self;
         let Some(socket) = sockets.get_mut(slot) else { return };

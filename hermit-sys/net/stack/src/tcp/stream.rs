@@ -24,7 +24,7 @@ impl StackInner {
         local: Endpoint,
         host: &mut dyn Host,
     ) -> Result<(), Errno> {
-        self.forget_old();
+        self.expire_time_wait();
         let Some(socket) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
         if socket.is_bound() || !matches!(socket.state, SocketState::Idle) {
             return Err(Errno::EINVAL);
@@ -143,7 +143,7 @@ impl StackInner {
 
     /// Closes a stream; the connection stays until its data is acknowledged.
     pub(crate) fn close_stream(&mut self, slot: u32, is_reset: bool, host: &mut dyn Host) {
-        self.dismiss(slot, host);
+        self.close_listener(slot, host);
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(slot) else { return };
         socket.waker_key = None;

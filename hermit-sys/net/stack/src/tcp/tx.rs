@@ -160,7 +160,7 @@ impl StackInner {
             Outcome::Full => return true,
             Outcome::More => self.mark(slot),
             Outcome::Done(deadline) => {
-                self.conclude(slot, host);
+                self.end_if_closed(slot, host);
                 self.schedule(slot, deadline);
             }
             Outcome::Waiting => {
@@ -241,7 +241,7 @@ impl StackInner {
     }
 
     /// Ends a connection that has sent everything and is closed, or moves it to TIME-WAIT.
-    fn conclude(&mut self, slot: u32, host: &mut dyn Host) {
+    fn end_if_closed(&mut self, slot: u32, host: &mut dyn Host) {
         let now = self.now;
         let Some(socket) = self.sockets.get(slot) else { return };
         let (reuse, is_orphan) = (socket.settings.reuse, socket.is_orphan());

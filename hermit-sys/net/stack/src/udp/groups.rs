@@ -134,12 +134,12 @@ impl StackInner {
         };
         let place = udp_socket.groups.iter().position(is_meant).ok_or(Errno::EADDRNOTAVAIL)?;
         let membership = udp_socket.groups.swap_remove(place);
-        self.discount_member(membership);
+        self.uncount_member(membership);
         Ok(())
     }
 
     /// Uncounts a member of a group; the last one leaves by IGMP or MLD.
-    pub(crate) fn discount_member(&mut self, membership: Membership) {
+    pub(crate) fn uncount_member(&mut self, membership: Membership) {
         let Some(members) = self.groups.get_mut(&membership) else { return };
         *members = members.saturating_sub(1);
         if *members > 0 {

@@ -55,7 +55,7 @@ pub(crate) struct UdpSocket {
 
 impl UdpSocket {
     /// Whether the socket receives datagrams from an endpoint. A peer with port 0 matches all ports of its address.
-    fn hears(&self, from: Endpoint) -> bool {
+    fn accepts_from(&self, from: Endpoint) -> bool {
         self.remote.is_none_or(|remote| {
             remote.address == from.address && (remote.port == from.port || remote.port == 0)
         })
@@ -108,7 +108,7 @@ impl StackInner {
     }
 
     /// Binds a socket to an ephemeral port if it is not bound.
-    fn bind_somewhere(&mut self, slot: u32, host: &mut dyn Host) -> Result<Endpoint, Errno> {
+    fn bind_ephemeral(&mut self, slot: u32, host: &mut dyn Host) -> Result<Endpoint, Errno> {
         let Some(socket) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
         let own = socket.own;
         if !socket.is_bound() {
@@ -131,8 +131,8 @@ impl StackInner {
         let remote = Endpoint::new(or_loopback(remote.address), remote.port);
         let Some(socket) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
         let (family, settings, own) = (socket.family, socket.settings, socket.own);
-        let (source, _) = self.way_of_datagram(&settings, own.address, remote.address)?;
-        let own = self.bind_somewhere(slot, host)?;
+        let (source, _) = self.route_datagram(&settings, own.address, remote.address)?;
+        let own = self.bind_ephemeral(slot, host)?;
         let scope = if own.address.is_unspecified() {
             Scope::One(source)
         } else {
@@ -181,7 +181,7 @@ impl StackInner {
         self.buffers.refund(udp_socket.queued);
         let groups = core::mem::take(&mut udp_socket.groups);
         for membership in groups {
-            self.discount_member(membership);
+            self.uncount_member(membership);
         }
         self.remove(slot);
     }

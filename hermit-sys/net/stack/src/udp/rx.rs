@@ -49,11 +49,11 @@ impl StackInner {
         let Some(datagram) = packet.udp(is_checked) else { return true };
         let from = Endpoint::new(packet.source, datagram.src_port());
         let to = Endpoint::new(packet.destination, datagram.dst_port());
-        self.hand_over(from, to, datagram.payload(), host)
+        self.deliver_to_sockets(from, to, datagram.payload(), host)
     }
 
     /// Delivers a datagram to the matching sockets; returns whether there is one.
-    pub(crate) fn hand_over(
+    pub(crate) fn deliver_to_sockets(
         &mut self,
         from: Endpoint,
         to: Endpoint,
@@ -62,7 +62,7 @@ impl StackInner {
     ) -> bool {
         self.visit();
         if to.address.is_multicast() || self.routes.is_broadcast(to.address) {
-            self.hand_to_many(from, to, payload, host);
+            self.deliver_to_all(from, to, payload, host);
             return true;
         }
         let Some(slot) = self.receiver(from, to) else { return false };
@@ -76,7 +76,8 @@ impl StackInner {
     fn receiver(&self, from: Endpoint, to: Endpoint) -> Option<u32> {
         let bindings = self.udp.bindings(to.port).iter().filter(|binding| binding.scope.contains(to.address));
         let ranked = bindings.filter_map(|binding| {
-            let udp_socket = self.sockets.get(binding.slot)?.as_udp().filter(|socket| socket.hears(from))?;
+            let udp_socket =
+                self.sockets.get(binding.slot)?.as_udp().filter(|socket| socket.accepts_from(from))?;
             let is_one = matches!(binding.scope, Scope::One(_));
             Some((udp_socket.remote.is_some(), is_one, binding.slot))
         });
@@ -84,12 +85,12 @@ impl StackInner {
     }
 
     /// Delivers a broadcast or multicast datagram to all matching sockets.
-    fn hand_to_many(&mut self, from: Endpoint, to: Endpoint, payload: &[u8], host: &mut dyn Host) {
+    fn deliver_to_all(&mut self, from: Endpoint, to: Endpoint, payload: &[u8], host: &mut dyn Host) {
         let Self { udp, sockets, buffers, .. } = self;
         for binding in udp.bindings(to.port) {
             let Some(socket) = sockets.get_mut(binding.slot) else { continue };
-            let hears = socket.as_udp().is_some_and(|udp_socket| udp_socket.hears(from));
-            if hears && binding.scope.contains(to.address) {
+            let accepts_from = socket.as_udp().is_some_and(|udp_socket| udp_socket.accepts_from(from));
+            if accepts_from && binding.scope.contains(to.address) {
                 deliver(socket, from, payload, buffers, host);
             }
         }
@@ -117,7 +118,7 @@ impl StackInner {
     /// # Errors
     ///
     /// See [`Stack::receive`](crate::Stack::receive).
-    pub(crate) fn take_datagram(
+    pub(crate) fn receive_from_queue(
         &mut self,
         slot: u32,
         peek: bool,

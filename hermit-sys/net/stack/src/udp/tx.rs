@@ -86,7 +86,7 @@ impl StackInner {
     ///
     /// `EACCES`: broadcast without `SO_BROADCAST`. `ENETUNREACH`: no route, or IPv4 on an IPv6-only socket. `EINVAL`: a
     /// loopback source address to another host.
-    pub(crate) fn way_of_datagram(
+    pub(crate) fn route_datagram(
         &self,
         settings: &Settings,
         own: IpAddr,
@@ -140,8 +140,8 @@ impl StackInner {
             return Err(Errno::EINVAL);
         }
         let own = source.filter(|source| source.is_ipv4() == to.address.is_ipv4()).unwrap_or(own.address);
-        let (source, route) = self.way_of_datagram(&settings, own, to.address)?;
-        let from = Endpoint::new(source, self.bind_somewhere(slot, host)?.port);
+        let (source, route) = self.route_datagram(&settings, own, to.address)?;
+        let from = Endpoint::new(source, self.bind_ephemeral(slot, host)?.port);
         let (hop_limit, class) = (hops(&settings, to.address), settings.class);
         let outgoing = Outgoing { from, to, route, payload, hop_limit, class };
         self.emit(slot, &outgoing, &settings, link, host)?;
@@ -161,7 +161,7 @@ impl StackInner {
             Route::Local => {
                 let is_heard =
                     !to.address.is_multicast() || self.has_members(to.address, Interface::Loopback);
-                if is_heard && !self.hand_over(from, to, outgoing.payload, host) {
+                if is_heard && !self.deliver_to_sockets(from, to, outgoing.payload, host) {
                     self.refuse_datagram((from.address, from.port), to, Errno::ECONNREFUSED, host);
                 }
             }
@@ -176,7 +176,7 @@ impl StackInner {
                     self.emit_to(slot, outgoing, Some(mac), to.address, link)?;
                 }
                 if is_looped && self.is_received_here(to.address) {
-                    self.hand_over(from, to, outgoing.payload, host);
+                    self.deliver_to_sockets(from, to, outgoing.payload, host);
                 }
             }
             Route::Neighbor(hop) => {
