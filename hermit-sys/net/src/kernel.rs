@@ -62,7 +62,7 @@ unsafe extern "C" fn take<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(
     // SAFETY: the kernel passes the context that `receive` has given it together with this function: a callback of
     // these types, on the stack of `receive`, which is waiting for the kernel and does not access it.
     let callback = unsafe { &mut *context.cast::<Callback<F, R>>() };
-    // SAFETY: the contract of `Take`: the frame is valid and does not change during the call.
+    // SAFETY: the contract of `ReceiveFrame`: the frame is valid and does not change during the call.
     let frame = unsafe { slice::from_raw_parts(frame, size) };
     let info = ReceivedInfo { checksum_good: is_checked };
     callback.result = callback.action.take().map(|action| action(frame, info));
@@ -73,7 +73,7 @@ unsafe extern "C" fn fill<F: FnOnce(&mut [u8]) -> R, R>(context: *mut c_void, fr
     // SAFETY: the kernel passes the context that `transmit` has given it together with this function: a callback of
     // these types, on the stack of `transmit`, which is waiting for the kernel and does not access it.
     let callback = unsafe { &mut *context.cast::<Callback<F, R>>() };
-    // SAFETY: the contract of `Fill`: the memory is initialised, and no other code accesses it during the call.
+    // SAFETY: the contract of `FillFrame`: the memory is initialised, and no other code accesses it during the call.
     let frame = unsafe { slice::from_raw_parts_mut(frame, size) };
     callback.result = callback.action.take().map(|action| action(frame));
 }

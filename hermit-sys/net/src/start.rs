@@ -31,7 +31,8 @@ unsafe extern "C" fn hermit_net_start(
     else {
         return ptr::null();
     };
-    // SAFETY: the contract of `Settings`: pointer and length are those of a slice that is valid and unchanged for ever.
+    // SAFETY: the contract of `StackConfig`: pointer and length are those of a slice that is valid and
+    // unchanged for ever.
     let line = unsafe { slice::from_raw_parts(settings.command_line, settings.command_line_size) };
     let (options, kernel) = (NetworkOptions::parse(line), Kernel(services));
     for word in &options.malformed {

@@ -7,7 +7,7 @@ use hermit_interface::Errno;
 use crate::address::{Endpoint, Scope};
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::options::Settings;
+use crate::options::SocketSettings;
 use crate::ports::{Binding, Ports};
 use crate::socket::Family;
 
@@ -20,7 +20,7 @@ impl StackInner {
     pub(crate) fn check_own(
         &self,
         family: Family,
-        settings: &Settings,
+        settings: &SocketSettings,
         address: IpAddr,
     ) -> Result<(), Errno> {
         if family == Family::V6 && settings.only_v6 && address.is_ipv4() {

@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::ip::Routes;
 use crate::ip::neighbors::Neighbors;
 use crate::link::Queue;
-use crate::options::Settings;
+use crate::options::SocketSettings;
 use crate::ports::Ports;
 use crate::resolve::Queries;
 use crate::slab::Slab;
@@ -182,7 +182,7 @@ impl StackInner {
             Kind::Stream => SocketState::Idle,
             Kind::Datagram => SocketState::Udp(UdpSocket::default()),
         };
-        let slot = self.insert(Socket::new(Some(waker_key), family, Settings::default(), state))?;
+        let slot = self.insert(Socket::new(Some(waker_key), family, SocketSettings::default(), state))?;
         Ok(self.sockets.id(slot))
     }
 

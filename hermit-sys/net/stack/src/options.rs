@@ -17,7 +17,7 @@ const MIN_RECEIVE_BUFFER: u32 = 2304;
 
 /// Options of a socket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct SocketSettings {
     pub(crate) no_delay: bool,
     pub(crate) keep_alive: bool,
     pub(crate) keep_alive_idle: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
 }
 
 /// Linux's defaults. Multicast packets do not leave the link (RFC 1112 §6.1).
-const DEFAULTS: Settings = Settings {
+const DEFAULTS: SocketSettings = SocketSettings {
     no_delay: false,
     keep_alive: false,
     keep_alive_idle: 7200,
@@ -58,13 +58,13 @@ const DEFAULTS: Settings = Settings {
     only_v6: false,
 };
 
-impl Default for Settings {
+impl Default for SocketSettings {
     fn default() -> Self {
         DEFAULTS
     }
 }
 
-impl Settings {
+impl SocketSettings {
     /// Hop limit of unicast packets.
     pub(crate) const fn hops(&self, is_v4: bool) -> u8 {
         if is_v4 { self.ttl } else { self.hop_limit }

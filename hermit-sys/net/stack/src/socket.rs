@@ -5,7 +5,7 @@ use hermit_interface::Errno;
 use crate::address::{Endpoint, Scope};
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::options::Settings;
+use crate::options::SocketSettings;
 use crate::ports::Ports;
 use crate::tcp::Tcp;
 use crate::tcp::connection::Connection;
@@ -114,7 +114,7 @@ pub(crate) struct Socket {
     /// Argument of [`Host::wake`]. `None` for a connection without a socket.
     pub(crate) waker_key: Option<usize>,
     pub(crate) family: Family,
-    pub(crate) settings: Settings,
+    pub(crate) settings: SocketSettings,
     /// Pending error (`SO_ERROR`).
     pub(crate) error: Option<Errno>,
     /// Local address as bound. With port 0 the socket has no binding in the port table.
@@ -131,7 +131,7 @@ impl Socket {
     pub(crate) fn new(
         waker_key: Option<usize>,
         family: Family,
-        settings: Settings,
+        settings: SocketSettings,
         state: SocketState,
     ) -> Self {
         let own = StackInner::nowhere(family);

@@ -9,7 +9,7 @@ use crate::address::{Endpoint, Tuple};
 use crate::host::Host;
 use crate::inner::StackInner;
 use crate::ip::Route;
-use crate::options::Settings;
+use crate::options::SocketSettings;
 use crate::ports::Ports;
 use crate::socket::SocketState;
 use crate::tcp::connection::{Connection, Phase};
@@ -75,7 +75,7 @@ impl StackInner {
     /// Parameters of a new connection.
     pub(crate) fn parameters(
         &self,
-        settings: &Settings,
+        settings: &SocketSettings,
         path: Path,
         remote: &IpAddr,
         host: &mut dyn Host,

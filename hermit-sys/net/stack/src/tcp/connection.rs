@@ -5,7 +5,7 @@ use hermit_tcp::{Events, KeepAlive, State};
 use smoltcp::wire::TcpSeqNumber;
 
 use crate::address::Tuple;
-use crate::options::Settings;
+use crate::options::SocketSettings;
 use crate::socket::{Readiness, Shutdown};
 use crate::tcp::path::Path;
 
@@ -85,7 +85,7 @@ impl Connection {
     }
 
     /// Applies the socket options.
-    pub(crate) fn apply(&mut self, settings: &Settings) {
+    pub(crate) fn apply(&mut self, settings: &SocketSettings) {
         self.tcp.options().no_delay = settings.no_delay;
         self.tcp.set_keep_alive(settings.keep_alive.then(|| KeepAlive {
             idle: u64::from(settings.keep_alive_idle) * SECOND,

@@ -10,7 +10,7 @@ use crate::inner::StackInner;
 use crate::ip::Route;
 use crate::ip::neighbors::Answer;
 use crate::link::Link;
-use crate::options::Settings;
+use crate::options::SocketSettings;
 use crate::socket::Socket;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::path::{Limits, Path};
@@ -64,7 +64,7 @@ struct Sender<'a> {
     link: &'a mut dyn Link,
     ethernet: Option<EthernetHeader>,
     limits: Limits,
-    settings: Settings,
+    settings: SocketSettings,
 }
 
 impl Sender<'_> {

@@ -13,7 +13,7 @@ use crate::inner::{NetInterface, StackInner};
 use crate::ip::Route;
 use crate::ip::neighbors::Answer;
 use crate::link::Link;
-use crate::options::Settings;
+use crate::options::SocketSettings;
 use crate::socket::Socket;
 use crate::tcp::connect::or_loopback;
 use crate::udp::groups::Interface;
@@ -88,7 +88,7 @@ impl StackInner {
     /// loopback source address to another host.
     pub(crate) fn route_datagram(
         &self,
-        settings: &Settings,
+        settings: &SocketSettings,
         own: IpAddr,
         to: IpAddr,
     ) -> Result<(IpAddr, Route), Errno> {
@@ -152,7 +152,7 @@ impl StackInner {
         &mut self,
         slot: u32,
         outgoing: &Outgoing<'_>,
-        settings: &Settings,
+        settings: &SocketSettings,
         link: &mut dyn Link,
         host: &mut dyn Host,
     ) -> Result<(), Errno> {
@@ -307,7 +307,7 @@ impl StackInner {
 }
 
 /// Hop limit of a datagram.
-fn hops(settings: &Settings, to: IpAddr) -> u8 {
+fn hops(settings: &SocketSettings, to: IpAddr) -> u8 {
     match to {
         IpAddr::V4(address) if address.is_multicast() => settings.multicast_ttl,
         IpAddr::V6(address) if address.is_multicast() => settings.multicast_hops,
