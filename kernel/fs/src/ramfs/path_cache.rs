@@ -62,8 +62,8 @@ pub(super) struct Cached {
     pub(super) changes: u64,
 }
 
-/// Words of an entry: a path, what the entry says of it, and the bytes of a path that its words do not tell. An empty entry has
-/// the empty path, which no call has.
+/// Words of an entry: the start and length of a path, its [words](Words), what the entry says of it, and the whole words of a
+/// path that is longer than those tell. An empty entry has the empty path, which no call has.
 type Entry = SeqLock<ENTRY_WORDS>;
 
 /// Indices of an entry's words.
@@ -75,8 +75,8 @@ const STOPS: usize = 4;
 const INO: usize = 5;
 const LOST_NAMES: usize = 6;
 const CHANGES: usize = 7;
-const BYTES: usize = 8;
-const ENTRY_WORDS: usize = BYTES + MAX_LENGTH / WORD;
+const WHOLE: usize = 8;
+const ENTRY_WORDS: usize = WHOLE + MAX_LENGTH / WORD;
 
 /// The cache of paths.
 #[derive(Debug)]
@@ -105,19 +105,16 @@ fn index(Words { first, middle, last }: Words, length: usize) -> usize {
     to_usize(mixed.wrapping_mul(MULTIPLIER) >> (u64::BITS - SIZE.ilog2()))
 }
 
-/// The bytes of a path as words.
-fn byte_words(path: &[u8]) -> impl Iterator<Item = u64> {
-    path.chunks(WORD).map(|chunk| {
-        let mut word = [0; WORD];
-        word.iter_mut().zip(chunk).for_each(|(to, byte)| *to = *byte);
-        u64::from_le_bytes(word)
-    })
+/// The whole words of a path. The bytes behind them are in its [last word](Words::last).
+#[inline]
+fn whole_words(path: &[u8]) -> impl Iterator<Item = u64> {
+    path.as_chunks::<WORD>().0.iter().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
-/// Whether the bytes in the words of an entry are those of a path of its length.
+/// Whether the whole words of an entry's path are those of a path of its length.
 #[inline(never)]
-fn has_bytes(entry: &[EntryWord], path: &[u8]) -> bool {
-    entry.iter().skip(BYTES).zip(byte_words(path)).all(|(word, expected)| word.load(Relaxed) == expected)
+fn has_whole_words(entry: &[EntryWord], path: &[u8]) -> bool {
+    entry.iter().skip(WHOLE).zip(whole_words(path)).all(|(word, expected)| word.load(Relaxed) == expected)
 }
 
 impl<S: System> PathCache<S> {
@@ -158,7 +155,7 @@ impl<S: System> PathCache<S> {
                 && word(MIDDLE) == path.middle
                 && word(LAST) == path.last
                 && word(STOPS) == from.stops
-                && (length <= TOLD_LENGTH || has_bytes(entry, from.path));
+                && (length <= TOLD_LENGTH || has_whole_words(entry, from.path));
             let cached =
                 || Cached { ino: Ino(word(INO)), lost_names: word(LOST_NAMES), changes: word(CHANGES) };
             is_it.then(cached)
@@ -184,8 +181,8 @@ impl<S: System> PathCache<S> {
             (entry[INO], entry[LOST_NAMES], entry[CHANGES]) =
                 (cached.ino.0, cached.lost_names, cached.changes);
             if length > TOLD_LENGTH {
-                let bytes = entry.iter_mut().skip(BYTES);
-                bytes.zip(byte_words(from.path)).for_each(|(to, word)| *to = word);
+                let to = entry.iter_mut().skip(WHOLE);
+                to.zip(whole_words(from.path)).for_each(|(to, word)| *to = word);
             }
             entry
         });
