@@ -223,13 +223,6 @@ impl<R: RawMutex, T, K> LockedSlot<'_, R, T, K> {
     pub fn get(&self) -> Option<&T> {
         self.0.value.as_ref()
     }
-
-    /// [`Self::get`], to change it.
-    #[inline]
-    #[must_use]
-    pub fn get_mut(&mut self) -> Option<&mut T> {
-        self.0.value.as_mut()
-    }
 }
 
 #[cfg(test)]
