@@ -24,7 +24,7 @@ use lock_api::Mutex;
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
 
-use super::words::{MULTIPLIER, TOLD_LENGTH, WORD, Words, words};
+use super::words::{MULTIPLIER, TOLD_LENGTH, WORD, Words, whole_words, words};
 use crate::system::{Lock, boxed};
 use crate::{Ino, System};
 
@@ -103,12 +103,6 @@ impl Drop for DirectoryChange<'_> {
 fn index(Words { first, middle, last }: Words, length: usize) -> usize {
     let mixed = first ^ middle.rotate_left(21) ^ last.rotate_left(42) ^ length as u64;
     to_usize(mixed.wrapping_mul(MULTIPLIER) >> (u64::BITS - SIZE.ilog2()))
-}
-
-/// The whole words of a path. The bytes behind them are in its [last word](Words::last).
-#[inline]
-fn whole_words(path: &[u8]) -> impl Iterator<Item = u64> {
-    path.as_chunks::<WORD>().0.iter().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
 /// Whether the whole words of an entry's path are those of a path of its length.
@@ -193,8 +187,7 @@ impl<S: System> PathCache<S> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use super::Cached;
-    use super::{MAX_LENGTH, PathCache, PathFrom};
+    use super::{Cached, MAX_LENGTH, PathCache, PathFrom};
     use crate::Ino;
     use crate::testing::TestSystem;
     use std::vec;

@@ -2,8 +2,7 @@
 
 use hermit_interface::MAX_NAME;
 
-/// Size of a word in bytes.
-const WORD: usize = size_of::<u64>();
+use super::words::WORD;
 
 /// The least significant bit of each byte of a word.
 const ONES: u64 = u64::from_ne_bytes([1; WORD]);

@@ -53,8 +53,13 @@ fn short_word(path: &[u8]) -> u64 {
 /// A hash of all whole words of a path.
 #[inline(never)]
 fn mixed(path: &[u8]) -> u64 {
-    let words = path.as_chunks::<WORD>().0.iter();
-    words.fold(0, |hash, word| (hash ^ u64::from_le_bytes(*word)).wrapping_mul(MULTIPLIER).rotate_left(29))
+    whole_words(path).fold(0, |hash, word| (hash ^ word).wrapping_mul(MULTIPLIER).rotate_left(29))
+}
+
+/// The whole words of a path. The bytes behind them are in its [last word](Words::last).
+#[inline]
+pub(super) fn whole_words(path: &[u8]) -> impl Iterator<Item = u64> {
+    path.as_chunks::<WORD>().0.iter().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
 /// Whether two names are the same.
