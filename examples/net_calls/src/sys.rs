@@ -159,6 +159,12 @@ pub(crate) fn epoll_wait_in_place(epoll: impl AsFd, max: i32, milliseconds: i32)
     check(unsafe { c::epoll_wait(raw(&epoll), &raw mut event, max, milliseconds) })
 }
 
+/// Calls `epoll_wait` for one event without memory for it; returns the number of events.
+pub(crate) fn epoll_wait_nowhere(epoll: impl AsFd, milliseconds: i32) -> io::Result<i32> {
+    // SAFETY: null is an address at which no event is stored.
+    check(unsafe { c::epoll_wait(raw(&epoll), ptr::null_mut(), 1, milliseconds) })
+}
+
 /// Waits for at most `max` events, with a timeout in nanoseconds.
 pub(crate) fn epoll_wait_precise(
     epoll: impl AsFd,

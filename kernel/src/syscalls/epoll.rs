@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-use core::task::Context;
+use core::task::{Context, Poll};
 
 use hermit_abi::{EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_event, timespec};
 use hermit_hal::clock;
@@ -14,6 +14,7 @@ use hermit_io::{Event, Object, TryArc};
 use super::events::NANOSECONDS_PER_MILLISECOND;
 use super::export;
 use super::time::nanoseconds;
+use super::user::UserSliceMut;
 use crate::sync::Mutex;
 use crate::threads::schedule;
 use crate::threads::wait::block_until;
@@ -88,6 +89,31 @@ fn wait(epfd: i32, events: &mut [MaybeUninit<epoll_event>], timeout: Option<u64>
     Ok(i32::try_from(count).unwrap_or(i32::MAX))
 }
 
+/// [`wait`] for events of which the program has passed the address.
+fn wait_into(
+    epfd: i32,
+    events: UserSliceMut<'_, MaybeUninit<epoll_event>>,
+    timeout: Option<u64>,
+) -> Result<i32, Errno> {
+    if events.is_null() { wait_without_memory(epfd, timeout) } else { wait(epfd, events.get()?, timeout) }
+}
+
+/// Waits for an event that cannot be stored: it stays in the set, and the call fails with `EFAULT`.
+fn wait_without_memory(epfd: i32, timeout: Option<u64>) -> Result<i32, Errno> {
+    let object = descriptors::get(epfd)?;
+    let epoll = instance(&*object)?;
+    let deadline = timeout.map(|timeout| clock::monotonic().saturating_add(timeout));
+    let waited =
+        block_until(
+            deadline,
+            |context| {
+                if epoll.poll_ready(context).read { Poll::Ready(()) } else { Poll::Pending }
+            },
+        );
+    epoll.unwatch(&Context::from_waker(schedule::current().waker()));
+    waited.map_or(Ok(0), |()| Err(Errno::EFAULT))
+}
+
 export! {
     fn sys_epoll_create1 as epoll_create1(flags: i32) -> i32 {
         if flags & !EPOLL_CLOEXEC != 0 {
@@ -105,8 +131,7 @@ export! {
     fn sys_epoll_wait as epoll_wait(epfd: i32, events: *mut epoll_event, maxevents: i32, timeout: i32) -> i32
     where events: UserSliceMut::events(events, maxevents) {
         check_max(maxevents)?;
-        let timeout = u64::try_from(timeout).ok().map(|timeout| timeout * NANOSECONDS_PER_MILLISECOND);
-        wait(epfd, events.get()?, timeout)
+        wait_into(epfd, events, u64::try_from(timeout).ok().map(|timeout| timeout * NANOSECONDS_PER_MILLISECOND))
     }
 
     fn sys_epoll_pwait2 as epoll_pwait2(
@@ -119,6 +144,6 @@ export! {
     where events: UserSliceMut::events(events, maxevents), timeout: UserPtr::new(timeout) {
         let timeout = if timeout.is_null() { None } else { Some(nanoseconds(timeout.read()?)?) };
         check_max(maxevents)?;
-        wait(epfd, events.get()?, timeout)
+        wait_into(epfd, events, timeout)
     }
 }

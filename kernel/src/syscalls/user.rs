@@ -187,6 +187,10 @@ impl<'a, T> UserSliceMut<'a, T> {
         Self { start, len, call: PhantomData }
     }
 
+    pub(super) const fn is_null(&self) -> bool {
+        self.start.is_null()
+    }
+
     /// The values; `EFAULT` if there are any and the pointer is null or misaligned, `EINVAL` if the size overflows.
     #[inline]
     pub(super) fn get(self) -> Result<&'a mut [T], Errno> {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use super::{IN, OUT, add, count, instance, modify, now, ready_counter, remove};
+use super::{IN, LONG_TIMEOUT_MS, OUT, add, count, instance, modify, now, ready_counter, remove};
 use crate::record::Transcript;
 use crate::support::{IpVersion, settle, write};
 use crate::{CheckResult, sys};
@@ -55,8 +55,13 @@ pub(super) fn arguments(record: &mut Transcript) -> CheckResult {
     for max in [0, -1, i32::MIN, i32::MAX] {
         record.add("maximum", sys::epoll_wait_in_place(&epoll, max, 0));
     }
+    record.add("nowhere", sys::epoll_wait_nowhere(&epoll, 0));
+    record.add("nowhere, waiting", sys::epoll_wait_nowhere(&epoll, LONG_TIMEOUT_MS));
     record.add("data", now(&epoll, 1));
     record.add("remove", control(sys::EPOLL_CTL_DEL, None));
+    record.add("nowhere, no event", sys::epoll_wait_nowhere(&epoll, 0));
+    record.add("nowhere, timeout", sys::epoll_wait_nowhere(&epoll, 10));
+    record.add("nowhere, not an instance", sys::epoll_wait_nowhere(&counter, 0));
     Ok(())
 }
 
