@@ -88,6 +88,7 @@ impl Arguments {
             memory: machine.memory,
             disks: machine.block,
             mounts: machine.mount,
+            workdir: machine.workdir,
             root: machine.root,
             network,
             console: self.console,

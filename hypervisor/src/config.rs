@@ -32,6 +32,8 @@ pub struct Config {
     pub disks: Vec<DiskConfig>,
     /// Folders of the host that the guest mounts.
     pub mounts: Vec<MountConfig>,
+    /// Directory of the guest in which the program starts; `None` is the root.
+    pub workdir: Option<String>,
     /// Folder or tar archive with the initial tree of files; without one, a boot image may contain it.
     pub root: Option<PathBuf>,
     /// Network device, if there is one.
@@ -66,6 +68,7 @@ impl Config {
             memory: MemorySize::default(),
             disks: Vec::new(),
             mounts: Vec::new(),
+            workdir: None,
             root: None,
             network: None,
             console: ConsoleMode::default(),

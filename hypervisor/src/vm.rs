@@ -222,6 +222,7 @@ fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
     for (number, mount) in config.mounts.iter().enumerate() {
         line.mount(&mount::tag(number), mount.guest.as_bytes(), mount.read_only);
     }
+    config.workdir.iter().for_each(|path| line.working_directory(path.as_bytes()));
     config.environment.iter().for_each(|variable| line.env(&variable.clone().into_bytes()));
     config.arguments.iter().for_each(|argument| line.arg(&argument.clone().into_vec()));
     line.finish()

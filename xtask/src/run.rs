@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use hermit_options::MachineOptions;
+use hermit_options::mount::{CachePolicy, MountConfig};
 
 use crate::network;
 use crate::process;
@@ -139,6 +140,23 @@ impl VmOptions {
             return network::qemu_options(net, &self.machine.ports).map(drop).map_err(usage_error);
         }
         network::check(net, &self.machine.ports).map_err(usage_error)
+    }
+
+    /// Shows the program a folder of the host, for reading, at the same path, and starts it there: as a process on Linux, a test
+    /// finds the files of its package. Not if the options say where the program starts, nor under QEMU, whose server of folders
+    /// is a process beside each machine.
+    pub(crate) fn start_in(&mut self, folder: &Path) {
+        let Some(path) = folder.to_str().filter(|path| *path != "/" && !path.contains(':')) else { return };
+        if self.machine.workdir.is_some() || self.needs_qemu() {
+            return;
+        }
+        self.machine.mount.push(MountConfig {
+            host: folder.to_owned(),
+            guest: path.to_owned(),
+            read_only: true,
+            cache: CachePolicy::default(),
+        });
+        self.machine.workdir = Some(path.to_owned());
     }
 
     /// Sets uhyve's executable; with `None` it is found, or built, when it is needed.
@@ -315,6 +333,21 @@ mod tests {
         assert_eq!(passed("--env A=b --env RUST_BACKTRACE_OF_MINE=0"), ["RUST_BACKTRACE"]);
         assert!(passed("--env RUST_BACKTRACE=0").is_empty());
         assert!(parse("").passed_variables(|_| false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn machines_of_tests_start_in_their_folder_unless_options_name_another() {
+        let started = |options: &str, folder: &str| {
+            let mut vm = parse(options);
+            vm.start_in(folder.as_ref());
+            let mounts: Vec<_> = vm.machine.mount.iter().map(|mount| mount.to_argument()).collect();
+            (vm.machine.workdir, mounts)
+        };
+        assert_eq!(started("", "/a b"), (Some("/a b".to_owned()), vec!["/a b:/a b:ro".into()]));
+        assert_eq!(started("-w /c", "/a"), (Some("/c".to_owned()), Vec::new()));
+        for (options, folder) in [("", "/"), ("", "/a:b"), ("--platform qemu", "/a")] {
+            assert_eq!(started(options, folder), (None, Vec::new()), "{options} {folder}");
+        }
     }
 
     #[test]

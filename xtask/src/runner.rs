@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -41,6 +41,9 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
     let mut vm = Options::try_parse_from(words).with_context(|| format!("{RUN_ARGS}={options}"))?.vm;
     vm.check()?;
     vm.set_uhyve(arguments.uhyve.clone());
+    if is_test(&arguments.image) {
+        vm.start_in(&env::current_dir().context("there is no current directory")?);
+    }
     if arguments.single {
         // SIGTERM ends uhyve, which this process becomes, in an orderly way. Without the signal the machine only runs on.
         let _: rustix::io::Result<()> = set_parent_process_death_signal(Some(Signal::TERM));
@@ -51,4 +54,25 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
         }
     }
     vm.boot(vm.choose_vmm()?, arguments.image.clone(), &arguments.arguments)
+}
+
+/// Whether cargo or rustdoc has built an executable for tests or benchmarks: that is in a folder of intermediate files.
+fn is_test(image: &Path) -> bool {
+    let folder = image.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    folder.is_some_and(|folder| folder == "deps" || folder.starts_with("rustdoctest"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_test;
+
+    #[test]
+    fn executables_of_tests_are_in_folders_of_intermediate_files() {
+        for image in ["target/debug/deps/unit-1", "/tmp/rustdoctestAbC/rust_out"] {
+            assert!(is_test(image.as_ref()), "{image}");
+        }
+        for image in ["target/debug/program", "target/debug/examples/program", "program", "deps"] {
+            assert!(!is_test(image.as_ref()), "{image}");
+        }
+    }
 }

@@ -37,6 +37,9 @@ pub struct MachineOptions {
     /// nothing else changes; never; may be given several times
     #[arg(long, value_name = "HOST:GUEST[:ro][,cache=POLICY]")]
     pub mount: Vec<MountConfig>,
+    /// The directory of the guest in which the program starts; / by default
+    #[arg(short, long, value_name = "PATH", value_parser = parse_workdir)]
+    pub workdir: Option<String>,
     /// The files that the program finds at /: a folder, or a tar archive; changes stay in the guest's memory
     #[arg(long, value_name = "DIR|FILE.tar")]
     pub root: Option<PathBuf>,
@@ -77,6 +80,7 @@ impl MachineOptions {
         self.env_file.iter().for_each(|file| add("--env-file", file.into()));
         self.block.iter().for_each(|disk| add("--block", disk.to_argument()));
         self.mount.iter().for_each(|mount| add("--mount", mount.to_argument()));
+        self.workdir.iter().for_each(|path| add("--workdir", path.into()));
         self.root.iter().for_each(|root| add("--root", root.into()));
         self.ports.iter().for_each(|port| add("--publish", port.to_string().into()));
         self.gdb.iter().for_each(|port| add("--gdb", port.to_string().into()));
@@ -101,6 +105,10 @@ impl MachineOptions {
     pub fn environment(&self) -> Result<Vec<Variable>, EnvironmentError> {
         environment::merge(&self.env_file, &self.env)
     }
+}
+
+fn parse_workdir(text: &str) -> Result<String, &'static str> {
+    if text.starts_with('/') { Ok(text.to_owned()) } else { Err("the path has to be absolute: /PATH") }
 }
 
 /// The message about a guest that was killed because it reached its time limit.
@@ -139,7 +147,7 @@ mod tests {
 
     #[test]
     fn options_and_arguments_are_inverse() {
-        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro,bps=1024,iops=5/9 --mount a:/b:ro,cache=never --root tree.tar --publish 0:80/udp --gdb 0 \
+        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro,bps=1024,iops=5/9 --mount a:/b:ro,cache=never --workdir /b --root tree.tar --publish 0:80/udp --gdb 0 \
                    --timeout 1.5 --grace 2.5 --stats --verbose";
         for text in ["--cpus 1 --memory 128M", all, "--cpus 1 --memory 128M --quiet"] {
             let words: Vec<_> = text.split_whitespace().collect();
@@ -163,6 +171,7 @@ mod tests {
             ("--grace -1", "not a grace period"),
             ("-q -v", "cannot be used with"),
             ("--mount a:b", "HOST:/GUEST"),
+            ("--workdir a", "absolute"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(hint), "{text}: {error}");

@@ -32,16 +32,17 @@ fn reclaim() {
     (0..).map_while(client).for_each(|client| client.reclaim());
 }
 
-/// Mounts all devices that the command line names. What cannot be mounted is reported, and calls below its path fail.
+/// Mounts all devices that the command line names, and changes to the program's working directory. What cannot be mounted is
+/// reported, and calls below its path fail.
 ///
 /// # Errors
 ///
 /// `ENOMEM`: without one of the folders, what a program writes there would be in memory only.
 pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
-    let MountOptions { mounts, malformed } = MountOptions::parse(command_line::text())?;
+    let MountOptions { mounts, working_directory, malformed } = MountOptions::parse(command_line::text())?;
     for word in malformed {
         report::warn(format_args!(
-            "`{}` is no mount: use mount=TAG:/PATH or mount=TAG:/PATH:ro",
+            "`{}` is invalid: use mount=TAG:/PATH, mount=TAG:/PATH:ro or workdir=/PATH",
             word.escape_ascii()
         ));
     }
@@ -57,7 +58,23 @@ pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
     if !CLIENTS.lock().is_empty() {
         set_reclaim_files(reclaim);
     }
-    Ok(())
+    match working_directory {
+        Some(path) => enter(vfs, &path).await,
+        None => Ok(()),
+    }
+}
+
+/// Changes to the program's working directory. Without it the machine ends: elsewhere the program would read and write other
+/// files than it is meant to.
+async fn enter(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
+    match vfs.change_directory(path).await {
+        Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
+        Err(error) => report::invalid_configuration(format_args!(
+            "the working directory {} cannot be entered: {error}; `--mount` and `--root` bring folders of the host",
+            path.escape_ascii()
+        )),
+        Ok(()) => Ok(()),
+    }
 }
 
 fn warn(option: &MountOption, reason: &dyn Display) {

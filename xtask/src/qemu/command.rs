@@ -82,6 +82,7 @@ impl Guest {
         for (number, mount) in self.mounts.iter().enumerate() {
             line.mount(&mount::tag(number), mount.guest.as_bytes(), mount.read_only);
         }
+        self.workdir.iter().for_each(|path| line.working_directory(path.as_bytes()));
         let input = if self.has_input_device { self.board.input_options() } else { &[] };
         let options = self.kernel_options.iter().map(String::as_str).chain(input.iter().copied());
         let options = options.flat_map(|option| [option.as_bytes(), b" "].concat());
@@ -154,14 +155,17 @@ mod tests {
     use crate::qemu::Guest;
 
     #[test]
-    fn kernel_parses_its_mounts() {
+    fn kernel_parses_its_mounts_and_working_directory() {
         for path in ["/srv", "/a b:ro", "/\"\\"] {
             let mount: MountConfig = format!("/tmp:{path}").parse().unwrap();
-            let guest = Guest { mounts: vec![mount.clone()], ..Guest::new("a".into(), None, "a".into()) };
+            let workdir = Some(mount.guest.clone());
+            let guest =
+                Guest { mounts: vec![mount.clone()], workdir, ..Guest::new("a".into(), None, "a".into()) };
             let parsed = MountOptions::parse(&guest.command_line()).unwrap();
             let found: Vec<_> =
                 parsed.mounts.iter().map(|found| (&found.path[..], found.is_read_only)).collect();
             assert_eq!(found, [(mount.guest.as_bytes(), mount.read_only)]);
+            assert_eq!(parsed.working_directory, Some(mount.guest.into_bytes()));
         }
     }
 

@@ -123,6 +123,8 @@ pub struct Guest {
     pub kernel_options: Vec<String>,
     /// What the kernel mounts, in the order of the devices' tags.
     pub mounts: Vec<MountConfig>,
+    /// Directory in which the program starts; `None` is the root.
+    pub workdir: Option<String>,
     /// Whether standard input is a virtio console, fed by a FIFO in QEMU's folder, instead of the first serial port, which
     /// takes a byte or two in each turn of QEMU's main loop.
     pub has_input_device: bool,
@@ -150,6 +152,7 @@ impl Guest {
             extra_options: Vec::new(),
             kernel_options: Vec::new(),
             mounts: Vec::new(),
+            workdir: None,
             has_input_device: false,
             has_error_stream: true,
         }

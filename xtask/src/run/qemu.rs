@@ -149,6 +149,7 @@ impl VmOptions {
             extra_options: devices.options.clone(),
             kernel_options: devices.kernel_options.clone(),
             mounts: self.machine.mount.clone(),
+            workdir: self.machine.workdir.clone(),
             tree: tree.as_ref().map(|file| file.path().to_owned()),
             ..Guest::new(kernel, image, name)
         };

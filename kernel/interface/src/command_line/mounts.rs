@@ -1,4 +1,5 @@
-//! Mounts of virtio-fs devices: the option `mount=TAG:PATH[:ro]`, once for each.
+//! Mounts of virtio-fs devices, the option `mount=TAG:PATH[:ro]`, once for each; and the directory in which the program
+//! starts, `workdir=PATH`.
 
 use alloc::vec::Vec;
 
@@ -25,11 +26,13 @@ pub struct MountOption {
     pub is_read_only: bool,
 }
 
-/// The mounts of a command line. Parsed only by programs that use files.
+/// The mounts and the working directory of a command line. Parsed only by programs that use files.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct MountOptions {
     /// Mounts, in the order of the line.
     pub mounts: Vec<MountOption>,
+    /// The program's first current directory, absolute, if it is not the root: the last one of the line.
+    pub working_directory: Option<Vec<u8>>,
     /// Options with invalid values, as written.
     pub malformed: Vec<Vec<u8>>,
 }
@@ -40,10 +43,15 @@ impl Encoder {
         let mode = if is_read_only { READ_ONLY } else { WRITABLE };
         self.option(b"mount=", &[tag.as_bytes(), b":", path, mode].concat());
     }
+
+    /// Starts the program in a directory.
+    pub fn working_directory(&mut self, path: &[u8]) {
+        self.option(b"workdir=", path);
+    }
 }
 
 impl MountOptions {
-    /// Parses the mounts of a command line.
+    /// Parses the mounts and the working directory of a command line.
     ///
     /// # Errors
     ///
@@ -57,13 +65,21 @@ impl MountOptions {
             if word == b"--" && !is_quoted {
                 break;
             }
-            match word.strip_prefix(b"mount=").map(Value::new) {
-                Some(Some(mount)) => push(&mut parsed.mounts, mount.copied()?)?,
-                Some(None) => push(&mut parsed.malformed, copied(&word)?)?,
-                None => {}
-            }
+            parsed.add(&word)?;
         }
         Ok(parsed)
+    }
+
+    fn add(&mut self, word: &[u8]) -> Result<(), Errno> {
+        match (word.strip_prefix(b"mount=").map(Value::new), word.strip_prefix(b"workdir=")) {
+            (Some(Some(mount)), _) => push(&mut self.mounts, mount.copied()?),
+            (_, Some(path)) if is_absolute(path) => {
+                self.working_directory = Some(copied(path)?);
+                Ok(())
+            }
+            (None, None) => Ok(()),
+            _ => push(&mut self.malformed, copied(word)?),
+        }
     }
 }
 
@@ -83,10 +99,8 @@ impl<'a> Value<'a> {
             (None, Some(path)) => (path, false),
             (None, None) => (path, false),
         };
-        let is_valid = (1..=MAX_TAG).contains(&tag.len())
-            && path.starts_with(b"/")
-            && !path.contains(&0)
-            && path.iter().any(|&byte| byte != b'/');
+        let is_valid =
+            (1..=MAX_TAG).contains(&tag.len()) && is_absolute(path) && path.iter().any(|&byte| byte != b'/');
         is_valid.then_some(Self { tag, path, is_read_only })
     }
 
@@ -94,6 +108,10 @@ impl<'a> Value<'a> {
         let Self { tag, path, is_read_only } = *self;
         Ok(MountOption { tag: copied(tag)?, path: copied(path)?, is_read_only })
     }
+}
+
+fn is_absolute(path: &[u8]) -> bool {
+    path.starts_with(b"/") && !path.contains(&0)
 }
 
 fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -142,14 +160,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn last_absolute_working_directory_is_used() {
+        let parsed = MountOptions::parse(b"workdir=/a \"workdir=/b c\" workdir=d -- workdir=/e").unwrap();
+        assert_eq!(parsed.working_directory.as_deref(), Some(b"/b c".as_slice()));
+        assert_eq!(parsed.malformed, [b"workdir=d"]);
+        assert_eq!(MountOptions::parse(b"workdir -- workdir=/e").unwrap(), MountOptions::default());
+    }
+
     proptest! {
         #[test]
         fn parse_inverts_encode(name in vec(1..=u8::MAX, 0..20), is_read_only in any::<bool>()) {
             let path = [b"/a".as_slice(), &name].concat();
             let mut encoder = Encoder::new();
             encoder.mount("tag", &path, is_read_only);
+            encoder.working_directory(&path);
             let parsed = MountOptions::parse(&encoder.finish()).unwrap();
             prop_assert_eq!(parsed.mounts, [option("tag", &path, is_read_only)]);
+            prop_assert_eq!(parsed.working_directory, Some(path));
         }
     }
 }

@@ -44,6 +44,16 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "its folder is not in QEMU's machines"]
+    fn reads_a_file_of_the_package() {
+        let manifest = std::fs::read_to_string("Cargo.toml").unwrap();
+        assert!(manifest.contains(env!("CARGO_PKG_NAME")));
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), manifest);
+        assert_eq!(std::fs::write("new", "").unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    }
+
+    #[test]
     #[should_panic]
     fn panics() {
         check(8);
@@ -102,9 +112,13 @@ pub(super) fn test(
     expect(
         guest().args(["--", "--skip", "s::", "-q"]),
         0,
-        "ok. 0 passed; 0 failed; 0 ignored; 0 measured; 10",
+        "ok. 0 passed; 0 failed; 0 ignored; 0 measured; 11",
     )?;
     expect(guest().args(["--", "--list"]), 0, "tests::captured: test\n")?;
+    if !machine(20).contains("qemu") {
+        let reads = ["reads_a_file", "--", "--ignored"];
+        expect(guest().env(OPTIONS, machine(180)).args(reads), 0, "ok. 1 passed")?;
+    }
     let mut hanging = guest();
     hanging.env(OPTIONS, machine(20)).args(["hangs", "--", "--ignored"]);
     expect(&mut hanging, 101, "more than 20 s").map(drop)

@@ -39,9 +39,10 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     tests.add(format!("{platform}: small writes to a folder of the host, and the end"), move || {
         collected(platform)
     });
-    tests.add(format!("{platform}: a map of a file in a folder of the host, and the end"), move || {
-        mapped(platform)
-    });
+    tests.add(
+        format!("{platform}: a map of a file in the working directory, a folder of the host, and the end"),
+        move || mapped(platform),
+    );
     tests.add(format!("{platform}: a folder of the host without memory"), move || {
         // What is said once, while the first use fails and is tried again.
         let output = exhausted(platform, "exhausted-folder")?;
@@ -75,7 +76,7 @@ fn changes(platform: &TestPlatform<'_>) -> Result<()> {
         let folder = TempDir::new()?;
         fs::write(folder.path().join("file"), "1")?;
         let mount = format!("{}:/srv:ro,cache={policy}", folder.path().display());
-        let command = run(platform, "file_calls", &mount, &["--changes", "/srv"])?;
+        let command = run(platform, "file_calls", &["--mount", &mount], &["--changes", "/srv"])?;
         let running = ChildProcess::start(command, ChildInput::Nothing, LIMIT)?;
         running.has_printed(b"ready\n")?;
         for (name, contents) in [("file", "22"), ("new", ""), ("done", "")] {
@@ -93,7 +94,7 @@ fn collected(platform: &TestPlatform<'_>) -> Result<()> {
         let folder = TempDir::new()?;
         let log = folder.path().join("log");
         let mount = format!("{}:/srv", folder.path().display());
-        let command = run(platform, "file_calls", &mount, &[mode, "/srv"])?;
+        let command = run(platform, "file_calls", &["--mount", &mount], &[mode, "/srv"])?;
         let running = ChildProcess::start(command, ChildInput::Nothing, LIMIT)?;
         if mode == "--wait" {
             running.has_printed(b"ready\n")?;
@@ -116,7 +117,11 @@ fn mapped(platform: &TestPlatform<'_>) -> Result<()> {
     let file = folder.path().join("file");
     fs::write(&file, "contents")?;
     let mount = format!("{}:/srv", folder.path().display());
-    expect(&mut run(platform, "third_party", &mount, &["map-at-exit", "/srv/file"])?, 0, "")?;
+    let run = |workdir| {
+        run(platform, "third_party", &["--mount", &mount, "--workdir", workdir], &["map-at-exit", "file"])
+    };
+    expect(&mut run("/srv/missing")?, 125, "the working directory /srv/missing cannot be entered")?;
+    expect(&mut run("/srv")?, 0, "")?;
     let contents = fs::read_to_string(&file)?;
     ensure!(contents == "comapnts", "the file has {contents:?}");
     Ok(())
@@ -133,7 +138,7 @@ fn cannot_mount() -> Option<String> {
 fn full(platform: &TestPlatform<'_>, mode: &str, size: &str) -> Result<()> {
     let folder = TempDir::new()?;
     let path = folder.path().display().to_string();
-    let command = run(platform, "file_calls", &format!("{path}:/srv"), &[mode, "/srv"])?;
+    let command = run(platform, "file_calls", &["--mount", &format!("{path}:/srv")], &[mode, "/srv"])?;
     let script = format!("mount -t tmpfs -o size={size} tmpfs \"$0\" && exec \"$@\"");
     let mut command = started_by(&command, &["unshare", "--mount", "sh", "-c", &script, &path]);
     expect(&mut command, 0, "bytes until the file system was full").map(drop)
@@ -160,7 +165,7 @@ fn is_not_served(platform: &TestPlatform<'_>) -> Result<()> {
 /// Starts a guest that uses a folder until that is gone.
 fn start_until_gone(platform: &TestPlatform<'_>, folder: &Path) -> Result<ChildProcess> {
     let mount = format!("{}:/srv", folder.display());
-    let command = run(platform, "file_calls", &mount, &["--gone", "/srv"])?;
+    let command = run(platform, "file_calls", &["--mount", &mount], &["--gone", "/srv"])?;
     let running = ChildProcess::start(command, ChildInput::Nothing, LIMIT)?;
     running.has_printed(b"ready\n")?;
     Ok(running)
@@ -177,10 +182,10 @@ fn child_named(process: u32, name: &str) -> Result<Pid> {
 
 /// `xtask run` of an example with a mount, which is `HOST:GUEST[:ro]`. Its time limit is below [`LIMIT`]: it is `xtask run` that
 /// ends a guest that hangs, and has printed its output.
-fn run(platform: &TestPlatform<'_>, example: &str, mount: &str, arguments: &[&str]) -> Result<Command> {
+fn run(platform: &TestPlatform<'_>, example: &str, options: &[&str], arguments: &[&str]) -> Result<Command> {
     let (image, name) = (platform.images.image(example).display().to_string(), platform.to_string());
-    let options = ["--platform", &name, "--timeout", "150", "--cpus", "2", "--mount", mount, "--"];
-    xtask(&[&["run", &image], options.as_slice(), arguments].concat())
+    let machine = ["run", &image, "--platform", &name, "--timeout", "150", "--cpus", "2"];
+    xtask(&[machine.as_slice(), options, &["--"], arguments].concat())
 }
 
 /// A check of `abi_calls` that exhausts the memory, with a folder.
@@ -197,7 +202,7 @@ fn exhausted(platform: &TestPlatform<'_>, check: &str) -> Result<Output> {
 fn file_calls(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let mount = format!("{}:/srv/host", folder.path().display());
-    let mut command = run(platform, "file_calls", &mount, &["--check-portable", "/srv/host"])?;
+    let mut command = run(platform, "file_calls", &["--mount", &mount], &["--check-portable", "/srv/host"])?;
     expect(&mut command, 0, "lines as on Linux")?;
     let left = fs::read_dir(&folder)?.count();
     ensure!(left == 0, "{left} entries are left");
@@ -207,11 +212,11 @@ fn file_calls(platform: &TestPlatform<'_>) -> Result<()> {
 fn read_only(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let mount = format!("{}:/srv", folder.path().display());
-    expect(&mut run(platform, "file_calls", &mount, &["--prepare", "/srv"])?, 0, "")?;
+    expect(&mut run(platform, "file_calls", &["--mount", &mount], &["--prepare", "/srv"])?, 0, "")?;
     let before = tree(folder.path())?;
     ensure!(!before.is_empty(), "the guest has made nothing");
     let mount = format!("{mount}:ro");
-    expect(&mut run(platform, "file_calls", &mount, &["--read-only", "/srv"])?, 0, "")?;
+    expect(&mut run(platform, "file_calls", &["--mount", &mount], &["--read-only", "/srv"])?, 0, "")?;
     ensure!(tree(folder.path())? == before, "the guest has changed something");
     Ok(())
 }
@@ -238,12 +243,12 @@ fn notes(platform: &TestPlatform<'_>) -> Result<()> {
     let commands: String =
         (0..200).map(|number| format!("put {number} text {number}\nget {number}\n")).collect();
     let input = ChildInput::Open(commands.into_bytes());
-    let running = ChildProcess::start(run(platform, "notes", &mount, &[])?, input, LIMIT)?;
+    let running = ChildProcess::start(run(platform, "notes", &["--mount", &mount], &[])?, input, LIMIT)?;
     running.has_printed(b"text 20\n")?;
     running.signal("TERM")?;
     let outcome = running.end()?;
     ensure!(outcome.code != Some(0), "the guest has not been ended\n{outcome}");
     let log = fs::metadata(folder.path().join("notes.log")).context("the host does not see the log")?;
     ensure!(log.len() > 20 * 20, "the log has {} bytes\n{outcome}", log.len());
-    expect(&mut run(platform, "notes", &mount, &["get", "20"])?, 0, "text 20\n").map(drop)
+    expect(&mut run(platform, "notes", &["--mount", &mount], &["get", "20"])?, 0, "text 20\n").map(drop)
 }
