@@ -11,8 +11,9 @@ use crate::udp::groups::Named;
 /// Maximum buffer size in bytes: Linux's `rmem_max`.
 const MAX_BUFFER: u32 = 4 << 20;
 
-/// Minimum buffer sizes in bytes: Linux's `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF`.
-const MIN_SEND_BUFFER: u32 = 4608;
+/// Minimum buffer sizes in bytes: half of Linux's `SOCK_MIN_SNDBUF`, which counts bookkeeping, too; and `SOCK_MIN_RCVBUF`,
+/// so that a full segment fits.
+const MIN_SEND_BUFFER: u32 = 2304;
 const MIN_RECEIVE_BUFFER: u32 = 2304;
 
 /// Options of a socket.

@@ -288,7 +288,7 @@ fn peer_with_port_0_matches_all_ports() {
 fn buffer_sizes_have_a_minimum() {
     let mut world = World::new(1);
     let socket = bound(&mut world, 0, "127.0.0.1:9");
-    for (name, least) in [(OptionName::SendBuffer, 4608), (OptionName::ReceiveBuffer, 2304)] {
+    for (name, least) in [(OptionName::SendBuffer, 2304), (OptionName::ReceiveBuffer, 2304)] {
         world.nodes[0].set_option(socket, SocketOption::new(name, 0_u32)).unwrap();
         assert_eq!(world.nodes[0].option(socket, name), Ok(least));
     }

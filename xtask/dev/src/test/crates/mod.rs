@@ -1,8 +1,10 @@
 //! The ring `crates`: programs that use crates from crates.io, on Linux and in machines, with the same output.
 //!
 //! The crates are in the programs of a workspace of its own, `examples/crates`, twenty in each, and listed in its `crates.toml`
-//! with what is patched. Each use of a crate has a machine to itself. With `long`, crates that are listed as not working are tried.
+//! with what is patched. Each use of a crate has a machine to itself. With `long`, crates that are listed as not working are tried,
+//! and clients use servers on the host.
 
+mod servers;
 mod unsupported;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +14,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
+use self::servers::Server;
 use super::images::{self, Images};
-use super::platform::{TestPlatform, TestVmm};
+use super::platform::{TestGuest, TestPlatform, TestVmm};
 use super::report::Report;
 use super::schedule::Tests;
 use crate::compatibility::{Crates, FOLDER, Group, Unsupported};
@@ -35,8 +38,9 @@ pub(super) fn test(report: &mut Report, long: bool, only: Option<&str>) -> Resul
     let unsupported =
         list.unsupported.iter().filter(|krate| long && only.is_none_or(|text| name_of(krate).contains(text)));
     let unsupported: Vec<_> = unsupported.collect();
+    let servers: Vec<_> = Server::ALL.into_iter().filter(|server| server.is_selected(long, only)).collect();
     ensure!(
-        !groups.is_empty() || !unsupported.is_empty(),
+        !groups.is_empty() || !unsupported.is_empty() || !servers.is_empty(),
         "no name of a test contains {:?}",
         only.unwrap_or_default()
     );
@@ -44,7 +48,8 @@ pub(super) fn test(report: &mut Report, long: bool, only: Option<&str>) -> Resul
     setup::install_kernel()?;
     let folder = workspace::root().join(FOLDER);
     let packages: Vec<String> = groups.iter().map(|group| group.package()).collect();
-    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    let of_servers = (!servers.is_empty()).then_some(servers::PACKAGE);
+    let packages: Vec<&str> = packages.iter().map(String::as_str).chain(of_servers).collect();
     discard_outdated(&workspace::target_dir().join("crates"), &setup::identities()?)?;
     let [host, guest] = programs(&folder, &packages)?;
     let patched = crates::patched(&folder)?;
@@ -53,17 +58,22 @@ pub(super) fn test(report: &mut Report, long: bool, only: Option<&str>) -> Resul
         TestPlatform { vmm: TestVmm::Uhyve(Uhyve::check(setup::uhyve()?)?, Engine::Process), images: &none };
     let mut tests = Tests::default();
     for group in &groups {
-        let program = |programs: &BTreeMap<String, PathBuf>| {
-            let program = programs.get(&group.package()).cloned();
-            program.with_context(|| format!("cargo did not build {}", group.package()))
-        };
-        let (host, guest) = (program(&host)?, program(&guest)?);
+        let (host, guest) = (program(&host, &group.package())?, program(&guest, &group.package())?);
         let (on_host, patched) = (host.clone(), &patched);
         tests.add(test_name(group, LIST), move || check_list(group, &on_host, patched));
         for name in group.crates.keys() {
             let (host, guest, platform) = (host.clone(), guest.clone(), &platform);
-            tests.add(test_name(group, name), move || compare(platform, name, &host, &guest));
+            tests.add(test_name(group, name), move || {
+                compare(Command::new(host).arg(name), platform.guest_of(&guest, &[name]))
+            });
         }
+    }
+    for server in servers {
+        let (host, guest) = (program(&host, servers::PACKAGE)?, program(&guest, servers::PACKAGE)?);
+        let platform = &platform;
+        tests.add_unless(server.reason_against(), server.test_name(), move || {
+            server.test(platform, &host, &guest)
+        });
     }
     for krate in unsupported {
         let platform = &platform;
@@ -76,6 +86,11 @@ pub(super) fn test(report: &mut Report, long: bool, only: Option<&str>) -> Resul
     let count = list.groups.iter().map(|group| group.crates.len()).sum::<usize>();
     println!("{count} crates are listed as working, {} as not working", list.unsupported.len());
     Ok(())
+}
+
+/// The program of a package.
+fn program(programs: &BTreeMap<String, PathBuf>, package: &str) -> Result<PathBuf> {
+    programs.get(package).cloned().with_context(|| format!("cargo did not build {package}"))
 }
 
 /// Name of the test of a crate, or of the list, of a group.
@@ -159,16 +174,14 @@ fn check_patched(group: &Group, patched: &BTreeMap<String, BTreeSet<String>>) ->
 }
 
 /// Fails unless the use of a crate prints the same in a machine as on Linux.
-fn compare(platform: &TestPlatform<'_>, name: &str, host: &Path, guest: &Path) -> Result<()> {
-    let mut on_linux = Command::new(host);
+fn compare(on_linux: &mut Command, guest: TestGuest<'_>) -> Result<()> {
     // Machines do not get these variables.
     on_linux.env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
-    let on_linux = on_linux.arg(name).stdin(Stdio::null()).output()?;
+    let on_linux = on_linux.stdin(Stdio::null()).output()?;
     let errors = String::from_utf8_lossy(&on_linux.stderr);
     ensure!(on_linux.status.success(), "failed on Linux ({}): {errors}", on_linux.status);
     ensure!(!on_linux.stdout.is_empty(), "printed nothing on Linux");
-    let outcome = platform.guest_of(guest, &[name]).cpus(2).memory(MEMORY).run()?;
-    outcome.check(0, &[])?;
+    let outcome = guest.cpus(2).memory(MEMORY).expect(0, &[])?;
     same(&String::from_utf8_lossy(&on_linux.stdout), &String::from_utf8_lossy(&outcome.output))
 }
 

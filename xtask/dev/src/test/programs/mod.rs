@@ -21,6 +21,7 @@ mod vectors;
 
 use anyhow::Result;
 
+pub(super) use self::network::reason_against_passt;
 use super::platform::TestPlatform;
 use super::schedule::Tests;
 

@@ -44,6 +44,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+pub(in crate::test) use self::path::reason_against_passt;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 

@@ -76,7 +76,7 @@ pub(super) fn reason_against(platform: &TestPlatform<'_>) -> Option<String> {
 }
 
 /// Why passt cannot connect a guest on this host.
-pub(super) fn reason_against_passt() -> Option<String> {
+pub(in crate::test) fn reason_against_passt() -> Option<String> {
     if gateway().is_none() {
         return Some("passt needs a route to somewhere, and this host has none".to_owned());
     }
