@@ -2,6 +2,7 @@
 
 crate_uses::crate_uses! {
     "async-io": async_io,
+    "async-std": async_std,
     "crossterm": crossterm,
     "fs4": fs4,
     "futures-lite": futures_lite,

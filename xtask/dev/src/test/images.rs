@@ -45,7 +45,8 @@ pub(super) fn remove_programs(output: &Path) -> Result<()> {
     let Ok(entries) = fs::read_dir(output.join("deps")) else { return Ok(()) };
     for entry in entries {
         let path = entry?.path();
-        if path.extension().is_none() {
+        // A folder is what an interrupted compiler has left.
+        if path.extension().is_none() && !path.is_dir() {
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }

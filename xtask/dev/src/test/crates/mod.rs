@@ -224,6 +224,7 @@ mod tests {
         assert!(!has("lib-1.rlib"));
         fs::create_dir_all(&deps).unwrap();
         fill();
+        fs::create_dir(deps.join("rustcABC")).unwrap();
         discard("std 1", "kernel 1");
         assert!(has("program-1") && has("lib-1.rlib"));
         discard("std 1", "kernel 2");
