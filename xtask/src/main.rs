@@ -43,6 +43,9 @@ enum Command {
     /// Check formatting, clippy and the project's own rules
     #[command(disable_help_flag = true)]
     Lint(Forwarded),
+    /// Print the lines of source that addresses in a guest's backtrace belong to
+    #[command(disable_help_flag = true)]
+    Addr2line(Forwarded),
     /// Run a program as cargo's target runner does
     #[command(hide = true)]
     Runner(runner::Arguments),
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         | Command::Bench(_)
         | Command::Figures(_)
         | Command::Lint(_)
+        | Command::Addr2line(_)
         | Command::NetBench(_) => exit::of_command(become_xtask_dev()),
     }
 }

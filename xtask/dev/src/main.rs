@@ -1,7 +1,8 @@
-//! The developers' commands of `cargo xtask`: lint, test and bench. `cargo xtask` builds and starts this program for them.
+//! The developers' commands of `cargo xtask`: lint, test, bench, figures and addr2line. `cargo xtask` builds and starts this program for them.
 
 #![forbid(unsafe_code)]
 
+mod addr2line;
 mod bench;
 mod burst;
 mod compatibility;
@@ -33,6 +34,8 @@ enum Command {
     Figures,
     /// Check formatting, clippy and the project's own rules
     Lint(lint::Arguments),
+    /// Print the lines of source that addresses in a guest's backtrace belong to
+    Addr2line(addr2line::Arguments),
     /// Measure the network, in a namespace that is made for it
     #[command(hide = true)]
     NetBench(bench::net::NetBenchPlan),
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::main(&arguments),
         Command::Figures => figures::main(),
         Command::Lint(arguments) => lint::main(&arguments),
+        Command::Addr2line(arguments) => addr2line::main(&arguments),
         Command::NetBench(plan) => bench::net::inside(&plan),
     })
 }

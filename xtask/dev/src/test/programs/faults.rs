@@ -3,6 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+use crate::addr2line;
+use crate::test::child::Outcome;
 use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
 use xtask::build;
@@ -153,12 +155,22 @@ fn panics(platform: &TestPlatform<'_>) -> Result<()> {
     let text = short.expect(main, &expected)?.text();
     ensure!(!text.contains("default_hook"), "the functions that print are not omitted\n{text}");
     let full = platform.guest("faults", &["thread-panic"]).variable("RUST_BACKTRACE=full");
-    full.expect(thread, &["stack backtrace:\n   0: ", " - std::panicking::default_hook\n", " - faults::"])?;
+    let expected = ["stack backtrace:\n   0: ", " - std::panicking::default_hook\n", " - faults::"];
+    has_lines(platform, &full.expect(thread, &expected)?)?;
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let stripped = folder.path().join("faults");
     build::strip(&platform.images.image("faults"), &stripped)?;
     let stripped = platform.guest_of(&stripped, &["panic"]).variable("RUST_BACKTRACE=1");
     stripped.expect(main, &["stack backtrace:\n   0: ", " - <unknown>\n"]).map(drop)
+}
+
+/// The image's debugging information has the lines of a backtrace.
+fn has_lines(platform: &TestPlatform<'_>, outcome: &Outcome) -> Result<()> {
+    let mut text = Vec::new();
+    addr2line::annotate(&platform.images.image("faults"), outcome.text().as_bytes(), &mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    ensure!(text.contains("/faults/src/faults.rs:"), "no line of the program is found\n{text}");
+    Ok(())
 }
 
 /// The backtrace of a stripped image has addresses instead of names.
