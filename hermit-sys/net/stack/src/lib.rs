@@ -9,14 +9,15 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `stack`, `inner`, `poll` | the interface to the kernel; all state; one poll |
-//! | `device`, `link` | the interface to the network device; transmit queues |
-//! | `wire` | headers: parsing, writing, reassembly |
-//! | `ip` | ingress, routes, neighbors, ICMP errors |
+//! | `stack`, `poll`, `config` | the facade: the interface to the kernel, one poll, the configuration |
+//! | `inner` | all state |
 //! | `tcp`, `udp` | connections and listeners; UDP sockets and multicast groups |
-//! | `config`, `resolve` | DHCP, SLAAC and DNS clients; queries for names |
-//! | `socket`, `bind`, `ports`, `options` | sockets, their local addresses and ports, socket options |
-//! | `buffers`, `slab`, `timers`, `token_bucket` | buffer accounting, socket table, timer heap, rate limits |
+//! | `dns` | queries for names, the DNS client |
+//! | `socket` | socket table, addresses, ports, options, buffer accounting |
+//! | `ip` | ingress, routes, neighbors, ICMP errors; DHCP and SLAAC |
+//! | `wire` | headers: parsing, writing, reassembly |
+//! | `phy` | the interface to the network device; transmit queues |
+//! | `host` | the interface to the system around the stack |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -24,21 +25,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod address;
-mod bind;
-mod buffers;
 mod config;
-mod configuration;
-mod device;
+mod dns;
 mod host;
 mod inner;
 mod ip;
-mod link;
-mod options;
+mod phy;
 mod poll;
-mod ports;
-mod resolve;
-mod slab;
 mod socket;
 mod stack;
 mod tcp;
@@ -46,16 +39,14 @@ mod tcp;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod timers;
-mod token_bucket;
 mod udp;
 mod wire;
 
-pub use configuration::{Cidr, Configuration, HostAddress, Status};
-pub use device::{Checksum, IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Segment};
+pub use config::{Cidr, Configuration, HostAddress, Status};
+pub use dns::{Addresses, Families, QueryId, ResolveError};
 pub use hermit_interface::Errno;
 pub use hermit_interface::net::{OptionName, SocketOption};
 pub use host::Host;
-pub use resolve::{Addresses, Families, QueryId, ResolveError};
+pub use phy::device::{Checksum, IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Segment};
 pub use socket::{Family, Kind, Readiness, Shutdown, SocketId};
 pub use stack::Stack;

@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
-use crate::device::{NetDevice, Offload};
 use crate::host::Host;
 use crate::inner::StackInner;
 use crate::ip::neighbors::{Due, Waited};
-use crate::link::{DeviceLink, Link};
+use crate::phy::device::{NetDevice, Offload};
+use crate::phy::tx_queue::{DeviceLink, Link};
 use crate::socket::{Socket, SocketState};
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::deferred::RETRY_INTERVAL;

@@ -5,14 +5,14 @@ use core::net::SocketAddr;
 use hermit_interface::Errno;
 use hermit_interface::net::{OptionName, SocketOption};
 
-use crate::address::Endpoint;
-use crate::config::HostConfig;
-use crate::configuration::{Configuration, Status};
-use crate::device::NetDevice;
+use crate::config::{Configuration, Status};
+use crate::dns::{Addresses, Families, QueryId, ResolveError};
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::link::DeviceLink;
-use crate::resolve::{Addresses, Families, QueryId, ResolveError};
+use crate::ip::config::HostConfig;
+use crate::phy::device::NetDevice;
+use crate::phy::tx_queue::DeviceLink;
+use crate::socket::address::Endpoint;
 use crate::socket::{Family, Kind, Readiness, Shutdown, Socket, SocketId, SocketState};
 
 /// The stack: all sockets, and the network device.

@@ -11,13 +11,14 @@ use smoltcp::wire::{
     Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscNeighborFlags, NdiscRepr,
 };
 
-use crate::address::{Endpoint, Tuple};
-use crate::config::{SmoltcpSocket, dns};
-use crate::device::{Offload, ReceivedInfo};
+use crate::dns::client;
 use crate::host::Host;
 use crate::inner::StackInner;
+use crate::ip::config::SmoltcpSocket;
 use crate::ip::sources::{is_no_source, is_unicast};
-use crate::link::Link;
+use crate::phy::device::{Offload, ReceivedInfo};
+use crate::phy::tx_queue::Link;
+use crate::socket::address::{Endpoint, Tuple};
 use crate::tcp::connection::Phase;
 use crate::tcp::path::Limits;
 use crate::tcp::rx::Via;
@@ -154,7 +155,7 @@ impl StackInner {
         if !self.is_received_here(packet.destination) || self.receive_datagram(packet, is_checked, host) {
             return;
         }
-        let is_answer = from == dns::PORT;
+        let is_answer = from == client::PORT;
         let servers = self.config.as_ref().map_or(&[][..], |config| config.dns.servers());
         let target = if is_answer && servers.contains(&packet.source) {
             SmoltcpSocket::Dns

@@ -5,13 +5,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hermit_interface::Errno;
 use hermit_tcp::{Algorithm, Parameters, Seq};
 
-use crate::address::{Endpoint, Tuple};
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::ip::Route;
-use crate::options::SocketSettings;
-use crate::ports::Ports;
+use crate::ip::routes::Route;
 use crate::socket::SocketState;
+use crate::socket::address::{Endpoint, Tuple};
+use crate::socket::options::SocketSettings;
+use crate::socket::ports::Ports;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::path::Path;
 

@@ -4,8 +4,8 @@ use hermit_tcp::{Events, KeepAlive, State};
 #[cfg(test)]
 use smoltcp::wire::TcpSeqNumber;
 
-use crate::address::Tuple;
-use crate::options::SocketSettings;
+use crate::socket::address::Tuple;
+use crate::socket::options::SocketSettings;
 use crate::socket::{Readiness, Shutdown};
 use crate::tcp::path::Path;
 

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 use hermit_tcp::Segment;
 
-use crate::address::{Endpoint, Tuple};
 use crate::host::Host;
 use crate::inner::StackInner;
+use crate::socket::address::{Endpoint, Tuple};
 use crate::tcp::rx::Via;
 use crate::wire::packet::Packet;
 

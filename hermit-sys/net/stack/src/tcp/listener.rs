@@ -6,10 +6,10 @@ use core::net::SocketAddr;
 use hermit_interface::Errno;
 use hermit_tcp::Segment;
 
-use crate::address::Tuple;
-use crate::buffers::CONNECTION;
 use crate::host::Host;
 use crate::inner::StackInner;
+use crate::socket::address::Tuple;
+use crate::socket::buffers::CONNECTION;
 use crate::socket::{Socket, SocketId, SocketState};
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::deferred::DeferredSyn;

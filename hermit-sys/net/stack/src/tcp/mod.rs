@@ -9,6 +9,7 @@ pub(crate) mod path;
 pub(crate) mod rx;
 pub(crate) mod stream;
 pub(crate) mod time_wait;
+pub(crate) mod timers;
 pub(crate) mod tx;
 
 use alloc::collections::VecDeque;
@@ -16,9 +17,9 @@ use alloc::collections::VecDeque;
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 
-use crate::address::Tuple;
 use crate::host::Host;
-use crate::ports::Ports;
+use crate::socket::address::Tuple;
+use crate::socket::ports::Ports;
 use crate::tcp::deferred::DeferredSyns;
 use crate::tcp::time_wait::TimeWait;
 

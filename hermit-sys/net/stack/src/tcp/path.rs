@@ -2,8 +2,8 @@
 
 use core::net::IpAddr;
 
-use crate::device::{IpVersion, MIN_MTU};
 use crate::inner::NetInterface;
+use crate::phy::device::{IpVersion, MIN_MTU};
 use crate::wire::emit::{self, ETHERNET};
 use crate::wire::tcp::{ChecksumBy, TCP};
 

@@ -6,12 +6,12 @@ use hermit_interface::Errno;
 use hermit_tcp::{Events, Flags, Header, Segment, Seq, State};
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 
-use crate::address::{Endpoint, Tuple};
-use crate::device::Offload;
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::link::Link;
+use crate::phy::device::Offload;
+use crate::phy::tx_queue::Link;
 use crate::socket::Socket;
+use crate::socket::address::{Endpoint, Tuple};
 use crate::tcp::connection::{Phase, Snapshot};
 use crate::tcp::path::Path;
 use crate::tcp::time_wait::Verdict;

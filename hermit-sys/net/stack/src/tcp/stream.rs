@@ -5,10 +5,10 @@ use core::net::SocketAddr;
 use hermit_interface::Errno;
 use hermit_tcp::State;
 
-use crate::address::Endpoint;
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::link::Link;
+use crate::phy::tx_queue::Link;
+use crate::socket::address::Endpoint;
 use crate::socket::{Shutdown, Socket, SocketState};
 use crate::tcp::connection::Phase;
 

@@ -8,7 +8,7 @@ use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 use hermit_tcp::{Flags, Header, Options, Seq, Timestamp};
 
-use crate::address::Tuple;
+use crate::socket::address::Tuple;
 
 /// Length of TIME-WAIT in nanoseconds: Linux's `TCP_TIMEWAIT_LEN`.
 const TIME_WAIT: u64 = 60_000_000_000;
@@ -155,7 +155,7 @@ impl TimeWait {
 #[cfg(test)]
 mod tests {
     use super::{ANSWER_INTERVAL, MAX_RECORDS, TICK, TIME_WAIT, TimeWait, Verdict};
-    use crate::address::{Endpoint, Tuple};
+    use crate::socket::address::{Endpoint, Tuple};
     use core::net::IpAddr;
     use hermit_tcp::{Flags, Header, Options, Seq, Timestamp};
 

@@ -4,14 +4,14 @@ use hermit_interface::Errno;
 use hermit_tcp::{Flags, State, Transmit};
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 
-use crate::device::{Checksum, IpVersion, Offload, Segment};
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::ip::Route;
 use crate::ip::neighbors::Answer;
-use crate::link::Link;
-use crate::options::SocketSettings;
+use crate::ip::routes::Route;
+use crate::phy::device::{Checksum, IpVersion, Offload, Segment};
+use crate::phy::tx_queue::Link;
 use crate::socket::Socket;
+use crate::socket::options::SocketSettings;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::path::{Limits, Path};
 use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader};

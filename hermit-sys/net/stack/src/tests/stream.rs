@@ -1,6 +1,6 @@
 //! Data transfer on streams.
 
-use crate::buffers::LARGEST;
+use crate::socket::buffers::LARGEST;
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, pattern, v4, v6};
 use crate::wire::packet::{Frame, Packet};

@@ -1,6 +1,6 @@
 //! SYNs that find a full queue: bursts, which are served, and floods, which keep no peer out.
 
-use crate::buffers::CONNECTION;
+use crate::socket::buffers::CONNECTION;
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, System, World, configuration, header, mac, v4};
 use crate::{Configuration, Errno};

@@ -1,6 +1,6 @@
 //! Segments at the edge of the receive window, and beyond.
 
-use crate::buffers::LARGEST;
+use crate::socket::buffers::LARGEST;
 use crate::testing::peer::{ACK, FIN, OPTIONS, Peer, SEGMENT, SYN};
 use crate::testing::{World, pattern, v4};
 use crate::{OptionName, Shutdown, SocketId, SocketOption};

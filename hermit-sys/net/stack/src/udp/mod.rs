@@ -13,9 +13,9 @@ use core::net::{IpAddr, SocketAddr};
 use hermit_interface::Errno;
 
 use self::groups::Membership;
-use crate::address::{Endpoint, Scope};
 use crate::host::Host;
 use crate::inner::StackInner;
+use crate::socket::address::{Endpoint, Scope};
 use crate::socket::{Readiness, Shutdown, Socket, SocketState};
 use crate::tcp::connect::or_loopback;
 

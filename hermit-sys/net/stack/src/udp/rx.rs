@@ -6,10 +6,10 @@ use core::net::IpAddr;
 use hermit_interface::Errno;
 
 use super::{DEFAULT_BUFFER, Datagram};
-use crate::address::{Endpoint, Scope};
-use crate::buffers::BufferAccounting;
 use crate::host::Host;
 use crate::inner::StackInner;
+use crate::socket::address::{Endpoint, Scope};
+use crate::socket::buffers::BufferAccounting;
 use crate::socket::{Socket, SocketState};
 use crate::wire::packet::Packet;
 

@@ -3,5 +3,5 @@
 pub(crate) mod emit;
 pub(crate) mod fragments;
 pub(crate) mod packet;
-pub(crate) mod phy;
+pub(crate) mod smoltcp_device;
 pub(crate) mod tcp;

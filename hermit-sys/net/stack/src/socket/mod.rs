@@ -1,12 +1,19 @@
 //! Sockets: their identifiers, families, types, readiness and state.
 
+pub(crate) mod address;
+mod bind;
+pub(crate) mod buffers;
+pub(crate) mod options;
+pub(crate) mod ports;
+pub(crate) mod slab;
+
 use hermit_interface::Errno;
 
-use crate::address::{Endpoint, Scope};
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::options::SocketSettings;
-use crate::ports::Ports;
+use crate::socket::address::{Endpoint, Scope};
+use crate::socket::options::SocketSettings;
+use crate::socket::ports::Ports;
 use crate::tcp::Tcp;
 use crate::tcp::connection::Connection;
 use crate::tcp::listener::Listener;

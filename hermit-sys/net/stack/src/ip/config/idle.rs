@@ -10,7 +10,7 @@ use smoltcp::phy::{DeviceCapabilities, Medium};
 use smoltcp::wire::HardwareAddress;
 
 use crate::inner::instant;
-use crate::wire::phy::Ingress;
+use crate::wire::smoltcp_device::Ingress;
 
 /// The interface.
 pub(crate) struct Idle(Interface);

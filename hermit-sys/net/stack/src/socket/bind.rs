@@ -4,12 +4,12 @@ use core::net::IpAddr;
 
 use hermit_interface::Errno;
 
-use crate::address::{Endpoint, Scope};
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::options::SocketSettings;
-use crate::ports::{Binding, Ports};
 use crate::socket::Family;
+use crate::socket::address::{Endpoint, Scope};
+use crate::socket::options::SocketSettings;
+use crate::socket::ports::{Binding, Ports};
 
 impl StackInner {
     /// Whether a socket may be bound to an address.

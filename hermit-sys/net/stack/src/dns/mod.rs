@@ -1,18 +1,20 @@
 //! Queries for the addresses of names.
 
+pub(crate) mod client;
+
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hermit_interface::Errno;
 use hermit_interface::net::HOST_NAME;
 
-use crate::config::dns::{Question, normalized};
-use crate::configuration::HostAddress;
+use crate::config::HostAddress;
+use crate::dns::client::{Question, normalized};
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::ip::is_link_local;
-use crate::slab::Slab;
+use crate::ip::routes::is_link_local;
 use crate::socket::SocketId;
+use crate::socket::slab::Slab;
 
 /// Identifier of a query. It is valid until the result is read, or the query is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use smoltcp::phy::{Device, DeviceCapabilities, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-use crate::device::Offload;
-use crate::link::Link;
+use crate::phy::device::Offload;
+use crate::phy::tx_queue::Link;
 
 /// A device that receives one packet, and transmits the answer into a buffer.
 pub(crate) struct Ingress<'a> {

@@ -4,7 +4,6 @@
 //! smoltcp keeps a neighbor table of its own. TCP and UDP do not pass through it.
 
 mod advertisement;
-pub(crate) mod dns;
 mod gateway;
 mod idle;
 mod selection;
@@ -22,17 +21,17 @@ use smoltcp::socket::dhcpv4::{self, Event, RetryConfig};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{DhcpOption, EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, Ipv6Cidr};
 
-use crate::config::dns::Dns;
-use crate::config::gateway::{Exchanging, FarGateway};
-use crate::config::idle::Idle;
-use crate::config::selection::{Selection, link_local};
-use crate::configuration::{Cidr, Configuration};
-use crate::device::{MIN_MTU, NetDeviceInfo};
+use crate::config::{Cidr, Configuration};
+use crate::dns::client::Dns;
 use crate::inner::instant;
+use crate::ip::config::gateway::{Exchanging, FarGateway};
+use crate::ip::config::idle::Idle;
+use crate::ip::config::selection::{Selection, link_local};
 use crate::ip::sources::is_host_address;
-use crate::link::Link;
+use crate::phy::device::{MIN_MTU, NetDeviceInfo};
+use crate::phy::tx_queue::Link;
 use crate::wire::emit::ETHERNET;
-use crate::wire::phy::{Egress, Ingress};
+use crate::wire::smoltcp_device::{Egress, Ingress};
 
 /// DHCP option with the host name (RFC 2132, section 3.14).
 const HOST_NAME: u8 = 12;

@@ -8,9 +8,9 @@ use core::net::Ipv4Addr;
 
 use smoltcp::wire::{ArpPacket, EthernetProtocol, Ipv4Cidr};
 
-use crate::device::Offload;
 use crate::ip::sources::is_unicast;
-use crate::link::Link;
+use crate::phy::device::Offload;
+use crate::phy::tx_queue::Link;
 use crate::wire::emit::ETHERNET;
 use crate::wire::packet::Frame;
 

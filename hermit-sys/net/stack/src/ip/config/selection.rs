@@ -6,10 +6,10 @@ use core::net::{IpAddr, Ipv6Addr};
 use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS};
 use smoltcp::wire::EthernetAddress;
 
-use crate::config::dns;
-use crate::configuration::{Cidr, Configuration};
-use crate::device::NetDeviceInfo;
+use crate::config::{Cidr, Configuration};
+use crate::dns::client;
 use crate::ip::sources::is_host_address;
+use crate::phy::device::NetDeviceInfo;
 
 /// The used and the ignored part of a configuration.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Selection {
         }
         for &server in &configuration.nameservers {
             let has_room = selection.nameservers.len() < MAX_NAMESERVERS;
-            let is_taken = dns::is_usable(server) && is_carried(server) && has_room;
+            let is_taken = client::is_usable(server) && is_carried(server) && has_room;
             if is_taken { &mut selection.nameservers } else { &mut selection.ignored }.push(server);
         }
         selection

@@ -12,7 +12,7 @@ use smoltcp::iface::{Interface, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::dns::{GetQueryResultError, QueryHandle, Socket, StartQueryError};
 use smoltcp::wire::{DnsPacket, DnsQueryType, DnsRcode, IpAddress};
 
-use crate::resolve::{Addresses, ResolveError};
+use crate::dns::{Addresses, ResolveError};
 use crate::wire::packet::{Frame, Packet};
 
 /// Maximum number of concurrent questions.
@@ -39,7 +39,7 @@ impl fmt::Debug for Question {
 }
 
 /// Whether an address is usable as that of a DNS server.
-pub(super) fn is_usable(server: IpAddr) -> bool {
+pub(crate) fn is_usable(server: IpAddr) -> bool {
     !server.is_unspecified() && !server.is_multicast()
 }
 

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::device::{NetDevice, Offload};
+use crate::phy::device::{NetDevice, Offload};
 
 /// Maximum number of queued frames, and of their bytes.
 const MAX_QUEUED: usize = 256;
@@ -119,7 +119,7 @@ impl Link for Queue {
 #[cfg(test)]
 mod tests {
     use super::{Link, MAX_QUEUED, Queue};
-    use crate::device::Offload;
+    use crate::phy::device::Offload;
 
     #[test]
     fn queue_is_fifo_and_bounded() {

@@ -7,7 +7,7 @@ use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 use hermit_interface::Errno;
 
-use crate::address::Scope;
+use crate::socket::address::Scope;
 
 /// The range of ephemeral ports: Linux's `ip_local_port_range`.
 const FIRST: u16 = 32_768;
@@ -156,7 +156,7 @@ impl Ports {
 #[cfg(test)]
 mod tests {
     use super::{Binding, FIRST, LAST, Ports};
-    use crate::address::Scope;
+    use crate::socket::address::Scope;
     use core::net::{IpAddr, Ipv4Addr};
     use proptest::{prop_assert, proptest};
 
