@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use core::slice;
 
 use hermit_interface::net::{self, DeviceInfo, Services};
-use hermit_net_stack::{Host, IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Stack};
+use hermit_net_stack::{Host, IpVersion, NetDevice, NetDeviceInfo, Offload, Random, ReceivedInfo, Stack};
 
 /// The network stack of this machine.
 pub(crate) type NetworkStack = Stack<KernelDevice, Kernel>;
@@ -151,12 +151,14 @@ impl Kernel {
     }
 }
 
-impl Host for Kernel {
+impl Random for Kernel {
     fn random(&mut self) -> u64 {
         // SAFETY: the function takes nothing.
         unsafe { (self.0.random)() }
     }
+}
 
+impl Host for Kernel {
     fn wake(&mut self, waker_key: usize) {
         // SAFETY: the function takes any number; the kernel ignores waker keys that it has not given out.
         unsafe { (self.0.wake)(waker_key) }

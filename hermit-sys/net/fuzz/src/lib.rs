@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::{env, fs, io};
 
 use hermit_net_stack::{
-    Cidr, Configuration, Family, Host, Kind, NetDevice, NetDeviceInfo, Offload, OptionName, ReceivedInfo,
-    Shutdown, SocketId, SocketOption, Stack,
+    Cidr, Configuration, Family, Host, Kind, NetDevice, NetDeviceInfo, Offload, OptionName, Random,
+    ReceivedInfo, Shutdown, SocketId, SocketOption, Stack,
 };
 
 /// A millisecond in nanoseconds.
@@ -65,12 +65,14 @@ impl NetDevice for Port {
 /// A host whose random numbers are the same in each run.
 struct DeterministicHost(u64);
 
-impl Host for DeterministicHost {
+impl Random for DeterministicHost {
     fn random(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0
     }
+}
 
+impl Host for DeterministicHost {
     fn wake(&mut self, _cookie: usize) {}
 }
 

@@ -1,10 +1,13 @@
 //! The interface to the system that runs the stack.
 
-/// The system around the stack.
-pub trait Host {
+/// A source of random numbers.
+pub trait Random {
     /// A cryptographically secure random number, for ports, sequence numbers and hash seeds.
     fn random(&mut self) -> u64;
+}
 
+/// The system around the stack.
+pub trait Host: Random {
     /// Reports that the readiness of the socket, or the state of the query, with this waker key may have changed.
     /// Called while the stack is borrowed: it must not call the stack.
     fn wake(&mut self, waker_key: usize);

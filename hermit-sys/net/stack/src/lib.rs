@@ -43,10 +43,12 @@ mod udp;
 mod wire;
 
 pub use config::{Cidr, Configuration, HostAddress, Status};
-pub use dns::{Addresses, Families, QueryId, ResolveError};
+pub use dns::answer::{Addresses, ResolveError};
+pub use dns::{Families, QueryId};
 pub use hermit_interface::Errno;
 pub use hermit_interface::net::{OptionName, SocketOption};
-pub use host::Host;
+pub use host::{Host, Random};
 pub use phy::device::{Checksum, IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Segment};
-pub use socket::{Family, Kind, Readiness, Shutdown, SocketId};
+pub use socket::id::SocketId;
+pub use socket::{Family, Kind, Readiness, Shutdown};
 pub use stack::Stack;

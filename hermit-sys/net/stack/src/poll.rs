@@ -4,14 +4,17 @@ use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
+use crate::dns::client;
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::ip::neighbors::{Due, Waited};
-use crate::phy::device::{NetDevice, Offload};
+use crate::ip::config::SmoltcpSocket;
+use crate::ip::ingress::{DHCP_CLIENT, DHCP_SERVER, Delivery, Via};
+use crate::phy::device::{NetDevice, ReceivedInfo};
 use crate::phy::tx_queue::{DeviceLink, Link};
 use crate::socket::{Socket, SocketState};
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::deferred::RETRY_INTERVAL;
+use crate::wire::packet::Packet;
 
 /// Maximum number of frames received, and of units of work, in one poll.
 const FRAMES: usize = 256;
@@ -39,19 +42,20 @@ impl StackInner {
         self.expire_time_wait();
         let is_crowded = self.receive_frames(device, host);
         if !is_crowded {
-            self.caught_up = self.now;
+            self.phy.caught_up = self.now;
         }
         self.admit_deferred(host);
         let mut link = DeviceLink::new(device);
         // Queued answers are sent before segments of connections.
-        self.flush(&mut link);
+        self.phy.flush(&mut link);
         self.uncork();
         self.unblock_all(&mut link, host);
         self.run_timers(&mut link, host);
-        self.poll_control(&mut link, host);
-        let local = self.local.taken();
+        self.dns.poll(&mut self.ip, &mut link, self.now);
+        self.wake_queries(host);
+        let local = self.phy.loopback.taken();
         let is_done = self.work(&mut link, host);
-        let has_moved = link.has_taken || self.local.taken() != local;
+        let has_moved = link.has_taken || self.phy.loopback.taken() != local;
         self.stuck_since =
             self.is_waiting().then(|| self.stuck_since.filter(|_| !has_moved).unwrap_or(self.now));
         self.next(is_crowded || !is_done)
@@ -68,22 +72,68 @@ impl StackInner {
         true
     }
 
+    /// Receives a frame, and hands what it holds to the layer above.
+    fn receive_frame(&mut self, bytes: &[u8], info: ReceivedInfo, host: &mut dyn Host) {
+        let Some(delivery) = self.ip.receive(bytes, info, &mut self.phy, self.now) else { return };
+        match delivery {
+            Delivery::Segment { packet, via, is_checked } => {
+                self.receive_segment(&packet, via, is_checked, host);
+            }
+            Delivery::Datagram { packet, is_checked } => {
+                self.dispatch_datagram(bytes, &packet, is_checked, host);
+            }
+            Delivery::Reassembled(frame) => self.receive_frame(&frame, ReceivedInfo::default(), host),
+            Delivery::Resolved(connections) => connections.into_iter().for_each(|slot| self.mark(slot)),
+            Delivery::Error(quoted, error) => self.handle_icmp_error(&quoted, error, host),
+            Delivery::PathMtu(quoted, mtu) => self.shrink_path(&quoted, mtu),
+        }
+    }
+
+    /// Hands a datagram to a UDP socket, the DHCP client or the DNS client, or refuses it.
+    fn dispatch_datagram(
+        &mut self,
+        bytes: &[u8],
+        packet: &Packet<'_>,
+        is_checked: bool,
+        host: &mut dyn Host,
+    ) {
+        let Some(datagram) = packet.udp(is_checked) else { return };
+        let (from, to) = (datagram.src_port(), datagram.dst_port());
+        let now = self.now;
+        if from == DHCP_SERVER && to == DHCP_CLIENT && self.udp.bindings(to).is_empty() {
+            return self.ip.pass_to_smoltcp(bytes, SmoltcpSocket::Dhcp, &mut self.phy, now);
+        }
+        let is_received = !self.ip.is_received_here(packet.destination)
+            || self.receive_datagram(packet, is_checked, host)
+            || from == client::PORT
+                && self.dns.receive(packet.source, bytes, &mut self.ip, &mut self.phy, now);
+        if is_received {
+            self.wake_queries(host);
+        } else {
+            self.ip.refuse(bytes, &mut self.phy, now);
+        }
+    }
+
+    /// Wakes the waiters of queries that have got their result.
+    fn wake_queries(&mut self, host: &mut dyn Host) {
+        while let Some(waker_key) = self.dns.take_woken() {
+            host.wake(waker_key);
+        }
+    }
+
     fn run_timers(&mut self, link: &mut dyn Link, host: &mut dyn Host) {
         let now = self.now;
         while let Some(slot) = self.timers.pop_due(now) {
             self.on_timer(slot, host);
         }
-        while let Some(due) = self.neighbors.due(now) {
-            match due {
-                Due::Ask(address) => self.ask(address, None, link),
-                Due::GiveUp(waited) => self.give_up(waited, host),
-            }
+        while let Some(connections) = self.ip.run_timers(&self.phy, link, now) {
+            self.give_up(connections, host);
         }
     }
 
-    /// Fails the packets and connections that waited for a neighbor which does not answer.
-    fn give_up(&mut self, waited: Waited, host: &mut dyn Host) {
-        for slot in waited.connections {
+    /// Fails the connections that waited for a neighbor which does not answer.
+    fn give_up(&mut self, connections: Vec<u32>, host: &mut dyn Host) {
+        for slot in connections {
             let Some(connection) = self.connection(slot) else { continue };
             if connection.phase == Phase::Connecting && !connection.is_over {
                 self.fail(slot, Errno::EHOSTUNREACH, host);
@@ -91,26 +141,20 @@ impl StackInner {
         }
     }
 
-    fn poll_control(&mut self, link: &mut dyn Link, host: &mut dyn Host) {
-        let now = self.now;
-        let Some(config) = self.config.as_mut().filter(|config| config.next <= now) else { return };
-        config.poll(now, link);
-        self.learn_addresses();
-        self.update_queries(host);
-    }
-
     /// Serves all queued sockets, and receives loopback packets; returns whether nothing is left.
     fn work(&mut self, link: &mut dyn Link, host: &mut dyn Host) -> bool {
         for _ in 0..WORK {
-            if let Some(packet) = self.local.pop() {
-                self.receive_local(&packet, host);
-                self.local.recycle(packet);
+            if let Some(bytes) = self.phy.loopback.pop() {
+                if let Some(packet) = Packet::parse_local(&bytes) {
+                    self.receive_segment(&packet, Via::Local, true, host);
+                }
+                self.phy.loopback.recycle(bytes);
                 continue;
             }
             let Some(slot) = self.dirty.pop_front() else { return true };
             self.serve(slot, link, host);
         }
-        self.dirty.is_empty() && self.local.is_empty()
+        self.dirty.is_empty() && self.phy.loopback.is_empty()
     }
 
     /// Transmits what a socket has to send.
@@ -144,23 +188,10 @@ impl StackInner {
         }
     }
 
-    /// Transmits frames of the outbox.
-    pub(crate) fn flush(&mut self, link: &mut dyn Link) {
-        while let Some(size) = self.outbox.next_size() {
-            if !link.can_transmit(size) {
-                return;
-            }
-            if let Some(frame) = self.outbox.pop() {
-                link.transmit(size, Offload::default(), &mut |bytes| bytes.copy_from_slice(&frame));
-                self.outbox.recycle(frame);
-            }
-        }
-    }
-
     /// Whether nothing is queued for transmission.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
-        self.dirty.is_empty() && self.local.is_empty() && self.outbox.is_empty()
+        self.dirty.is_empty() && self.phy.loopback.is_empty() && self.phy.outbox.is_empty()
     }
 
     /// Whether all data sent on connections is acknowledged, and all other frames are passed to the device, except
@@ -168,7 +199,8 @@ impl StackInner {
     ///
     /// All sockets are closed, so a socket whose data has been delivered gets no new data, and is not checked again.
     pub(crate) fn is_delivered(&mut self) -> bool {
-        let is_waiting = !self.blocked.is_empty() || !self.corked.is_empty() || self.neighbors.has_frames();
+        let is_waiting =
+            !self.blocked.is_empty() || !self.corked.is_empty() || self.ip.neighbors.has_frames();
         if !self.is_settled() || is_waiting {
             return false;
         }
@@ -185,7 +217,7 @@ impl StackInner {
 
     /// Whether sockets wait for room in the transmit queue of the device or of the loopback.
     fn is_waiting(&self) -> bool {
-        !self.blocked.is_empty() || !self.outbox.is_empty()
+        !self.blocked.is_empty() || !self.phy.outbox.is_empty()
     }
 
     /// Time of the next timer.
@@ -202,8 +234,7 @@ impl StackInner {
             next = next.min(now.saturating_add(RETRY_INTERVAL));
         }
         next = next.min(self.timers.next().unwrap_or(NEVER));
-        next = next.min(self.neighbors.deadline().unwrap_or(NEVER));
-        next = next.min(self.config.as_ref().map_or(NEVER, |config| config.next));
+        next = next.min(self.ip.next());
         (next != NEVER).then_some(next)
     }
 }

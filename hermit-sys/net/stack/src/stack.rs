@@ -6,14 +6,16 @@ use hermit_interface::Errno;
 use hermit_interface::net::{OptionName, SocketOption};
 
 use crate::config::{Configuration, Status};
-use crate::dns::{Addresses, Families, QueryId, ResolveError};
+use crate::dns::answer::{Addresses, ResolveError};
+use crate::dns::{Families, QueryId};
 use crate::host::Host;
 use crate::inner::StackInner;
 use crate::ip::config::HostConfig;
 use crate::phy::device::NetDevice;
 use crate::phy::tx_queue::DeviceLink;
 use crate::socket::address::Endpoint;
-use crate::socket::{Family, Kind, Readiness, Shutdown, Socket, SocketId, SocketState};
+use crate::socket::id::SocketId;
+use crate::socket::{Family, Kind, Readiness, Shutdown, Socket, SocketState};
 
 /// The stack: all sockets, and the network device.
 ///
@@ -74,7 +76,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// Whether automatic configuration has completed: there is an IPv4 address, if DHCP is used. With a static address
     /// of either version, and without a device, it is complete from the start.
     pub fn is_configured(&self) -> bool {
-        self.inner.config.as_ref().is_none_or(HostConfig::is_configured)
+        self.inner.ip.config.as_ref().is_none_or(HostConfig::is_configured)
     }
 
     /// Creates a socket; [`Host::wake`] is called with `waker_key` when its readiness may have changed.
@@ -317,7 +319,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`: not a valid name. `ENOMEM`.
     pub fn resolve(&mut self, name: &str, families: Families, waker_key: usize) -> Result<QueryId, Errno> {
-        self.inner.resolve(name, families, waker_key, &mut self.host)
+        let inner = &mut self.inner;
+        inner.dns.resolve(name, families, waker_key, (&mut inner.ip, &mut self.host, inner.now))
     }
 
     /// Result of a query; ends the query unless the result is [`ResolveError::Pending`].
@@ -325,12 +328,12 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// # Errors
     /// The reason why there are no addresses.
     pub fn resolved(&mut self, query: QueryId) -> Result<Addresses, ResolveError> {
-        self.inner.resolved(query)
+        self.inner.dns.resolved(query, &self.inner.ip)
     }
 
     /// Cancels a query.
     pub fn cancel(&mut self, query: QueryId) {
-        self.inner.cancel(query);
+        self.inner.dns.cancel(query);
     }
 }
 
@@ -366,12 +369,12 @@ impl Socket {
 
 impl StackInner {
     fn status(&self) -> Status {
-        let Some(config) = &self.config else { return Status::default() };
+        let Some(config) = &self.ip.config else { return Status::default() };
         Status {
             has_device: true,
-            addresses: self.routes.addresses.clone(),
-            gateways: self.routes.gateways.clone(),
-            nameservers: config.dns.servers().into(),
+            addresses: self.ip.routes.addresses.clone(),
+            gateways: self.ip.routes.gateways.clone(),
+            nameservers: self.dns.servers().into(),
             ignored: config.ignored.clone(),
         }
     }

@@ -12,7 +12,8 @@ use smoltcp::iface::{Interface, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::dns::{GetQueryResultError, QueryHandle, Socket, StartQueryError};
 use smoltcp::wire::{DnsPacket, DnsQueryType, DnsRcode, IpAddress};
 
-use crate::dns::{Addresses, ResolveError};
+use crate::dns::answer::{Addresses, ResolveError};
+use crate::ip::sources::is_server_address;
 use crate::wire::packet::{Frame, Packet};
 
 /// Maximum number of concurrent questions.
@@ -38,13 +39,8 @@ impl fmt::Debug for Question {
     }
 }
 
-/// Whether an address is usable as that of a DNS server.
-pub(crate) fn is_usable(server: IpAddr) -> bool {
-    !server.is_unspecified() && !server.is_multicast()
-}
-
 /// smoltcp's DNS client.
-pub(crate) struct Dns {
+pub(crate) struct Client {
     set: SocketSet<'static>,
     handle: SocketHandle,
     servers: Vec<IpAddr>,
@@ -65,7 +61,13 @@ fn verdict(frame: &[u8]) -> Option<ResolveError> {
     })
 }
 
-impl Dns {
+impl fmt::Debug for Client {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Client").field("servers", &self.servers).finish_non_exhaustive()
+    }
+}
+
+impl Client {
     pub(crate) fn new(servers: &[IpAddr]) -> Self {
         let mut set = SocketSet::new(vec![SocketStorage::EMPTY]);
         let handle = set.add(Socket::new(&[], Vec::new()));
@@ -79,8 +81,12 @@ impl Dns {
     }
 
     pub(crate) fn set_servers(&mut self, servers: &[IpAddr]) {
-        self.servers =
-            servers.iter().copied().filter(|&server| is_usable(server)).take(MAX_NAMESERVERS).collect();
+        self.servers = servers
+            .iter()
+            .copied()
+            .filter(|&server| is_server_address(server))
+            .take(MAX_NAMESERVERS)
+            .collect();
         let servers: Vec<IpAddress> = self.servers.iter().map(|&server| server.into()).collect();
         self.socket().update_servers(&servers);
     }

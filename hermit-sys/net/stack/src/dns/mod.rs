@@ -1,19 +1,25 @@
 //! Queries for the addresses of names.
 
+pub(crate) mod answer;
 pub(crate) mod client;
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hermit_interface::Errno;
 use hermit_interface::net::HOST_NAME;
 
-use crate::config::HostAddress;
-use crate::dns::client::{Question, normalized};
-use crate::host::Host;
-use crate::inner::StackInner;
+use crate::config::{Configuration, HostAddress};
+use crate::dns::answer::{Addresses, ResolveError};
+use crate::dns::client::{Client, Question, normalized};
+use crate::host::Random;
+use crate::ip::config::SmoltcpSocket;
+use crate::ip::layer::Ip;
 use crate::ip::routes::is_link_local;
-use crate::socket::SocketId;
+use crate::phy::Phy;
+use crate::phy::tx_queue::Link;
+use crate::socket::id::SocketId;
 use crate::socket::slab::Slab;
 
 /// Identifier of a query. It is valid until the result is read, or the query is cancelled.
@@ -44,32 +50,6 @@ pub enum Families {
     /// Addresses of both families.
     Both,
 }
-
-/// The reason why a query has no addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ResolveError {
-    /// The query is pending.
-    #[error("not answered yet")]
-    Pending,
-    /// The name does not exist, or has no address of the family: `EAI_NONAME`.
-    #[error("no such name")]
-    NoName,
-    /// No server answered: `EAI_AGAIN`.
-    #[error("no name server answers")]
-    Again,
-    /// No usable name server is configured: `EAI_AGAIN`, as in Linux.
-    #[error("no name server is known")]
-    NoServer,
-    /// Out of memory: `EAI_MEMORY`.
-    #[error("no memory")]
-    Memory,
-    /// The query does not exist.
-    #[error("no such query")]
-    Unknown,
-}
-
-/// Addresses of a name, in the order in which programs try them.
-pub type Addresses = Vec<IpAddr>;
 
 /// Maximum size of a name in bytes (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
@@ -113,12 +93,74 @@ impl Families {
     }
 }
 
-/// All queries.
-pub(crate) type Queries = Slab<Query>;
+/// State of the layer.
+#[derive(Debug)]
+pub(crate) struct Dns {
+    queries: Slab<Query>,
+    client: Client,
+    /// Name of this host.
+    hostname: Option<String>,
+    /// Address of [`HOST_NAME`].
+    host_address: Option<HostAddress>,
+    /// Whether there are static DNS servers, which take precedence over those of a lease.
+    has_static_servers: bool,
+    /// Waker keys of queries that have got their result, at most one per query.
+    woken: Vec<usize>,
+}
 
-impl StackInner {
+impl Dns {
+    pub(crate) fn new(ip: &Ip, configuration: &Configuration) -> Self {
+        let servers = ip.config.as_ref().map_or(&[][..], |config| &config.nameservers);
+        Self {
+            queries: Slab::new(),
+            client: Client::new(servers),
+            hostname: configuration.hostname.clone(),
+            host_address: configuration.host,
+            has_static_servers: !servers.is_empty(),
+            woken: Vec::new(),
+        }
+    }
+
+    /// DNS servers in use.
+    pub(crate) fn servers(&self) -> &[IpAddr] {
+        self.client.servers()
+    }
+
+    /// Takes a waker key of a query that has got its result.
+    pub(crate) fn take_woken(&mut self) -> Option<usize> {
+        self.woken.pop()
+    }
+
+    /// Receives a datagram from port 53 in a frame; returns whether it is from a server.
+    pub(crate) fn receive(
+        &mut self,
+        source: IpAddr,
+        frame: &[u8],
+        ip: &mut Ip,
+        phy: &mut Phy,
+        now: u64,
+    ) -> bool {
+        let is_answer = self.servers().contains(&source);
+        if is_answer {
+            ip.pass_to_smoltcp(frame, SmoltcpSocket::Of(self.client.receive(frame)), phy, now);
+            self.update();
+        }
+        is_answer
+    }
+
+    /// Polls smoltcp: its DNS client, and the clients that configure the host.
+    pub(crate) fn poll(&mut self, ip: &mut Ip, link: &mut dyn Link, now: u64) {
+        let Some(config) = ip.config.as_mut().filter(|config| config.next <= now) else { return };
+        let leased = config.poll(now, link, self.client.set());
+        if let Some(servers) = leased.filter(|_| !self.has_static_servers) {
+            self.client.set_servers(&servers);
+        }
+        ip.learn_addresses();
+        self.update();
+    }
+
     /// Addresses of a name that needs no DNS query.
-    fn known_addresses(&self, name: &str) -> Option<Addresses> {
+    fn known_addresses(&self, name: &str, ip: &Ip) -> Option<Addresses> {
         if let Ok(address) = name.parse() {
             return Some([address].into());
         }
@@ -127,27 +169,26 @@ impl StackInner {
             return Some([Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()].into());
         }
         self.hostname.as_ref().filter(|own| normalized(own) == name).map(|_| {
-            let own = self.routes.addresses.iter().map(|own| own.address);
+            let own = ip.routes.addresses.iter().map(|own| own.address);
             let far: Addresses = own.filter(|address| !is_link_local(*address)).collect();
             // Without a network, the host's own name resolves to the loopback.
             if far.is_empty() { [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].into() } else { far }
         })
     }
 
-    /// Answer for [`HOST_NAME`](hermit_interface::net::HOST_NAME), which is never sent to DNS servers: it has no
-    /// meaning outside of this machine.
-    fn host_addresses(&self) -> Question {
+    /// Answer for [`HOST_NAME`], which is never sent to DNS servers: it has no meaning outside of this machine.
+    fn host_addresses(&self, ip: &Ip) -> Question {
         let addresses: Addresses = match self.host_address {
             None => return Question::Failed(ResolveError::NoName),
             Some(HostAddress::Address(address)) => [address].into(),
             Some(HostAddress::Gateway) => {
                 // A link-local IPv6 address would be ambiguous without a scope.
                 let is_usable = |gateway: &IpAddr| gateway.is_ipv4() || !is_link_local(*gateway);
-                self.routes.gateways.iter().copied().filter(is_usable).collect()
+                ip.routes.gateways.iter().copied().filter(is_usable).collect()
             }
         };
         // The gateway comes with the address of a DHCP server, for which the kernel waits after this error.
-        let is_awaited = self.config.as_ref().is_some_and(|config| !config.is_configured());
+        let is_awaited = ip.config.as_ref().is_some_and(|config| !config.is_configured());
         if addresses.is_empty() && is_awaited {
             return Question::Failed(ResolveError::NoServer);
         }
@@ -164,15 +205,16 @@ impl StackInner {
         name: &str,
         families: Families,
         waker_key: usize,
-        host: &mut dyn Host,
+        (ip, random, now): (&mut Ip, &mut dyn Random, u64),
     ) -> Result<QueryId, Errno> {
         if name.is_empty() || name.len() > MAX_NAME || name.bytes().any(|byte| byte <= b' ') {
             return Err(Errno::EINVAL);
         }
-        let mut parts = match self.known_addresses(name) {
+        self.woken.try_reserve(self.queries.slots() + 1).map_err(|_| Errno::ENOMEM)?;
+        let mut parts = match self.known_addresses(name, ip) {
             Some(addresses) => [Question::Answered(addresses)].into(),
-            None if normalized(name) == HOST_NAME => [self.host_addresses()].into(),
-            None => self.ask_servers(name, families, host)?,
+            None if normalized(name) == HOST_NAME => [self.host_addresses(ip)].into(),
+            None => self.ask_servers(name, families, (ip, random, now))?,
         };
         for part in &mut parts {
             if let Question::Answered(addresses) = part {
@@ -188,21 +230,20 @@ impl StackInner {
         &mut self,
         name: &str,
         families: Families,
-        host: &mut dyn Host,
+        (ip, random, now): (&mut Ip, &mut dyn Random, u64),
     ) -> Result<Vec<Question>, Errno> {
-        let now = self.now;
-        let Some(config) = &mut self.config else {
+        let Some(config) = &mut ip.config else {
             return Ok([Question::Failed(ResolveError::NoServer)].into());
         };
         // Identifier and source port of a query must be unpredictable, against forged answers (RFC 5452).
-        config.idle.reseed(host.random(), now);
-        let (names, interface) = (&mut config.dns, config.idle.interface());
+        config.idle.reseed(random.random(), now);
+        let (client, interface) = (&mut self.client, config.idle.interface());
         let mut parts = Vec::new();
         for is_v4 in [true, false].into_iter().filter(|&is_v4| families.contains(is_v4)) {
-            match names.ask(interface, name, is_v4) {
+            match client.ask(interface, name, is_v4) {
                 Ok(part) => parts.push(part),
                 Err(error) => {
-                    parts.iter().for_each(|part| names.give_up(part));
+                    parts.iter().for_each(|part| client.give_up(part));
                     return Err(error);
                 }
             }
@@ -211,14 +252,13 @@ impl StackInner {
         Ok(parts)
     }
 
-    /// Updates all queries, of which there are few, and wakes the waiters of those that have a result.
-    pub(crate) fn update_queries(&mut self, host: &mut dyn Host) {
-        let Some(config) = &mut self.config else { return };
+    /// Updates all queries, of which there are few, and reports those that have got a result.
+    fn update(&mut self) {
         for query in self.queries.iter_mut().filter(|query| !query.is_reported) {
-            query.parts.iter_mut().for_each(|part| config.dns.update(part));
+            query.parts.iter_mut().for_each(|part| self.client.update(part));
             if !query.is_pending() {
                 query.is_reported = true;
-                host.wake(query.waker_key);
+                self.woken.push(query.waker_key);
             }
         }
     }
@@ -227,12 +267,12 @@ impl StackInner {
     ///
     /// # Errors
     /// The reason why there are no addresses.
-    pub(crate) fn resolved(&mut self, query: QueryId) -> Result<Addresses, ResolveError> {
+    pub(crate) fn resolved(&mut self, query: QueryId, ip: &Ip) -> Result<Addresses, ResolveError> {
         let slot = self.queries.slot(SocketId::from_raw(query.0)).map_err(|_| ResolveError::Unknown)?;
         if self.queries.get(slot).is_some_and(Query::is_pending) {
             return Err(ResolveError::Pending);
         }
-        let far = self.routes.addresses.iter().map(|own| own.address).filter(|own| !is_link_local(*own));
+        let far = ip.routes.addresses.iter().map(|own| own.address).filter(|own| !is_link_local(*own));
         let prefers_v6 = far.clone().any(|own| own.is_ipv6()) || far.count() == 0;
         let query = self.queries.remove(slot).ok_or(ResolveError::Unknown)?;
         query.result(prefers_v6)
@@ -241,9 +281,8 @@ impl StackInner {
     /// Cancels a query.
     pub(crate) fn cancel(&mut self, query: QueryId) {
         let Ok(slot) = self.queries.slot(SocketId::from_raw(query.0)) else { return };
-        let query = self.queries.remove(slot);
-        if let (Some(query), Some(config)) = (query, &mut self.config) {
-            query.parts.iter().for_each(|part| config.dns.give_up(part));
+        if let Some(query) = self.queries.remove(slot) {
+            query.parts.iter().for_each(|part| self.client.give_up(part));
         }
     }
 }

@@ -32,6 +32,11 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
     !address.is_unspecified() && !address.is_multicast() && !is_broadcast
 }
 
+/// Whether an address is usable as that of a DNS server.
+pub(crate) fn is_server_address(address: IpAddr) -> bool {
+    !address.is_unspecified() && !address.is_multicast()
+}
+
 /// Whether an address can be that of a host. smoltcp panics when it solicits one that is not unicast.
 pub(crate) fn is_host_address(address: IpAddr) -> bool {
     let is_reserved = matches!(address, IpAddr::V4(address) if matches!(address.octets()[0], 0 | 255));

@@ -26,7 +26,7 @@ impl StackInner {
         if family == Family::V6 && settings.only_v6 && address.is_ipv4() {
             return Err(Errno::EINVAL);
         }
-        let is_own = address.is_unspecified() || self.routes.is_own(address);
+        let is_own = address.is_unspecified() || self.ip.routes.is_own(address);
         if is_own { Ok(()) } else { Err(Errno::EADDRNOTAVAIL) }
     }
 

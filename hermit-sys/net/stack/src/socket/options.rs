@@ -4,9 +4,10 @@ use hermit_interface::Errno;
 use hermit_interface::net::{OptionName, SocketOption};
 
 use crate::inner::StackInner;
-use crate::socket::{Family, Socket, SocketId, SocketState};
+use crate::ip::groups::Named;
+use crate::socket::id::SocketId;
+use crate::socket::{Family, Socket, SocketState};
 use crate::udp::DEFAULT_BUFFER;
-use crate::udp::groups::Named;
 
 /// Maximum buffer size in bytes: Linux's `rmem_max`.
 const MAX_BUFFER: u32 = 4 << 20;
@@ -132,10 +133,18 @@ impl StackInner {
             OptionName::MulticastLoopV6 => settings.multicast_loop_v6 = is_on,
             OptionName::OnlyV6 => return Self::set_only_v6(socket, is_on),
             OptionName::JoinV4 => {
-                return self.join(slot, option.group.v4().into(), self.interface_at(option.interface.v4()));
+                return self.join(
+                    slot,
+                    option.group.v4().into(),
+                    self.ip.interface_at(option.interface.v4()),
+                );
             }
             OptionName::LeaveV4 => {
-                return self.leave(slot, option.group.v4().into(), self.interface_at(option.interface.v4()));
+                return self.leave(
+                    slot,
+                    option.group.v4().into(),
+                    self.ip.interface_at(option.interface.v4()),
+                );
             }
             OptionName::JoinV6 => return self.join(slot, option.group.v6().into(), Named::by_index(value)),
             OptionName::LeaveV6 => return self.leave(slot, option.group.v6().into(), Named::by_index(value)),

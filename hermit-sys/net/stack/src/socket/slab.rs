@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
-use crate::socket::SocketId;
+use crate::socket::id::SocketId;
 
 #[derive(Debug)]
 struct Row<T> {

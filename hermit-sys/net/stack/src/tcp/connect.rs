@@ -42,9 +42,9 @@ impl StackInner {
         let remote = Endpoint::new(or_loopback(remote.address), remote.port);
         let Some(socket) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
         let (settings, own) = (socket.settings, socket.own);
-        let is_local = match self.routes.route(remote.address) {
+        let is_local = match self.ip.routes.route(remote.address) {
             _ if settings.only_v6 && remote.address.is_ipv4() => return Err(Errno::ENETUNREACH),
-            _ if self.routes.is_broadcast(remote.address) => return Err(Errno::ENETUNREACH),
+            _ if self.ip.routes.is_broadcast(remote.address) => return Err(Errno::ENETUNREACH),
             Some(Route::Local) => true,
             Some(Route::Neighbor(_)) => false,
             Some(Route::Group(_)) | None => return Err(Errno::ENETUNREACH),
@@ -89,7 +89,7 @@ impl StackInner {
         Parameters {
             iss: Seq(iss),
             clock_offset,
-            mss: path.limits(self.interface.as_ref()).mss(remote),
+            mss: path.limits(self.phy.interface.as_ref()).mss(remote),
             algorithm,
             receive_buffer: self.buffers.buffer(settings.receive_buffer),
             send_buffer: self.buffers.buffer(settings.send_buffer),
@@ -146,7 +146,7 @@ impl StackInner {
     ) -> Result<Endpoint, Errno> {
         self.expire_time_wait();
         let address = if own.address.is_unspecified() {
-            self.routes.source(remote.address).ok_or(Errno::EADDRNOTAVAIL)?
+            self.ip.routes.source(remote.address).ok_or(Errno::EADDRNOTAVAIL)?
         } else {
             own.address
         };
@@ -154,7 +154,7 @@ impl StackInner {
             return Err(Errno::ENETUNREACH);
         }
         // Loopback addresses do not leave the host.
-        if address.is_loopback() && !self.routes.is_own(remote.address) {
+        if address.is_loopback() && !self.ip.routes.is_own(remote.address) {
             return Err(Errno::EINVAL);
         }
         let tcp = &self.tcp;

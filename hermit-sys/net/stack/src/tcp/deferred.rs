@@ -10,8 +10,8 @@ use hermit_tcp::Segment;
 
 use crate::host::Host;
 use crate::inner::StackInner;
+use crate::ip::ingress::Via;
 use crate::socket::address::{Endpoint, Tuple};
-use crate::tcp::rx::Via;
 use crate::wire::packet::Packet;
 
 /// Maximum number of deferred SYNs of all listeners.

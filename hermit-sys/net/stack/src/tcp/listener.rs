@@ -8,12 +8,13 @@ use hermit_tcp::Segment;
 
 use crate::host::Host;
 use crate::inner::StackInner;
+use crate::ip::ingress::Via;
 use crate::socket::address::Tuple;
 use crate::socket::buffers::CONNECTION;
-use crate::socket::{Socket, SocketId, SocketState};
+use crate::socket::id::SocketId;
+use crate::socket::{Socket, SocketState};
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::deferred::DeferredSyn;
-use crate::tcp::rx::Via;
 use crate::wire::packet::Packet;
 
 /// Maximum backlog: Linux's `somaxconn`.
@@ -195,7 +196,7 @@ impl StackInner {
             return true;
         }
         let is_flood = self.tcp.deferred.is_flood();
-        let (time, answer_time) = if is_flood { (now, GRACE) } else { (self.caught_up, ANSWER_TIME) };
+        let (time, answer_time) = if is_flood { (now, GRACE) } else { (self.phy.caught_up, ANSWER_TIME) };
         let latest = time.saturating_sub(answer_time);
         let Some(oldest) = oldest.filter(|&oldest| self.began_by(oldest, latest)) else { return false };
         self.discard(oldest);

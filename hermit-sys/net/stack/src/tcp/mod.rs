@@ -3,6 +3,7 @@
 pub(crate) mod connect;
 pub(crate) mod connection;
 pub(crate) mod deferred;
+mod icmp;
 pub(crate) mod lifecycle;
 pub(crate) mod listener;
 pub(crate) mod path;

@@ -2,7 +2,8 @@
 
 use core::net::IpAddr;
 
-use crate::inner::NetInterface;
+use crate::ip::ingress::Via;
+use crate::phy::NetInterface;
 use crate::phy::device::{IpVersion, MIN_MTU};
 use crate::wire::emit::{self, ETHERNET};
 use crate::wire::tcp::{ChecksumBy, TCP};
@@ -59,6 +60,13 @@ impl Path {
             u16::try_from(packet).unwrap_or(u16::MAX)
         });
         Limits { mtu, segmented: packet.filter(|&packet| packet > mtu), checksum: ChecksumBy::Device }
+    }
+}
+
+impl Via {
+    /// Path of answers to a packet from an address.
+    pub(crate) fn path(self, source: &IpAddr) -> Path {
+        Path::to(source, self == Self::Local)
     }
 }
 

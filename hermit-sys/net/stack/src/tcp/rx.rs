@@ -1,39 +1,21 @@
 //! RX of segments: lookup of the connection, and the effects on its socket.
 
-use core::net::IpAddr;
-
 use hermit_interface::Errno;
 use hermit_tcp::{Events, Flags, Header, Segment, Seq, State};
-use smoltcp::wire::{EthernetAddress, IpProtocol};
+use smoltcp::wire::IpProtocol;
 
 use crate::host::Host;
 use crate::inner::StackInner;
+use crate::ip::ingress::Via;
 use crate::phy::device::Offload;
 use crate::phy::tx_queue::Link;
 use crate::socket::Socket;
 use crate::socket::address::{Endpoint, Tuple};
 use crate::tcp::connection::{Phase, Snapshot};
-use crate::tcp::path::Path;
 use crate::tcp::time_wait::Verdict;
 use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::packet::Packet;
 use crate::wire::tcp::{ChecksumBy, OutgoingSegment, TCP};
-
-/// Where a packet was received from, and answers are sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Via {
-    /// Loopback.
-    Local,
-    /// The neighbor with this MAC address.
-    Wire(EthernetAddress),
-}
-
-impl Via {
-    /// Path of answers to a packet from an address.
-    pub(crate) fn path(self, source: &IpAddr) -> Path {
-        Path::to(source, self == Self::Local)
-    }
-}
 
 /// The RST that answers a segment without connection (RFC 9293 §3.10.7.1); `None` if that is a RST itself.
 fn reset_for(segment: &Segment<'_>) -> Option<Header> {
@@ -121,12 +103,12 @@ impl StackInner {
             hop_limit: 64,
             class: 0,
         };
-        let (queue, ethernet, checksum) = match (via, self.interface) {
-            (Via::Local, _) => (&mut self.local, None, ChecksumBy::None),
+        let (queue, ethernet, checksum) = match (via, self.phy.interface) {
+            (Via::Local, _) => (&mut self.phy.loopback, None, ChecksumBy::None),
             (Via::Wire(destination), Some(port)) => {
                 let protocol = EthernetHeader::protocol(&ip.destination);
                 let ethernet = EthernetHeader { source: port.mac, destination, protocol };
-                (&mut self.outbox, Some(ethernet), ChecksumBy::Software)
+                (&mut self.phy.outbox, Some(ethernet), ChecksumBy::Software)
             }
             (Via::Wire(_), None) => return,
         };

@@ -2,19 +2,20 @@
 
 use hermit_interface::Errno;
 use hermit_tcp::{Flags, State, Transmit};
-use smoltcp::wire::{EthernetAddress, IpProtocol};
+use smoltcp::wire::IpProtocol;
 
 use crate::host::Host;
 use crate::inner::StackInner;
-use crate::ip::neighbors::Answer;
+use crate::ip::layer::Ip;
 use crate::ip::routes::Route;
+use crate::phy::Phy;
 use crate::phy::device::{Checksum, IpVersion, Offload, Segment};
 use crate::phy::tx_queue::Link;
 use crate::socket::Socket;
 use crate::socket::options::SocketSettings;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::path::{Limits, Path};
-use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader};
+use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::tcp::{CHECKSUM_OFFSET, ChecksumBy, ECN_CAPABLE, ECN_MASK, OutgoingSegment, TCP};
 
 /// Maximum number of segments of a connection before others are served.
@@ -29,10 +30,9 @@ const SOON: u64 = 50_000;
 /// Time in nanoseconds after which a connection that could not send is served again without another event.
 const RETRY: u64 = 1_000_000_000;
 
-/// Identification of the next packet that may be fragmented: the lower half of a counter.
-fn next(counter: &mut u32) -> u16 {
-    *counter = counter.wrapping_add(1);
-    let [_, _, high, low] = counter.to_be_bytes();
+/// Lower half of an identification, for IPv4.
+fn low_half(identification: u32) -> u16 {
+    let [_, _, high, low] = identification.to_be_bytes();
     u16::from_be_bytes([high, low])
 }
 
@@ -69,12 +69,7 @@ struct Sender<'a> {
 
 impl Sender<'_> {
     /// Sends one segment, if there is one. `Some` if there are no more, or the transmit queue is full.
-    fn send_next(
-        &mut self,
-        connection: &mut Connection,
-        identification: &mut u32,
-        now: u64,
-    ) -> Option<Outcome> {
+    fn send_next(&mut self, connection: &mut Connection, ip: &mut Ip, now: u64) -> Option<Outcome> {
         if !connection.tcp.may_send(now) {
             return Some(Outcome::Done(connection.tcp.deadline()));
         }
@@ -88,21 +83,21 @@ impl Sender<'_> {
         if transmit.header.flags.contains(Flags::CWR) && transmit.size() > transmit.mss {
             transmit = connection.tcp.next_segment(0, now)?;
         }
-        let ip = self.ip_header(connection, &transmit);
-        let frame = self.ethernet.map_or(0, |_| ETHERNET) + ip.size() + ip.size;
+        let header = self.ip_header(connection, &transmit);
+        let frame = self.ethernet.map_or(0, |_| ETHERNET) + header.size() + header.size;
         if !self.link.can_transmit(frame) {
             return Some(Outcome::Full);
         }
         let segment = OutgoingSegment {
             ethernet: self.ethernet,
-            ip,
+            ip: header,
             ports: (connection.tuple.local.port, connection.tuple.remote.port),
             header: &transmit.header,
             checksum: self.limits.checksum,
-            identification: connection.may_be_fragmented.then(|| next(identification)),
+            identification: connection.may_be_fragmented.then(|| low_half(ip.next_identification())),
         };
         let tcp = &connection.tcp;
-        let offload = self.offload(&ip, &transmit);
+        let offload = self.offload(&header, &transmit);
         self.link.transmit(frame, offload, &mut |bytes| segment.write(bytes, tcp.payload(&transmit)));
         connection.tcp.sent(&transmit, now);
         connection.held = 0;
@@ -183,57 +178,34 @@ impl StackInner {
             return Way::Local;
         }
         let (remote, phase) = (connection.tuple.remote.address, connection.phase);
-        let (Some(Route::Neighbor(hop)), Some(port)) = (self.routes.route(remote), self.interface) else {
+        let (Some(Route::Neighbor(hop)), Some(port)) = (self.ip.routes.route(remote), self.phy.interface)
+        else {
             if phase == Phase::Connecting {
                 self.fail(slot, Errno::ENETUNREACH, host);
             }
             return Way::Unknown;
         };
-        let destination = match self.neighbors.lookup(hop, now) {
-            Answer::Known(mac) => mac,
-            Answer::Ask(mac) => {
-                self.ask(hop, Some(mac), link);
-                mac
-            }
-            Answer::Unknown => {
-                if self.neighbors.await_connection(hop, slot, now) {
-                    self.ask(hop, None, link);
-                }
-                return Way::Unknown;
-            }
+        let Some(destination) = self.ip.resolve(hop, &self.phy, link, now) else {
+            self.ip.await_connection(hop, slot, &self.phy, link, now);
+            return Way::Unknown;
         };
         let protocol = EthernetHeader::protocol(&remote);
         Way::Wire(EthernetHeader { source: port.mac, destination, protocol })
     }
 
-    /// Sends an ARP request or a neighbor solicitation.
-    pub(crate) fn ask(
-        &mut self,
-        target: core::net::IpAddr,
-        known: Option<EthernetAddress>,
-        link: &mut dyn Link,
-    ) {
-        let (Some(source), Some(port)) = (self.routes.source(target), self.interface) else { return };
-        let size = emit::solicitation_size(&target);
-        if link.can_transmit(size) {
-            let mut fill = |bytes: &mut [u8]| emit::solicitation(bytes, port.mac, source, target, known);
-            link.transmit(size, Offload::default(), &mut fill);
-        }
-    }
-
     fn send_burst(&mut self, slot: u32, ethernet: Option<EthernetHeader>, link: &mut dyn Link) -> Outcome {
-        let Self { sockets, local, now, identification, interface: port, .. } = self;
+        let Self { sockets, phy: Phy { loopback, interface, .. }, ip, now, .. } = self;
         let Some(socket) = sockets.get_mut(slot) else { return Outcome::Done(None) };
         let settings = socket.settings;
         let Some(connection) = socket.connection_mut() else { return Outcome::Done(None) };
         if connection.is_over && !connection.tcp.has_reset_to_send() {
             return Outcome::Done(None);
         }
-        let limits = connection.path.limits(port.as_ref());
-        let link = if ethernet.is_none() { local } else { link };
+        let limits = connection.path.limits(interface.as_ref());
+        let link = if ethernet.is_none() { loopback } else { link };
         let mut sender = Sender { link, ethernet, limits, settings };
         for _ in 0..BURST {
-            if let Some(outcome) = sender.send_next(connection, identification, *now) {
+            if let Some(outcome) = sender.send_next(connection, ip, *now) {
                 return outcome;
             }
         }

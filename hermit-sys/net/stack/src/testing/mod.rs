@@ -5,7 +5,9 @@ pub(crate) mod wire;
 
 use crate::testing::wire::{Faults, SimDevice, Wire};
 use crate::wire::emit::{EthernetHeader, IpHeader};
-use crate::{Cidr, Configuration, Errno, Family, Host, Kind, NetDevice, Offload, Readiness, SocketId, Stack};
+use crate::{
+    Cidr, Configuration, Errno, Family, Host, Kind, NetDevice, Offload, Random, Readiness, SocketId, Stack,
+};
 use core::net::{IpAddr, SocketAddr};
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 use std::cell::RefCell;
@@ -33,7 +35,7 @@ impl System {
     }
 }
 
-impl Host for System {
+impl Random for System {
     fn random(&mut self) -> u64 {
         // Marsaglia: Xorshift RNGs, 2003.
         self.state ^= self.state << 13;
@@ -41,7 +43,9 @@ impl Host for System {
         self.state ^= self.state << 17;
         self.state
     }
+}
 
+impl Host for System {
     fn wake(&mut self, waker_key: usize) {
         self.woken.insert(waker_key);
         self.has_woken = true;

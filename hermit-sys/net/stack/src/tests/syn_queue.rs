@@ -202,7 +202,7 @@ fn syn_flood_is_bounded_and_peers_connect() {
     let listener = world.listen(1, 80, 128);
     let mut host = System::new(3);
     for number in 0..20_000_u32 {
-        let random = crate::Host::random(&mut host);
+        let random = crate::Random::random(&mut host);
         let [a, b, ..] = random.to_be_bytes();
         let port = u16::from(b) * 200 + u16::try_from(number % 200).unwrap() + 1;
         send_orphan_syn(&mut world, [10, 0, 0, 100 + a % 100].into(), port, 80);

@@ -12,9 +12,9 @@ use core::net::{IpAddr, SocketAddr};
 
 use hermit_interface::Errno;
 
-use self::groups::Membership;
 use crate::host::Host;
 use crate::inner::StackInner;
+use crate::ip::groups::Membership;
 use crate::socket::address::{Endpoint, Scope};
 use crate::socket::{Readiness, Shutdown, Socket, SocketState};
 use crate::tcp::connect::or_loopback;
@@ -100,7 +100,7 @@ impl StackInner {
         if socket.is_bound() {
             return Err(Errno::EINVAL);
         }
-        let is_for_many = local.address.is_multicast() || self.routes.is_broadcast(local.address);
+        let is_for_many = local.address.is_multicast() || self.ip.routes.is_broadcast(local.address);
         if !is_for_many {
             self.check_own(socket.family, &socket.settings, local.address)?;
         }
@@ -181,7 +181,7 @@ impl StackInner {
         self.buffers.refund(udp_socket.queued);
         let groups = core::mem::take(&mut udp_socket.groups);
         for membership in groups {
-            self.uncount_member(membership);
+            self.ip.uncount_member(membership, self.now);
         }
         self.remove(slot);
     }

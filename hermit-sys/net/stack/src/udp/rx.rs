@@ -61,7 +61,7 @@ impl StackInner {
         host: &mut dyn Host,
     ) -> bool {
         self.visit();
-        if to.address.is_multicast() || self.routes.is_broadcast(to.address) {
+        if to.address.is_multicast() || self.ip.routes.is_broadcast(to.address) {
             self.deliver_to_all(from, to, payload, host);
             return true;
         }

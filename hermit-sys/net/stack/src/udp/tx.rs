@@ -7,16 +7,16 @@ use hermit_interface::Errno;
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 
 use crate::host::Host;
-use crate::inner::{NetInterface, StackInner};
-use crate::ip::neighbors::Answer;
+use crate::inner::StackInner;
+use crate::ip::groups::Interface;
 use crate::ip::routes::Route;
+use crate::phy::NetInterface;
 use crate::phy::device::Offload;
 use crate::phy::tx_queue::Link;
 use crate::socket::Socket;
 use crate::socket::address::Endpoint;
 use crate::socket::options::SocketSettings;
 use crate::tcp::connect::or_loopback;
-use crate::udp::groups::Interface;
 use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader, UDP};
 use crate::wire::fragments;
 
@@ -95,14 +95,14 @@ impl StackInner {
         if settings.only_v6 && to.is_ipv4() {
             return Err(Errno::ENETUNREACH);
         }
-        let is_one = !own.is_unspecified() && !own.is_multicast() && !self.routes.is_broadcast(own);
-        let source = if is_one { Some(own) } else { self.routes.source(to) };
+        let is_one = !own.is_unspecified() && !own.is_multicast() && !self.ip.routes.is_broadcast(own);
+        let source = if is_one { Some(own) } else { self.ip.routes.source(to) };
         let source = source.filter(|source| source.is_ipv4() == to.is_ipv4()).ok_or(Errno::ENETUNREACH)?;
-        let route = self.routes.route_from(source, to).ok_or(Errno::ENETUNREACH)?;
+        let route = self.ip.routes.route_from(source, to).ok_or(Errno::ENETUNREACH)?;
         if source.is_loopback() && route != Route::Local {
             return Err(Errno::EINVAL);
         }
-        if self.routes.is_broadcast(to) && !settings.broadcast {
+        if self.ip.routes.is_broadcast(to) && !settings.broadcast {
             return Err(Errno::EACCES);
         }
         Ok((source, route))
@@ -160,7 +160,7 @@ impl StackInner {
         match outgoing.route {
             Route::Local => {
                 let is_heard =
-                    !to.address.is_multicast() || self.has_members(to.address, Interface::Loopback);
+                    !to.address.is_multicast() || self.ip.groups.has_members(to.address, Interface::Loopback);
                 if is_heard && !self.deliver_to_sockets(from, to, outgoing.payload, host) {
                     self.refuse_datagram((from.address, from.port), to, Errno::ECONNREFUSED, host);
                 }
@@ -175,19 +175,12 @@ impl StackInner {
                 if outgoing.hop_limit > 0 {
                     self.emit_to(slot, outgoing, Some(mac), to.address, link)?;
                 }
-                if is_looped && self.is_received_here(to.address) {
+                if is_looped && self.ip.is_received_here(to.address) {
                     self.deliver_to_sockets(from, to, outgoing.payload, host);
                 }
             }
             Route::Neighbor(hop) => {
-                let mac = match self.neighbors.lookup(hop, self.now) {
-                    Answer::Known(mac) => Some(mac),
-                    Answer::Ask(mac) => {
-                        self.ask(hop, Some(mac), link);
-                        Some(mac)
-                    }
-                    Answer::Unknown => None,
-                };
+                let mac = self.ip.resolve(hop, &self.phy, link, self.now);
                 self.emit_to(slot, outgoing, mac, hop, link)?;
             }
         }
@@ -204,7 +197,7 @@ impl StackInner {
         hop: IpAddr,
         link: &mut dyn Link,
     ) -> Result<(), Errno> {
-        let Some(port) = self.interface else { return Err(Errno::ENETUNREACH) };
+        let Some(port) = self.phy.interface else { return Err(Errno::ENETUNREACH) };
         let header = emit::ip_header(&outgoing.to.address);
         let room = usize::from(port.info.mtu).saturating_sub(header);
         let count = outgoing.size().div_ceil(room.max(1));
@@ -223,8 +216,7 @@ impl StackInner {
         };
         if count <= 1 {
             let size = ETHERNET + header + outgoing.size();
-            self.identification = self.identification.wrapping_add(1);
-            let identification = self.identification;
+            let identification = self.ip.next_identification();
             return self.place(mac, hop, size, link, &mut |bytes| {
                 // DF is clear: routers may fragment it, since UDP sockets do not handle path MTU discovery.
                 let rest = outgoing.write_part(ethernet.write(bytes), outgoing.size(), identification, None);
@@ -249,8 +241,7 @@ impl StackInner {
         whole.try_reserve_exact(outgoing.size()).map_err(|_| Errno::ENOMEM)?;
         whole.resize(outgoing.size(), 0);
         outgoing.write_datagram(&mut whole);
-        self.identification = self.identification.wrapping_add(1);
-        let identification = self.identification;
+        let identification = self.ip.next_identification();
         for (start, end, is_last) in fragments::parts(whole.len(), room) {
             let part = whole.get(start..end).unwrap_or(&[]);
             let offset = u16::try_from(start).unwrap_or(u16::MAX);
@@ -284,15 +275,13 @@ impl StackInner {
         frame.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
         frame.resize(size, 0);
         write(&mut frame);
-        if self.neighbors.await_frame(hop, frame, self.now) {
-            self.ask(hop, None, link);
-        }
+        self.ip.await_frame(hop, frame, &self.phy, link, self.now);
         Ok(())
     }
 
     /// Wakes a socket that waits for the device if there is room; returns whether it still waits.
     pub(crate) fn unblock(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> bool {
-        let room = ETHERNET + self.interface.map_or(0, |port| usize::from(port.info.mtu));
+        let room = ETHERNET + self.phy.mtu();
         let Some(socket) = self.sockets.get_mut(slot) else { return false };
         let Some(udp_socket) = socket.as_udp_mut().filter(|udp_socket| udp_socket.is_blocked) else {
             return false;

@@ -1,4 +1,4 @@
-//! Implementations of smoltcp's `Device`, each for one call of smoltcp.
+//! What smoltcp is called with: its times, and implementations of its `Device`, each for one call.
 
 use alloc::vec::Vec;
 
@@ -7,6 +7,16 @@ use smoltcp::time::Instant;
 
 use crate::phy::device::Offload;
 use crate::phy::tx_queue::Link;
+
+/// Converts nanoseconds to smoltcp's time.
+pub(crate) fn instant(now: u64) -> Instant {
+    Instant::from_micros(i64::try_from(now / 1000).unwrap_or(i64::MAX))
+}
+
+/// Converts smoltcp's time to nanoseconds.
+pub(crate) fn nanoseconds(instant: Instant) -> u64 {
+    u64::try_from(instant.total_micros()).unwrap_or(0).saturating_mul(1000)
+}
 
 /// A device that receives one packet, and transmits the answer into a buffer.
 pub(crate) struct Ingress<'a> {

@@ -9,8 +9,7 @@ use smoltcp::iface::{Config, Interface};
 use smoltcp::phy::{DeviceCapabilities, Medium};
 use smoltcp::wire::HardwareAddress;
 
-use crate::inner::instant;
-use crate::wire::smoltcp_device::Ingress;
+use crate::wire::smoltcp_device::{Ingress, instant};
 
 /// The interface.
 pub(crate) struct Idle(Interface);

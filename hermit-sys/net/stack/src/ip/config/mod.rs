@@ -1,4 +1,4 @@
-//! Host configuration by smoltcp: DHCP and DNS clients, SLAAC, and responses to ARP, neighbor discovery, pings and IGMP
+//! Host configuration by smoltcp: the DHCP client, SLAAC, and responses to ARP, neighbor discovery, pings and IGMP
 //! or MLD queries.
 //!
 //! smoltcp keeps a neighbor table of its own. TCP and UDP do not pass through it.
@@ -22,8 +22,6 @@ use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{DhcpOption, EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, Ipv6Cidr};
 
 use crate::config::{Cidr, Configuration};
-use crate::dns::client::Dns;
-use crate::inner::instant;
 use crate::ip::config::gateway::{Exchanging, FarGateway};
 use crate::ip::config::idle::Idle;
 use crate::ip::config::selection::{Selection, link_local};
@@ -31,7 +29,7 @@ use crate::ip::sources::is_host_address;
 use crate::phy::device::{MIN_MTU, NetDeviceInfo};
 use crate::phy::tx_queue::Link;
 use crate::wire::emit::ETHERNET;
-use crate::wire::smoltcp_device::{Egress, Ingress};
+use crate::wire::smoltcp_device::{Egress, Ingress, instant, nanoseconds};
 
 /// DHCP option with the host name (RFC 2132, section 3.14).
 const HOST_NAME: u8 = 12;
@@ -45,14 +43,13 @@ const IDLE_POLL_INTERVAL: u64 = 30_000_000_000;
 const FAST_POLL_WINDOW: u64 = 13_000_000_000;
 
 /// Socket of smoltcp that receives a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SmoltcpSocket {
+pub(crate) enum SmoltcpSocket<'a> {
     /// No socket: the interface itself.
     None,
     /// The DHCP client.
     Dhcp,
-    /// The DNS client.
-    Dns,
+    /// That of a layer above.
+    Of(&'a mut SocketSet<'static>),
 }
 
 /// smoltcp's interface, its sockets, and the configuration.
@@ -61,10 +58,10 @@ pub(crate) struct HostConfig {
     pub(crate) idle: Idle,
     capabilities: DeviceCapabilities,
     dhcp: Option<(SocketSet<'static>, SocketHandle)>,
-    pub(crate) dns: Dns,
     /// Static gateways, which take precedence over those from servers.
     gateways: Vec<IpAddr>,
-    has_static_names: bool,
+    /// Static DNS servers.
+    pub(crate) nameservers: Vec<IpAddr>,
     /// Ignored addresses of the static configuration.
     pub(crate) ignored: Vec<IpAddr>,
     carries_v6: bool,
@@ -145,9 +142,8 @@ impl HostConfig {
             // A host with a static address does not wait for a lease, though DHCP runs.
             is_configured: dhcp.is_none() || !own.is_empty(),
             dhcp,
-            dns: Dns::new(&nameservers),
             gateways,
-            has_static_names: !nameservers.is_empty(),
+            nameservers,
             ignored,
             carries_v6: info.carries_v6(),
             far: None,
@@ -238,7 +234,7 @@ impl HostConfig {
     }
 
     /// Receives a frame; sets `reply` to the answer frame, or empties it.
-    pub(crate) fn receive(&mut self, now: u64, frame: &[u8], target: SmoltcpSocket, reply: &mut Vec<u8>) {
+    pub(crate) fn receive(&mut self, now: u64, frame: &[u8], target: SmoltcpSocket<'_>, reply: &mut Vec<u8>) {
         reply.clear();
         let mut no_sockets: [SocketStorage<'_>; 0] = [];
         let other = self.far.and_then(|far| far.incoming(frame));
@@ -246,13 +242,12 @@ impl HostConfig {
         let frame = &*frame;
         let mut device = Ingress { packet: Some(frame), reply, capabilities: &self.capabilities };
         let interface = &mut self.interface;
+        let is_for_socket = !matches!(target, SmoltcpSocket::None);
         match (target, &mut self.dhcp) {
             (SmoltcpSocket::Dhcp, Some((set, _))) => {
                 interface.poll_ingress_single(instant(now), &mut device, set)
             }
-            (SmoltcpSocket::Dns, _) => {
-                interface.poll_ingress_single(instant(now), &mut device, self.dns.receive(frame))
-            }
+            (SmoltcpSocket::Of(set), _) => interface.poll_ingress_single(instant(now), &mut device, set),
             _ => {
                 let mut set = SocketSet::new(&mut no_sockets[..]);
                 interface.poll_ingress_single(instant(now), &mut device, &mut set)
@@ -261,7 +256,7 @@ impl HostConfig {
         if let Some(far) = self.far {
             far.outgoing(reply);
         }
-        if target != SmoltcpSocket::None {
+        if is_for_socket {
             self.next = now;
         }
     }
@@ -272,15 +267,21 @@ impl HostConfig {
         self.next = now;
     }
 
-    /// Polls smoltcp, and transmits its frames.
-    pub(crate) fn poll(&mut self, now: u64, link: &mut dyn Link) {
+    /// Polls smoltcp with a socket set of a layer above, and transmits its frames. Returns the DNS servers of a lease
+    /// that has begun or ended.
+    pub(crate) fn poll(
+        &mut self,
+        now: u64,
+        link: &mut dyn Link,
+        sockets: &mut SocketSet<'static>,
+    ) -> Option<Vec<IpAddr>> {
         let time = instant(now);
         self.interface.poll_maintenance(time);
         let mut link = Exchanging { link, gateway: self.far };
         let mut device = Egress { link: &mut link, capabilities: &self.capabilities };
         let mut due: Option<Instant> = None;
         let mut messages = 32;
-        for set in self.dhcp.as_mut().map(|(set, _)| set).into_iter().chain([self.dns.set()]) {
+        for set in self.dhcp.as_mut().map(|(set, _)| set).into_iter().chain([sockets]) {
             let mut has_sent = || self.interface.poll_egress(time, &mut device, set) != PollResult::None;
             // Bounded: each is a message to a server.
             while has_sent() && messages > 0 {
@@ -289,16 +290,16 @@ impl HostConfig {
             due = [due, self.idle.interface().poll_at(time, set)].into_iter().flatten().min();
         }
         let tick = if now < self.fast_poll_until { FAST_POLL_INTERVAL } else { IDLE_POLL_INTERVAL };
-        let due = due.map_or(u64::MAX, crate::inner::nanoseconds);
+        let due = due.map_or(u64::MAX, nanoseconds);
         // An overdue deadline means that smoltcp waits for a neighbor or for room: it is not polled at once.
         self.next = due.max(now.saturating_add(1_000_000)).min(now.saturating_add(tick));
-        self.apply_lease();
+        self.apply_lease()
     }
 
-    /// Applies the events of the DHCP client.
-    fn apply_lease(&mut self) {
-        let Some((set, handle)) = &mut self.dhcp else { return };
-        let Some(event) = set.get_mut::<dhcpv4::Socket<'_>>(*handle).poll() else { return };
+    /// Applies the events of the DHCP client; returns the DNS servers of the lease.
+    fn apply_lease(&mut self) -> Option<Vec<IpAddr>> {
+        let (set, handle) = self.dhcp.as_mut()?;
+        let event = set.get_mut::<dhcpv4::Socket<'_>>(*handle).poll()?;
         let (lease, router, servers) = match event {
             Event::Deconfigured => (None, None, Vec::new()),
             Event::Configured(config) => {
@@ -317,10 +318,8 @@ impl HostConfig {
             }
         });
         self.set_gateway_v4(router.filter(|&router| is_host_address(router.into())));
-        if !self.has_static_names {
-            self.dns.set_servers(&servers);
-        }
         self.is_configured |= lease.is_some();
+        Some(servers)
     }
 
     /// Joins a group by IGMP or MLD.

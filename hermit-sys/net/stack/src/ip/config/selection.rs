@@ -7,8 +7,7 @@ use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS};
 use smoltcp::wire::EthernetAddress;
 
 use crate::config::{Cidr, Configuration};
-use crate::dns::client;
-use crate::ip::sources::is_host_address;
+use crate::ip::sources::{is_host_address, is_server_address};
 use crate::phy::device::NetDeviceInfo;
 
 /// The used and the ignored part of a configuration.
@@ -41,7 +40,7 @@ impl Selection {
         }
         for &server in &configuration.nameservers {
             let has_room = selection.nameservers.len() < MAX_NAMESERVERS;
-            let is_taken = client::is_usable(server) && is_carried(server) && has_room;
+            let is_taken = is_server_address(server) && is_carried(server) && has_room;
             if is_taken { &mut selection.nameservers } else { &mut selection.ignored }.push(server);
         }
         selection

@@ -1,0 +1,83 @@
+//! Egress: resolution of the next hop.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use smoltcp::wire::EthernetAddress;
+
+use crate::ip::layer::Ip;
+use crate::ip::neighbors::{Answer, Due, Waited};
+use crate::phy::Phy;
+use crate::phy::device::Offload;
+use crate::phy::tx_queue::Link;
+use crate::wire::emit;
+
+impl Ip {
+    /// MAC address of a neighbor, which is probed if it is stale; `None` if it is unknown.
+    pub(crate) fn resolve(
+        &mut self,
+        hop: IpAddr,
+        phy: &Phy,
+        link: &mut dyn Link,
+        now: u64,
+    ) -> Option<EthernetAddress> {
+        match self.neighbors.lookup(hop, now) {
+            Answer::Known(mac) => Some(mac),
+            Answer::Ask(mac) => {
+                self.solicit(hop, Some(mac), phy, link);
+                Some(mac)
+            }
+            Answer::Unknown => None,
+        }
+    }
+
+    /// Queues a connection until a neighbor is resolved, which [`Delivery::Resolved`](crate::ip::ingress::Delivery::Resolved)
+    /// or [`run_timers`](Self::run_timers) reports.
+    pub(crate) fn await_connection(
+        &mut self,
+        hop: IpAddr,
+        slot: u32,
+        phy: &Phy,
+        link: &mut dyn Link,
+        now: u64,
+    ) {
+        if self.neighbors.await_connection(hop, slot, now) {
+            self.solicit(hop, None, phy, link);
+        }
+    }
+
+    /// Queues a frame, which lacks only the destination MAC address, until a neighbor is resolved.
+    pub(crate) fn await_frame(
+        &mut self,
+        hop: IpAddr,
+        frame: Vec<u8>,
+        phy: &Phy,
+        link: &mut dyn Link,
+        now: u64,
+    ) {
+        if self.neighbors.await_frame(hop, frame, now) {
+            self.solicit(hop, None, phy, link);
+        }
+    }
+
+    /// Sends an ARP request or a neighbor solicitation; unicast to the MAC address `known`, if there is one.
+    fn solicit(&self, target: IpAddr, known: Option<EthernetAddress>, phy: &Phy, link: &mut dyn Link) {
+        let (Some(source), Some(interface)) = (self.routes.source(target), phy.interface) else { return };
+        let size = emit::solicitation_size(&target);
+        if link.can_transmit(size) {
+            let mut fill = |bytes: &mut [u8]| emit::solicitation(bytes, interface.mac, source, target, known);
+            link.transmit(size, Offload::default(), &mut fill);
+        }
+    }
+
+    /// Repeats solicitations that are due; returns the connections that waited for a neighbor which does not answer.
+    /// Frames for it are dropped.
+    pub(crate) fn run_timers(&mut self, phy: &Phy, link: &mut dyn Link, now: u64) -> Option<Vec<u32>> {
+        loop {
+            match self.neighbors.due(now)? {
+                Due::Ask(address) => self.solicit(address, None, phy, link),
+                Due::GiveUp(Waited { connections, .. }) => return Some(connections),
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Multicast groups that sockets are members of.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use foldhash::quality::FixedState;
+use hashbrown::HashMap;
+use hermit_interface::Errno;
+
+use crate::ip::layer::Ip;
+
+/// Indices of the two interfaces, as in Linux.
+const LOOPBACK: u32 = 1;
+const DEVICE: u32 = 2;
+
+/// Interface of a membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Interface {
+    /// The loopback.
+    Loopback,
+    /// The network device.
+    Device,
+}
+
+/// Interface as a program names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// Any interface.
+    Any,
+    This(Interface),
+    /// An interface that does not exist.
+    Unknown,
+}
+
+impl Named {
+    /// The interface of an index.
+    pub(crate) const fn by_index(index: u32) -> Self {
+        match index {
+            0 => Self::Any,
+            LOOPBACK => Self::This(Interface::Loopback),
+            DEVICE => Self::This(Interface::Device),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// A group on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Membership {
+    pub(crate) group: IpAddr,
+    pub(crate) interface: Interface,
+}
+
+/// Number of sockets that are members of each group.
+#[derive(Debug)]
+pub(crate) struct Groups(HashMap<Membership, u32, FixedState>);
+
+impl Groups {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(HashMap::with_hasher(FixedState::with_seed(seed)))
+    }
+
+    /// Whether any socket is a member of a group on an interface.
+    pub(crate) fn has_members(&self, group: IpAddr, interface: Interface) -> bool {
+        self.0.contains_key(&Membership { group, interface })
+    }
+
+    /// Whether no socket is a member of any group.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Ip {
+    /// The interface with an address.
+    pub(crate) fn interface_at(&self, address: Ipv4Addr) -> Named {
+        match IpAddr::V4(address) {
+            address if address.is_unspecified() => Named::Any,
+            address if address.is_loopback() => Named::This(Interface::Loopback),
+            address if self.routes.is_own(address) => Named::This(Interface::Device),
+            _ => Named::Unknown,
+        }
+    }
+
+    /// Counts a member of a group; the first one joins by IGMP or MLD.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS`, `ENOMEM`.
+    pub(crate) fn count_member(&mut self, membership: Membership, now: u64) -> Result<(), Errno> {
+        let groups = &mut self.groups.0;
+        groups.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        if let Some(members) = groups.get_mut(&membership) {
+            *members += 1;
+            return Ok(());
+        }
+        let config = self.config.as_mut().filter(|_| membership.interface == Interface::Device);
+        if config.is_some_and(|config| !config.join(membership.group, now)) {
+            return Err(Errno::ENOBUFS);
+        }
+        groups.insert(membership, 1);
+        Ok(())
+    }
+
+    /// Uncounts a member of a group; the last one leaves by IGMP or MLD.
+    pub(crate) fn uncount_member(&mut self, membership: Membership, now: u64) {
+        let groups = &mut self.groups.0;
+        let Some(members) = groups.get_mut(&membership) else { return };
+        *members = members.saturating_sub(1);
+        if *members > 0 {
+            return;
+        }
+        groups.remove(&membership);
+        if let Some(config) = self.config.as_mut().filter(|_| membership.interface == Interface::Device) {
+            config.leave(membership.group, now);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! ICMP: errors about sent packets, and neighbor discovery.
+
+use core::net::IpAddr;
+
+use hermit_interface::Errno;
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    EthernetAddress, Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol,
+    NdiscNeighborFlags, NdiscRepr,
+};
+
+use crate::ip::ingress::Delivery;
+use crate::ip::layer::Ip;
+use crate::phy::Phy;
+use crate::wire::packet::Packet;
+
+/// The sent packet that an ICMP error quotes, which may be truncated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quoted<'a> {
+    pub(crate) protocol: IpProtocol,
+    /// Address and port of this host.
+    pub(crate) local: (IpAddr, u16),
+    /// Address and port of the destination.
+    pub(crate) remote: (IpAddr, u16),
+    /// Header of the protocol, from the ports on.
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Quoted<'a> {
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (protocol, source, destination, payload): (_, IpAddr, IpAddr, _) = match bytes.first()? >> 4 {
+            4 => {
+                let header = usize::from(bytes.first()? & 15) * 4;
+                let source: [u8; 4] = bytes.get(12..16)?.try_into().ok()?;
+                let destination: [u8; 4] = bytes.get(16..20)?.try_into().ok()?;
+                (*bytes.get(9)?, source.into(), destination.into(), bytes.get(header.max(20)..)?)
+            }
+            6 => {
+                let source: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+                let destination: [u8; 16] = bytes.get(24..40)?.try_into().ok()?;
+                (*bytes.get(6)?, source.into(), destination.into(), bytes.get(40..)?)
+            }
+            _ => return None,
+        };
+        let &[a, b, c, d] = payload.first_chunk()?;
+        let [local, remote] = [[a, b], [c, d]].map(u16::from_be_bytes);
+        Some(Self {
+            protocol: protocol.into(),
+            local: (source, local),
+            remote: (destination, remote),
+            payload,
+        })
+    }
+}
+
+/// The delivery of "fragmentation needed" or "packet too big".
+fn path_mtu<'a>(sent: &'a [u8], mtu: Option<&[u8]>) -> Option<Delivery<'a>> {
+    let mtu = mtu.and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_be_bytes);
+    Some(Delivery::PathMtu(Quoted::parse(sent)?, mtu))
+}
+
+impl Ip {
+    /// Handles an ICMP message: an error about a sent packet, or neighbor discovery.
+    pub(super) fn handle_icmp<'a>(
+        &mut self,
+        packet: &Packet<'a>,
+        from: EthernetAddress,
+        phy: &mut Phy,
+        now: u64,
+    ) -> Option<Delivery<'a>> {
+        if !self.is_received_here(packet.destination) {
+            return None;
+        }
+        match (packet.source, packet.destination) {
+            (IpAddr::V4(_), _) => {
+                let message = Icmpv4Packet::new_checked(packet.payload).ok()?;
+                let is_unreachable = message.msg_type() == Icmpv4Message::DstUnreachable;
+                if !is_unreachable || !message.verify_checksum() {
+                    return None;
+                }
+                match unreachable_v4(message.msg_code()) {
+                    // RFC 1191 §4.
+                    Errno::EMSGSIZE => path_mtu(message.data(), packet.payload.get(6..8)),
+                    error => Some(Delivery::Error(Quoted::parse(message.data())?, error)),
+                }
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let message = Icmpv6Packet::new_checked(packet.payload).ok()?;
+                if !message.verify_checksum(&source, &destination) {
+                    return None;
+                }
+                match message.msg_type() {
+                    Icmpv6Message::DstUnreachable => {
+                        let error = unreachable_v6(message.msg_code());
+                        Some(Delivery::Error(Quoted::parse(message.payload())?, error))
+                    }
+                    // RFC 4443 §3.2. The upper half of the MTU field is 0: no IPv6 packet is larger than 64 KiB.
+                    Icmpv6Message::PktTooBig => path_mtu(message.payload(), packet.payload.get(6..8)),
+                    Icmpv6Message::NeighborSolicit | Icmpv6Message::NeighborAdvert => {
+                        self.learn_from_ndisc(packet, from, &message, (phy, now))
+                    }
+                    Icmpv6Message::MldQuery | Icmpv6Message::RouterAdvert => {
+                        self.start_fast_poll(now);
+                        None
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn learn_from_ndisc<'a>(
+        &mut self,
+        packet: &Packet<'_>,
+        from: EthernetAddress,
+        message: &Icmpv6Packet<&[u8]>,
+        (phy, now): (&mut Phy, u64),
+    ) -> Option<Delivery<'a>> {
+        let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination) else {
+            return None;
+        };
+        // A hop limit of 255 proves that the message comes from the link itself (RFC 4861, section 7.1).
+        if packet.bytes.get(7) != Some(&255) {
+            return None;
+        }
+        let parsed = Icmpv6Repr::parse(&source, &destination, message, &ChecksumCapabilities::ignored());
+        let (address, mac) = match parsed {
+            Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { lladdr: Some(mac), .. })) => {
+                (packet.source, mac)
+            }
+            Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { lladdr: Some(mac), target_addr, .. })) => {
+                (target_addr.into(), mac)
+            }
+            // The answer to a unicast solicitation may omit the link-layer address (RFC 4861, section 7.2.4).
+            Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { flags, target_addr, lladdr: None }))
+                if flags.contains(NdiscNeighborFlags::SOLICITED) =>
+            {
+                self.neighbors.confirm(target_addr.into(), from, now);
+                return None;
+            }
+            _ => return None,
+        };
+        let mac = <[u8; 6]>::try_from(mac.as_bytes()).ok()?;
+        self.learn(address, EthernetAddress(mac), phy, now)
+    }
+}
+
+/// Errno of an ICMP "destination unreachable" code, as in Linux (RFC 792; RFC 1122, section 3.2.2.1).
+const fn unreachable_v4(code: u8) -> Errno {
+    match code {
+        0 | 6 | 9 | 11 => Errno::ENETUNREACH,
+        2 => Errno::ENOPROTOOPT,
+        3 => Errno::ECONNREFUSED,
+        4 => Errno::EMSGSIZE,
+        _ => Errno::EHOSTUNREACH,
+    }
+}
+
+/// Errno of an `ICMPv6` "destination unreachable" code, as in Linux (RFC 4443, section 3.1).
+const fn unreachable_v6(code: u8) -> Errno {
+    match code {
+        0 | 2 => Errno::ENETUNREACH,
+        1 | 5 | 6 => Errno::EACCES,
+        4 => Errno::ECONNREFUSED,
+        _ => Errno::EHOSTUNREACH,
+    }
+}

@@ -1,0 +1,74 @@
+//! State of the layer.
+
+use alloc::vec::Vec;
+
+use crate::config::Configuration;
+use crate::host::Random;
+use crate::ip::config::HostConfig;
+use crate::ip::groups::Groups;
+use crate::ip::neighbors::Neighbors;
+use crate::ip::routes::Routes;
+use crate::ip::token_bucket::TokenBucket;
+use crate::phy::device::NetDeviceInfo;
+use crate::wire::fragments::Fragments;
+
+/// State of the layer.
+#[derive(Debug)]
+pub(crate) struct Ip {
+    pub(crate) routes: Routes,
+    pub(crate) neighbors: Neighbors,
+    /// DHCP, SLAAC, and smoltcp's answers; `None` without a device.
+    pub(crate) config: Option<HostConfig>,
+    /// Members of multicast groups.
+    pub(crate) groups: Groups,
+    pub(super) fragments: Fragments,
+    /// Limits the rate of ICMP errors and of other answers to unsolicited packets.
+    pub(super) icmp_limiter: TokenBucket,
+    /// Identification field of the last packet that may be fragmented.
+    identification: u32,
+    /// Buffer for smoltcp's answer to a packet.
+    pub(super) reply: Vec<u8>,
+}
+
+impl Ip {
+    pub(crate) fn new(
+        info: Option<&NetDeviceInfo>,
+        random: &mut dyn Random,
+        configuration: &Configuration,
+        now: u64,
+    ) -> Self {
+        let mut ip = Self {
+            routes: Routes::default(),
+            neighbors: Neighbors::new(random.random()),
+            config: info.map(|info| HostConfig::new(info, random.random(), configuration, now)),
+            groups: Groups::new(random.random()),
+            fragments: Fragments::default(),
+            icmp_limiter: TokenBucket::new(now),
+            identification: u32::try_from(random.random() >> 32).unwrap_or(0),
+            reply: Vec::with_capacity(info.map_or(0, |info| usize::from(info.mtu))),
+        };
+        ip.learn_addresses();
+        ip
+    }
+
+    /// Updates addresses and gateways from the configuration clients, if they have changed.
+    pub(crate) fn learn_addresses(&mut self) {
+        let Some(config) = &mut self.config else { return };
+        if config.has_news() {
+            self.routes = Routes { addresses: config.addresses(), gateways: config.gateways() };
+        }
+    }
+
+    /// Time of the next timer; `u64::MAX` if there is none.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        let config = self.config.as_ref().map_or(u64::MAX, |config| config.next);
+        self.neighbors.deadline().unwrap_or(u64::MAX).min(config)
+    }
+
+    /// Identification of the next packet that may be fragmented.
+    pub(crate) const fn next_identification(&mut self) -> u32 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
+    }
+}
