@@ -10,7 +10,6 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `stack`, `poll`, `config` | the facade: the interface to the kernel, one poll, the configuration |
-//! | `inner` | all state |
 //! | `tcp`, `udp` | connections and listeners; UDP sockets and multicast groups |
 //! | `dns` | queries for names, the DNS client |
 //! | `socket` | socket table, addresses, ports, options, buffer accounting |
@@ -28,8 +27,8 @@ extern crate std;
 mod config;
 mod dns;
 mod host;
-mod inner;
 mod ip;
+mod layers;
 mod phy;
 mod poll;
 mod socket;
@@ -50,5 +49,6 @@ pub use hermit_interface::net::{OptionName, SocketOption};
 pub use host::{Host, Random};
 pub use phy::device::{Checksum, IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Segment};
 pub use socket::id::SocketId;
-pub use socket::{Family, Kind, Readiness, Shutdown};
+pub use socket::kind::{Family, Kind, Shutdown};
+pub use socket::readiness::Readiness;
 pub use stack::Stack;

@@ -9,13 +9,17 @@ use crate::config::{Configuration, Status};
 use crate::dns::answer::{Addresses, ResolveError};
 use crate::dns::{Families, QueryId};
 use crate::host::Host;
-use crate::inner::StackInner;
 use crate::ip::config::HostConfig;
+use crate::layers::{Layers, Target};
 use crate::phy::device::NetDevice;
 use crate::phy::tx_queue::DeviceLink;
 use crate::socket::address::Endpoint;
+use crate::socket::context::Context;
 use crate::socket::id::SocketId;
-use crate::socket::{Family, Kind, Readiness, Shutdown, Socket, SocketState};
+use crate::socket::kind::{Family, Kind, Shutdown};
+use crate::socket::readiness::Readiness;
+use crate::tcp::layer::Tcp;
+use crate::udp::layer::Udp;
 
 /// The stack: all sockets, and the network device.
 ///
@@ -27,7 +31,7 @@ use crate::socket::{Family, Kind, Readiness, Shutdown, Socket, SocketState};
 pub struct Stack<H, S> {
     device: Option<H>,
     host: S,
-    pub(crate) inner: StackInner,
+    pub(crate) layers: Layers,
 }
 
 impl<H: NetDevice, S: Host> Stack<H, S> {
@@ -35,8 +39,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     pub fn new(device: Option<H>, host: S, configuration: Configuration, now: u64) -> Self {
         let info = device.as_ref().map(NetDevice::info);
         let mut host = host;
-        let inner = StackInner::new(info, &mut host, configuration, now);
-        Self { device, host, inner }
+        let layers = Layers::new(info, &mut host, &configuration, now);
+        Self { device, host, layers }
     }
 
     /// Receives frames, handles expired timers and transmits.
@@ -44,18 +48,18 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// The work of one call is bounded: if some is left, it returns `now`. Returns the time of the next timer; `None`
     /// if there is none.
     pub fn poll(&mut self, now: u64) -> Option<u64> {
-        self.inner.poll(&mut self.device, &mut self.host, now)
+        self.layers.poll(&mut self.device, &mut self.host, now)
     }
 
     /// Transmits what preceding calls have queued, if anything; a [`poll`](Self::poll) that does not receive if nothing
     /// is queued. Returns the time of the next timer, as `poll` does.
     pub fn settle(&mut self, now: u64) -> Option<u64> {
-        if self.inner.is_settled() { self.inner.next(false) } else { self.poll(now) }
+        if self.layers.is_settled() { self.layers.next(false) } else { self.poll(now) }
     }
 
     /// Sets the time of the calls that follow.
     pub fn advance(&mut self, now: u64) {
-        self.inner.now = self.inner.now.max(now);
+        self.layers.now = self.layers.now.max(now);
     }
 
     /// The network device.
@@ -70,13 +74,21 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
 
     /// Current configuration of the stack.
     pub fn status(&self) -> Status {
-        self.inner.status()
+        let Layers { ip, dns, .. } = &self.layers;
+        let Some(config) = &ip.config else { return Status::default() };
+        Status {
+            has_device: true,
+            addresses: ip.routes.addresses.clone(),
+            gateways: ip.routes.gateways.clone(),
+            nameservers: dns.servers().into(),
+            ignored: config.ignored.clone(),
+        }
     }
 
     /// Whether automatic configuration has completed: there is an IPv4 address, if DHCP is used. With a static address
     /// of either version, and without a device, it is complete from the start.
     pub fn is_configured(&self) -> bool {
-        self.inner.ip.config.as_ref().is_none_or(HostConfig::is_configured)
+        self.layers.ip.config.as_ref().is_none_or(HostConfig::is_configured)
     }
 
     /// Creates a socket; [`Host::wake`] is called with `waker_key` when its readiness may have changed.
@@ -85,7 +97,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `ENOMEM`.
     pub fn socket(&mut self, family: Family, kind: Kind, waker_key: usize) -> Result<SocketId, Errno> {
-        self.inner.create_socket(family, kind, waker_key)
+        self.layers.create(family, kind, waker_key)
     }
 
     /// Closes a socket. Sent data is still delivered, unless received data was not read, which resets the connection.
@@ -113,35 +125,38 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `EAGAIN`: sent data is not acknowledged yet. `EBADF`.
     pub fn finish(&mut self, id: SocketId) -> Result<(), Errno> {
-        let (slot, _) = self.inner.socket_mut(id)?;
-        self.inner.finish_stream(slot)
+        match self.layers.find(id)? {
+            Target::Tcp(slot) => self.layers.tcp.shut_to_linger(slot),
+            Target::Udp(_) => Ok(()),
+        }
     }
 
     /// Closes all sockets at shutdown. Afterwards only [`poll`](Self::poll), [`advance`](Self::advance) and
     /// [`is_delivered`](Self::is_delivered) may be called.
     pub fn close_all(&mut self) {
-        let slots = u32::try_from(self.inner.sockets.slots()).unwrap_or(u32::MAX);
-        for slot in 0..slots {
-            // Connections without a socket are being closed already, so the error is ignored.
-            let _ = self.close(self.inner.sockets.id(slot));
+        for kind in [Kind::Stream, Kind::Datagram] {
+            for slot in 0..self.layers.slots(kind) {
+                // Connections without a socket are being closed already, so the error is ignored.
+                let _ = self.close(self.layers.id(kind, slot));
+            }
         }
     }
 
     /// Whether, after [`close_all`](Self::close_all), all sent data and FINs are acknowledged; until then the kernel
     /// polls the stack.
     pub fn is_delivered(&mut self) -> bool {
-        self.inner.is_delivered()
+        self.layers.is_delivered()
     }
 
     /// Size in bytes of the buffers that are kept for later connections.
     #[must_use]
     pub const fn kept_memory(&self) -> usize {
-        self.inner.buffers.kept()
+        self.layers.buffers.kept()
     }
 
     /// Frees the buffers that are kept for later connections.
     pub fn reclaim(&mut self) {
-        self.inner.buffers.reclaim();
+        self.layers.buffers.reclaim();
     }
 
     /// Binds a socket to a local address; port 0 chooses an unused port.
@@ -150,13 +165,12 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`: it is bound already. `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
     pub fn bind(&mut self, id: SocketId, local: SocketAddr) -> Result<(), Errno> {
-        let (slot, socket) = self.inner.socket_mut(id)?;
-        let local = Endpoint::of(local, socket.family)?;
-        if socket.is_udp() {
-            self.inner.bind_udp(slot, local, &mut self.host)
-        } else {
-            self.inner.bind_stream(slot, local, &mut self.host)
-        }
+        let target = self.layers.find(id)?;
+        let local = Endpoint::of(local, self.layers.family(target))?;
+        self.call(|tcp, udp, context| match target {
+            Target::Tcp(slot) => tcp.bind(slot, local, context),
+            Target::Udp(slot) => udp.bind(slot, local, &context.ip.routes, context.random),
+        })
     }
 
     /// Makes a stream socket a listener, or changes a listener's backlog.
@@ -165,7 +179,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`: it is connected. `EOPNOTSUPP`: not a stream. `EADDRINUSE`.
     pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), Errno> {
-        self.inner.listen(id, backlog, &mut self.host)
+        let Target::Tcp(slot) = self.layers.find(id)? else { return Err(Errno::EOPNOTSUPP) };
+        self.call(|tcp, _, context| tcp.listen(slot, backlog, context))
     }
 
     /// Accepts a connection of a listener; returns its socket and the peer's address.
@@ -174,7 +189,9 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `EAGAIN`: the accept queue is empty. `EINVAL`: not a listener. `EOPNOTSUPP`: not a stream.
     pub fn accept(&mut self, id: SocketId, waker_key: usize) -> Result<(SocketId, SocketAddr), Errno> {
-        self.inner.accept(id, waker_key)
+        let Target::Tcp(slot) = self.layers.find(id)? else { return Err(Errno::EOPNOTSUPP) };
+        let (slot, remote) = self.layers.tcp.accept(slot, waker_key)?;
+        Ok((self.layers.id(Kind::Stream, slot), remote))
     }
 
     /// Starts to connect a stream, whose readiness reports the end, or sets the peer of a datagram socket.
@@ -184,13 +201,12 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// `EINPROGRESS`: it has started. `EALREADY`, `EISCONN`, `ENETUNREACH`, `EAFNOSUPPORT`, `EADDRNOTAVAIL`, `ENOMEM`,
     /// and the pending error (`SO_ERROR`).
     pub fn connect(&mut self, id: SocketId, remote: SocketAddr) -> Result<(), Errno> {
-        let (slot, socket) = self.inner.socket_mut(id)?;
-        let remote = Endpoint::of(remote, socket.family)?;
-        if socket.is_udp() {
-            self.inner.connect_udp(slot, remote, &mut self.host)
-        } else {
-            self.inner.connect_stream(slot, remote, &mut self.host)
-        }
+        let target = self.layers.find(id)?;
+        let remote = Endpoint::of(remote, self.layers.family(target))?;
+        self.call(|tcp, udp, context| match target {
+            Target::Tcp(slot) => tcp.connect(slot, remote, context),
+            Target::Udp(slot) => udp.connect(slot, remote, context),
+        })
     }
 
     /// Clears the peer of a datagram socket (`connect` with `AF_UNSPEC`).
@@ -199,11 +215,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `EOPNOTSUPP`: it is a stream.
     pub fn disconnect(&mut self, id: SocketId) -> Result<(), Errno> {
-        let (slot, socket) = self.inner.socket_mut(id)?;
-        if !socket.is_udp() {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        self.inner.disconnect_udp(slot);
+        let Target::Udp(slot) = self.layers.find(id)? else { return Err(Errno::EOPNOTSUPP) };
+        self.layers.udp.disconnect(slot);
         Ok(())
     }
 
@@ -214,12 +227,20 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// `EAGAIN`, `EPIPE`, `ENOTCONN`, `EDESTADDRREQ`, `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and
     /// the pending error.
     pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
-        let (slot, socket) = self.inner.socket_mut(id)?;
-        if !socket.is_udp() {
-            return self.inner.send_stream(slot, bytes, &mut DeviceLink::new(&mut self.device));
+        let target = self.layers.find(id)?;
+        let link = &mut DeviceLink::new(&mut self.device);
+        let (tcp, udp, mut context) = self.layers.split(&mut self.host);
+        match target {
+            Target::Tcp(slot) => tcp.send(slot, bytes, link, &mut context),
+            Target::Udp(slot) => {
+                let family = udp.family(slot);
+                let to = to.map(|to| Endpoint::of(to, family)).transpose()?;
+                let sent = udp.send(slot, bytes, to, link, &mut context);
+                // The receiver may be a socket of this host.
+                self.layers.wake(&mut self.host);
+                sent
+            }
         }
-        let to = to.map(|to| Endpoint::of(to, socket.family)).transpose()?;
-        self.inner.send_datagram(slot, bytes, to, &mut DeviceLink::new(&mut self.device), &mut self.host)
     }
 
     /// Receives bytes into `sink`, which returns how many of the given bytes it took, and is called again while it
@@ -238,13 +259,16 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<(usize, Option<SocketAddr>), Errno> {
-        let (slot, socket) = self.inner.socket_mut(id)?;
-        if !socket.is_udp() {
-            return self.inner.receive_stream(slot, peek, sink).map(|taken| (taken, None));
+        let target = self.layers.find(id)?;
+        let (tcp, udp, mut context) = self.layers.split(&mut self.host);
+        match target {
+            Target::Tcp(slot) => tcp.read(slot, peek, sink, &mut context).map(|taken| (taken, None)),
+            Target::Udp(slot) => {
+                let family = udp.family(slot);
+                let (taken, from) = udp.take(slot, peek, sink, context.buffers)?;
+                Ok((taken, Some(from.present(family))))
+            }
         }
-        let family = socket.family;
-        let (taken, from) = self.inner.receive_from_queue(slot, peek, sink)?;
-        Ok((taken, Some(from.present(family))))
     }
 
     /// Shuts down one or both directions of a socket.
@@ -253,12 +277,11 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `ENOTCONN`.
     pub fn shutdown(&mut self, id: SocketId, how: Shutdown) -> Result<(), Errno> {
-        let (slot, socket) = self.inner.socket_mut(id)?;
-        if socket.is_udp() {
-            self.inner.shut_udp(slot, how, &mut self.host)
-        } else {
-            self.inner.shut_stream(slot, how, &mut self.host)
-        }
+        let target = self.layers.find(id)?;
+        self.call(|tcp, udp, context| match target {
+            Target::Tcp(slot) => tcp.shutdown(slot, how, context),
+            Target::Udp(slot) => udp.shutdown(slot, how),
+        })
     }
 
     /// The local address of a socket; the unspecified one with port 0 if it is not bound.
@@ -267,12 +290,10 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `EBADF`.
     pub fn local(&self, id: SocketId) -> Result<SocketAddr, Errno> {
-        let socket = self.inner.socket(id)?;
-        Ok(if socket.is_udp() {
-            StackInner::local_of_udp(socket)
-        } else {
-            StackInner::local_of_stream(socket)
-        })
+        match self.layers.find(id)? {
+            Target::Tcp(slot) => self.layers.tcp.local(slot),
+            Target::Udp(slot) => self.layers.udp.local(slot),
+        }
     }
 
     /// The address of a socket's peer.
@@ -281,12 +302,9 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `ENOTCONN`.
     pub fn remote(&self, id: SocketId) -> Result<SocketAddr, Errno> {
-        let socket = self.inner.socket(id)?;
-        match socket.as_udp() {
-            Some(udp_socket) => {
-                udp_socket.peer().map(|remote| remote.present(socket.family)).ok_or(Errno::ENOTCONN)
-            }
-            None => StackInner::remote_of_stream(socket),
+        match self.layers.find(id)? {
+            Target::Tcp(slot) => self.layers.tcp.remote(slot),
+            Target::Udp(slot) => self.layers.udp.remote(slot),
         }
     }
 
@@ -296,7 +314,11 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`, `ENOPROTOOPT`, `EADDRINUSE` (joined already), `EADDRNOTAVAIL` (not joined), `ENODEV`.
     pub fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), Errno> {
-        self.inner.set_option(id, option)
+        let target = self.layers.find(id)?;
+        self.call(|tcp, udp, context| match target {
+            Target::Tcp(slot) => tcp.set_option(slot, &option),
+            Target::Udp(slot) => udp.set_option(slot, &option, context),
+        })
     }
 
     /// Reads the value of an option, an `int` or boolean.
@@ -305,12 +327,20 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `ENOPROTOOPT`.
     pub fn option(&mut self, id: SocketId, name: OptionName) -> Result<u32, Errno> {
-        self.inner.option(id, name)
+        let target = self.layers.find(id)?;
+        self.call(|tcp, udp, context| match target {
+            Target::Tcp(slot) => tcp.option(slot, name, context),
+            Target::Udp(slot) => udp.option(slot, name),
+        })
     }
 
     /// Readiness of a socket, as `poll` returns it; none of a socket that does not exist.
     pub fn readiness(&self, id: SocketId) -> Readiness {
-        self.inner.socket(id).map_or_else(|_| Readiness::default(), Socket::readiness)
+        match self.layers.find(id) {
+            Ok(Target::Tcp(slot)) => self.layers.tcp.readiness(slot),
+            Ok(Target::Udp(slot)) => self.layers.udp.readiness(slot),
+            Err(_) => Readiness::default(),
+        }
     }
 
     /// Starts a query for a name, which may also be an address in text, `localhost` or the host's own name.
@@ -319,8 +349,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// `EINVAL`: not a valid name. `ENOMEM`.
     pub fn resolve(&mut self, name: &str, families: Families, waker_key: usize) -> Result<QueryId, Errno> {
-        let inner = &mut self.inner;
-        inner.dns.resolve(name, families, waker_key, (&mut inner.ip, &mut self.host, inner.now))
+        let Layers { dns, ip, now, .. } = &mut self.layers;
+        dns.resolve(name, families, waker_key, (ip, &mut self.host, *now))
     }
 
     /// Result of a query; ends the query unless the result is [`ResolveError::Pending`].
@@ -328,54 +358,33 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// # Errors
     /// The reason why there are no addresses.
     pub fn resolved(&mut self, query: QueryId) -> Result<Addresses, ResolveError> {
-        self.inner.dns.resolved(query, &self.inner.ip)
+        self.layers.dns.resolved(query, &self.layers.ip)
     }
 
     /// Cancels a query.
     pub fn cancel(&mut self, query: QueryId) {
-        self.inner.dns.cancel(query);
+        self.layers.dns.cancel(query);
     }
 }
 
 impl<H: NetDevice, S: Host> Stack<H, S> {
+    /// Calls a protocol, then wakes the waiters of sockets with events.
+    #[inline]
+    fn call<R>(&mut self, action: impl FnOnce(&mut Tcp, &mut Udp, &mut Context<'_>) -> R) -> R {
+        let (tcp, udp, mut context) = self.layers.split(&mut self.host);
+        let result = action(tcp, udp, &mut context);
+        self.layers.wake(&mut self.host);
+        result
+    }
+
     fn close_with(&mut self, id: SocketId, is_reset: bool) -> Result<(), Errno> {
-        let (slot, socket) = self.inner.socket_mut(id)?;
-        // A connection that is not accepted yet, or was closed, has no waker key.
-        socket.waker_key.ok_or(Errno::EBADF)?;
-        if socket.is_udp() {
-            self.inner.close_udp(slot);
-        } else {
-            self.inner.close_stream(slot, is_reset, &mut self.host);
-        }
-        Ok(())
-    }
-}
-
-impl Socket {
-    /// Readiness as `poll` returns it.
-    fn readiness(&self) -> Readiness {
-        let error = self.error.is_some();
-        match &self.state {
-            // As in Linux, for a stream that was never connected.
-            SocketState::Idle => Readiness { write: true, hang_up: true, error, ..Readiness::default() },
-            SocketState::Listener(listener) => {
-                Readiness { read: listener.has_ready(), error, ..Readiness::default() }
+        let target = self.layers.find(id)?;
+        self.call(|tcp, udp, context| match target {
+            Target::Tcp(slot) => tcp.close(slot, is_reset, context),
+            Target::Udp(slot) => {
+                udp.close(slot, context);
+                Ok(())
             }
-            SocketState::Connection(connection) => connection.readiness(error),
-            SocketState::Udp(udp_socket) => udp_socket.readiness(error),
-        }
-    }
-}
-
-impl StackInner {
-    fn status(&self) -> Status {
-        let Some(config) = &self.ip.config else { return Status::default() };
-        Status {
-            has_device: true,
-            addresses: self.ip.routes.addresses.clone(),
-            gateways: self.ip.routes.gateways.clone(),
-            nameservers: self.dns.servers().into(),
-            ignored: config.ignored.clone(),
-        }
+        })
     }
 }

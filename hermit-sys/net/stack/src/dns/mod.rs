@@ -19,8 +19,7 @@ use crate::ip::layer::Ip;
 use crate::ip::routes::is_link_local;
 use crate::phy::Phy;
 use crate::phy::tx_queue::Link;
-use crate::socket::id::SocketId;
-use crate::socket::slab::Slab;
+use crate::socket::slab::{Key, Slab};
 
 /// Identifier of a query. It is valid until the result is read, or the query is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -223,7 +222,7 @@ impl Dns {
         }
         let is_reported = parts.iter().all(|part| !matches!(part, Question::Asked(_)));
         let slot = self.queries.insert(Query { waker_key, parts, is_reported })?;
-        Ok(QueryId(self.queries.id(slot).into_raw()))
+        Ok(QueryId(self.queries.key(slot).into_raw()))
     }
 
     fn ask_servers(
@@ -268,7 +267,7 @@ impl Dns {
     /// # Errors
     /// The reason why there are no addresses.
     pub(crate) fn resolved(&mut self, query: QueryId, ip: &Ip) -> Result<Addresses, ResolveError> {
-        let slot = self.queries.slot(SocketId::from_raw(query.0)).map_err(|_| ResolveError::Unknown)?;
+        let slot = self.queries.slot(Key::from_raw(query.0)).map_err(|_| ResolveError::Unknown)?;
         if self.queries.get(slot).is_some_and(Query::is_pending) {
             return Err(ResolveError::Pending);
         }
@@ -280,7 +279,7 @@ impl Dns {
 
     /// Cancels a query.
     pub(crate) fn cancel(&mut self, query: QueryId) {
-        let Ok(slot) = self.queries.slot(SocketId::from_raw(query.0)) else { return };
+        let Ok(slot) = self.queries.slot(Key::from_raw(query.0)) else { return };
         if let Some(query) = self.queries.remove(slot) {
             query.parts.iter().for_each(|part| self.client.give_up(part));
         }

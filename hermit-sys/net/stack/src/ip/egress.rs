@@ -31,7 +31,7 @@ impl Ip {
         }
     }
 
-    /// Queues a connection until a neighbor is resolved, which [`Delivery::Resolved`](crate::ip::ingress::Delivery::Resolved)
+    /// Queues a connection until a neighbor is resolved, which [`Delivery::Resolved`](crate::ip::delivery::Delivery::Resolved)
     /// or [`run_timers`](Self::run_timers) reports.
     pub(crate) fn await_connection(
         &mut self,

@@ -6,7 +6,8 @@ use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 use hermit_interface::Errno;
 
-use crate::ip::layer::Ip;
+use crate::ip::config::HostConfig;
+use crate::ip::routes::Routes;
 
 /// Indices of the two interfaces, as in Linux.
 const LOOPBACK: u32 = 1;
@@ -32,6 +33,16 @@ pub(crate) enum Named {
 }
 
 impl Named {
+    /// The interface with an address.
+    pub(crate) fn by_address(address: Ipv4Addr, routes: &Routes) -> Self {
+        match IpAddr::V4(address) {
+            address if address.is_unspecified() => Self::Any,
+            address if address.is_loopback() => Self::This(Interface::Loopback),
+            address if routes.is_own(address) => Self::This(Interface::Device),
+            _ => Self::Unknown,
+        }
+    }
+
     /// The interface of an index.
     pub(crate) const fn by_index(index: u32) -> Self {
         match index {
@@ -69,49 +80,40 @@ impl Groups {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-}
-
-impl Ip {
-    /// The interface with an address.
-    pub(crate) fn interface_at(&self, address: Ipv4Addr) -> Named {
-        match IpAddr::V4(address) {
-            address if address.is_unspecified() => Named::Any,
-            address if address.is_loopback() => Named::This(Interface::Loopback),
-            address if self.routes.is_own(address) => Named::This(Interface::Device),
-            _ => Named::Unknown,
-        }
-    }
 
     /// Counts a member of a group; the first one joins by IGMP or MLD.
     ///
     /// # Errors
     ///
     /// `ENOBUFS`, `ENOMEM`.
-    pub(crate) fn count_member(&mut self, membership: Membership, now: u64) -> Result<(), Errno> {
-        let groups = &mut self.groups.0;
-        groups.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        if let Some(members) = groups.get_mut(&membership) {
+    pub(crate) fn count(
+        &mut self,
+        membership: Membership,
+        config: Option<&mut HostConfig>,
+        now: u64,
+    ) -> Result<(), Errno> {
+        self.0.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        if let Some(members) = self.0.get_mut(&membership) {
             *members += 1;
             return Ok(());
         }
-        let config = self.config.as_mut().filter(|_| membership.interface == Interface::Device);
+        let config = config.filter(|_| membership.interface == Interface::Device);
         if config.is_some_and(|config| !config.join(membership.group, now)) {
             return Err(Errno::ENOBUFS);
         }
-        groups.insert(membership, 1);
+        self.0.insert(membership, 1);
         Ok(())
     }
 
     /// Uncounts a member of a group; the last one leaves by IGMP or MLD.
-    pub(crate) fn uncount_member(&mut self, membership: Membership, now: u64) {
-        let groups = &mut self.groups.0;
-        let Some(members) = groups.get_mut(&membership) else { return };
+    pub(crate) fn uncount(&mut self, membership: Membership, config: Option<&mut HostConfig>, now: u64) {
+        let Some(members) = self.0.get_mut(&membership) else { return };
         *members = members.saturating_sub(1);
         if *members > 0 {
             return;
         }
-        groups.remove(&membership);
-        if let Some(config) = self.config.as_mut().filter(|_| membership.interface == Interface::Device) {
+        self.0.remove(&membership);
+        if let Some(config) = config.filter(|_| membership.interface == Interface::Device) {
             config.leave(membership.group, now);
         }
     }

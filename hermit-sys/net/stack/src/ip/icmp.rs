@@ -5,53 +5,14 @@ use core::net::IpAddr;
 use hermit_interface::Errno;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    EthernetAddress, Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol,
+    EthernetAddress, Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet, Icmpv6Repr,
     NdiscNeighborFlags, NdiscRepr,
 };
 
-use crate::ip::ingress::Delivery;
+use crate::ip::delivery::{Delivery, Quoted};
 use crate::ip::layer::Ip;
 use crate::phy::Phy;
 use crate::wire::packet::Packet;
-
-/// The sent packet that an ICMP error quotes, which may be truncated.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Quoted<'a> {
-    pub(crate) protocol: IpProtocol,
-    /// Address and port of this host.
-    pub(crate) local: (IpAddr, u16),
-    /// Address and port of the destination.
-    pub(crate) remote: (IpAddr, u16),
-    /// Header of the protocol, from the ports on.
-    pub(crate) payload: &'a [u8],
-}
-
-impl<'a> Quoted<'a> {
-    fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let (protocol, source, destination, payload): (_, IpAddr, IpAddr, _) = match bytes.first()? >> 4 {
-            4 => {
-                let header = usize::from(bytes.first()? & 15) * 4;
-                let source: [u8; 4] = bytes.get(12..16)?.try_into().ok()?;
-                let destination: [u8; 4] = bytes.get(16..20)?.try_into().ok()?;
-                (*bytes.get(9)?, source.into(), destination.into(), bytes.get(header.max(20)..)?)
-            }
-            6 => {
-                let source: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
-                let destination: [u8; 16] = bytes.get(24..40)?.try_into().ok()?;
-                (*bytes.get(6)?, source.into(), destination.into(), bytes.get(40..)?)
-            }
-            _ => return None,
-        };
-        let &[a, b, c, d] = payload.first_chunk()?;
-        let [local, remote] = [[a, b], [c, d]].map(u16::from_be_bytes);
-        Some(Self {
-            protocol: protocol.into(),
-            local: (source, local),
-            remote: (destination, remote),
-            payload,
-        })
-    }
-}
 
 /// The delivery of "fragmentation needed" or "packet too big".
 fn path_mtu<'a>(sent: &'a [u8], mtu: Option<&[u8]>) -> Option<Delivery<'a>> {

@@ -3,48 +3,17 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
-use hermit_interface::Errno;
 use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetProtocol, IpProtocol};
 
 use crate::ip::config::SmoltcpSocket;
+use crate::ip::delivery::{Delivery, Via};
 use crate::ip::groups::Interface;
-use crate::ip::icmp::Quoted;
 use crate::ip::layer::Ip;
 use crate::ip::sources::{is_no_source, is_unicast};
 use crate::phy::Phy;
 use crate::phy::device::ReceivedInfo;
 use crate::wire::emit::{self, ETHERNET, EthernetHeader};
 use crate::wire::packet::{Frame, Packet};
-
-/// The ports of DHCP (RFC 2131, section 4.1).
-pub(crate) const DHCP_SERVER: u16 = 67;
-pub(crate) const DHCP_CLIENT: u16 = 68;
-
-/// Where a packet was received from, and answers are sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Via {
-    /// Loopback.
-    Local,
-    /// The neighbor with this MAC address.
-    Wire(EthernetAddress),
-}
-
-/// What a received frame holds for a layer above.
-#[derive(Debug)]
-pub(crate) enum Delivery<'a> {
-    /// A TCP segment to an own address. With `is_checked` its checksum has been verified.
-    Segment { packet: Packet<'a>, via: Via, is_checked: bool },
-    /// A UDP datagram.
-    Datagram { packet: Packet<'a>, is_checked: bool },
-    /// The last missing fragment: the frame with the whole packet is to be received.
-    Reassembled(Vec<u8>),
-    /// A neighbor is resolved, for which these connections have waited.
-    Resolved(Vec<u32>),
-    /// An ICMP error about a sent packet.
-    Error(Quoted<'a>, Errno),
-    /// "Fragmentation needed" or "packet too big" about a sent packet, with the path MTU in bytes.
-    PathMtu(Quoted<'a>, u16),
-}
 
 impl Ip {
     /// Receives a frame from the device.

@@ -2,10 +2,12 @@
 
 use alloc::vec::Vec;
 
+use hermit_interface::Errno;
+
 use crate::config::Configuration;
 use crate::host::Random;
 use crate::ip::config::HostConfig;
-use crate::ip::groups::Groups;
+use crate::ip::groups::{Groups, Membership};
 use crate::ip::neighbors::Neighbors;
 use crate::ip::routes::Routes;
 use crate::ip::token_bucket::TokenBucket;
@@ -70,5 +72,19 @@ impl Ip {
     pub(crate) const fn next_identification(&mut self) -> u32 {
         self.identification = self.identification.wrapping_add(1);
         self.identification
+    }
+
+    /// Counts a member of a multicast group.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS`, `ENOMEM`.
+    pub(crate) fn count_member(&mut self, membership: Membership, now: u64) -> Result<(), Errno> {
+        self.groups.count(membership, self.config.as_mut(), now)
+    }
+
+    /// Uncounts a member of a multicast group.
+    pub(crate) fn uncount_member(&mut self, membership: Membership, now: u64) {
+        self.groups.uncount(membership, self.config.as_mut(), now);
     }
 }

@@ -1,12 +1,13 @@
 //! IP: own addresses, routes, neighbors, multicast groups, the host's configuration, and the ingress path.
 //!
-//! Received frames come back as [`ingress::Delivery`]: what a layer above handles.
+//! Received frames come back as [`delivery::Delivery`]: what a layer above handles.
 
 pub(crate) mod config;
+pub(crate) mod delivery;
 mod egress;
 pub(crate) mod groups;
-pub(crate) mod icmp;
-pub(crate) mod ingress;
+mod icmp;
+mod ingress;
 pub(crate) mod layer;
 pub(crate) mod neighbors;
 pub(crate) mod routes;

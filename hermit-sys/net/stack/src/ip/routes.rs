@@ -6,7 +6,6 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use smoltcp::wire::EthernetAddress;
 
 use crate::config::Cidr;
-use crate::socket::address::is_in_network;
 use crate::wire::emit::multicast_mac;
 
 /// Broadcast address of the loopback's network.
@@ -100,6 +99,30 @@ impl Routes {
     }
 }
 
+/// Whether an address is in a network, given by an address and the prefix length in bits.
+fn is_in_network(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
+    match (address, network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => {
+            let host = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
+            (address.to_bits() ^ network.to_bits()) & !host == 0
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) => {
+            let host = u128::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
+            (address.to_bits() ^ network.to_bits()) & !host == 0
+        }
+        _ => false,
+    }
+}
+
+/// Replaces the unspecified address, as destination, by the loopback.
+pub(crate) const fn or_loopback(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        address => address,
+    }
+}
+
 /// Preference of a source address: same network, then same scope (RFC 6724, section 5).
 fn preference(own: Cidr, destination: IpAddr) -> (bool, bool) {
     let is_near = is_in_network(destination, own.address, own.prefix);
@@ -117,7 +140,7 @@ pub(crate) const fn is_link_local(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Route, Routes};
+    use super::{Route, Routes, is_in_network};
     use crate::config::Cidr;
     use core::net::IpAddr;
     use smoltcp::wire::EthernetAddress;
@@ -173,5 +196,15 @@ mod tests {
             assert_eq!(network.source(ip(destination)), Some(ip(source)), "{destination}");
         }
         assert_eq!(Routes::default().source(ip("1.1.1.1")), None);
+    }
+
+    #[test]
+    fn network_contains_addresses_with_its_prefix() {
+        assert!(is_in_network(ip("10.0.2.15"), ip("10.0.2.2"), 24));
+        assert!(!is_in_network(ip("10.0.3.15"), ip("10.0.2.2"), 24));
+        assert!(is_in_network(ip("1.2.3.4"), ip("9.9.9.9"), 0));
+        assert!(!is_in_network(ip("1.2.3.4"), ip("1.2.3.5"), 32));
+        assert!(is_in_network(ip("fe80::1"), ip("fe80::2"), 64));
+        assert!(!is_in_network(ip("fe80::1"), ip("10.0.0.1"), 0));
     }
 }

@@ -4,8 +4,11 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::wire::IpProtocol;
 
-use crate::ip::ingress::{DHCP_CLIENT, DHCP_SERVER};
 use crate::wire::packet::Packet;
+
+/// The ports of DHCP (RFC 2131, section 4.1).
+pub(crate) const DHCP_SERVER: u16 = 67;
+pub(crate) const DHCP_CLIENT: u16 = 68;
 
 /// Whether the source address of a packet is invalid (martian), as in Linux. The unspecified address is valid for DHCP,
 /// IGMP and neighbor discovery only (RFC 1122, section 3.2.1.3; RFC 4861, section 7.1.1).

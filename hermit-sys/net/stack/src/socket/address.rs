@@ -3,9 +3,8 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use hermit_interface::Errno;
-use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
-use crate::socket::Family;
+use crate::socket::kind::Family;
 
 /// Index of the device's interface, the scope of link-local addresses. The loopback has index 1, as in Linux.
 const INTERFACE: u32 = 2;
@@ -49,18 +48,6 @@ impl Endpoint {
                 SocketAddrV6::new(address, self.port, 0, scope).into()
             }
         }
-    }
-}
-
-impl From<Endpoint> for IpEndpoint {
-    fn from(endpoint: Endpoint) -> Self {
-        Self::new(endpoint.address.into(), endpoint.port)
-    }
-}
-
-impl From<Endpoint> for IpListenEndpoint {
-    fn from(endpoint: Endpoint) -> Self {
-        IpEndpoint::from(endpoint).into()
     }
 }
 
@@ -123,26 +110,11 @@ impl Scope {
     }
 }
 
-/// Whether an address is in a network, given by an address and the prefix length in bits.
-pub(crate) fn is_in_network(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
-    match (address, network) {
-        (IpAddr::V4(address), IpAddr::V4(network)) => {
-            let host = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
-            (address.to_bits() ^ network.to_bits()) & !host == 0
-        }
-        (IpAddr::V6(address), IpAddr::V6(network)) => {
-            let host = u128::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
-            (address.to_bits() ^ network.to_bits()) & !host == 0
-        }
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Endpoint, Scope, is_in_network};
+    use super::{Endpoint, Scope};
     use crate::Errno;
-    use crate::socket::Family;
+    use crate::socket::kind::Family;
     use core::net::{IpAddr, SocketAddr};
 
     fn ip(text: &str) -> IpAddr {
@@ -172,15 +144,5 @@ mod tests {
         let one = Scope::new(ip("10.0.0.1"), Family::V4, false);
         assert!(one.overlaps(v4) && both.overlaps(one) && !one.overlaps(only));
         assert!(!one.overlaps(Scope::One(ip("10.0.0.2"))));
-    }
-
-    #[test]
-    fn network_contains_addresses_with_its_prefix() {
-        assert!(is_in_network(ip("10.0.2.15"), ip("10.0.2.2"), 24));
-        assert!(!is_in_network(ip("10.0.3.15"), ip("10.0.2.2"), 24));
-        assert!(is_in_network(ip("1.2.3.4"), ip("9.9.9.9"), 0));
-        assert!(!is_in_network(ip("1.2.3.4"), ip("1.2.3.5"), 32));
-        assert!(is_in_network(ip("fe80::1"), ip("fe80::2"), 64));
-        assert!(!is_in_network(ip("fe80::1"), ip("10.0.0.1"), 0));
     }
 }

@@ -1,18 +1,30 @@
 //! Identifiers of sockets.
 
+use crate::socket::kind::Kind;
+use crate::socket::slab::Key;
+
+/// Bit of the slot that tells datagram sockets, which have a table of their own.
+const DATAGRAM: u32 = 1 << 31;
+
 /// Identifier of a socket. It is valid until the socket is closed, and not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId(u64);
 
 impl SocketId {
-    pub(crate) fn new(slot: u32, generation: u32) -> Self {
-        Self((u64::from(generation) << 32) | u64::from(slot))
+    pub(crate) fn new(kind: Kind, key: Key) -> Self {
+        let bit = if kind == Kind::Datagram { DATAGRAM } else { 0 };
+        Self(Key { slot: key.slot | bit, ..key }.into_raw())
     }
 
-    /// Slot index and generation of the slot.
-    pub(crate) fn parts(self) -> (u32, u32) {
-        let [slot, generation] = [self.0 & u64::from(u32::MAX), self.0 >> 32];
-        (u32::try_from(slot).unwrap_or(u32::MAX), u32::try_from(generation).unwrap_or(u32::MAX))
+    /// Type of the socket.
+    pub(crate) fn kind(self) -> Kind {
+        if Key::from_raw(self.0).slot & DATAGRAM == 0 { Kind::Stream } else { Kind::Datagram }
+    }
+
+    /// Key of the socket in the table of its protocol.
+    pub(crate) fn key(self) -> Key {
+        let key = Key::from_raw(self.0);
+        Key { slot: key.slot & !DATAGRAM, ..key }
     }
 
     /// Converts to a number for the C interface.
@@ -31,13 +43,18 @@ impl SocketId {
 #[cfg(test)]
 mod tests {
     use super::SocketId;
+    use crate::socket::kind::Kind;
+    use crate::socket::slab::Key;
 
     #[test]
     fn socket_id_round_trips() {
-        for (slot, generation) in [(0, 0), (1, 7), (u32::MAX, 3), (5, u32::MAX)] {
-            let id = SocketId::new(slot, generation);
-            assert_eq!(id.parts(), (slot, generation));
-            assert_eq!(SocketId::from_raw(id.into_raw()), id);
+        for (slot, generation) in [(0, 0), (1, 7), (u32::MAX >> 1, 3), (5, u32::MAX)] {
+            for kind in [Kind::Stream, Kind::Datagram] {
+                let key = Key { slot, generation };
+                let id = SocketId::new(kind, key);
+                assert_eq!((id.kind(), id.key()), (kind, key));
+                assert_eq!(SocketId::from_raw(id.into_raw()), id);
+            }
         }
     }
 }

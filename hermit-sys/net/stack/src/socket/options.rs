@@ -1,13 +1,11 @@
 //! Socket options: their defaults, and setting and reading them.
 
+use core::net::{IpAddr, Ipv4Addr};
+
 use hermit_interface::Errno;
 use hermit_interface::net::{OptionName, SocketOption};
 
-use crate::inner::StackInner;
-use crate::ip::groups::Named;
-use crate::socket::id::SocketId;
-use crate::socket::{Family, Socket, SocketState};
-use crate::udp::DEFAULT_BUFFER;
+use crate::socket::kind::Family;
 
 /// Maximum buffer size in bytes: Linux's `rmem_max`.
 const MAX_BUFFER: u32 = 4 << 20;
@@ -88,146 +86,108 @@ const fn seconds(value: u32) -> Result<u32, Errno> {
     if value == 0 || value > 32_767 { Err(Errno::EINVAL) } else { Ok(value) }
 }
 
-impl StackInner {
-    /// Sets an option.
+/// Interface of a membership, as a program names it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum InterfaceName {
+    /// The one with this address; the unspecified address is any interface.
+    Address(Ipv4Addr),
+    /// The one with this index; 0 is any interface.
+    Index(u32),
+}
+
+/// A change of a multicast membership (`IP_ADD_MEMBERSHIP` and the like).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MembershipChange {
+    pub(crate) is_join: bool,
+    pub(crate) group: IpAddr,
+    pub(crate) interface: InterfaceName,
+}
+
+impl MembershipChange {
+    /// The change that an option of a socket of this family asks for; `None` if it is another option.
     ///
     /// # Errors
     ///
-    /// See [`Stack::set_option`](crate::Stack::set_option).
-    pub(crate) fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), Errno> {
-        let name = OptionName::from_number(option.name).ok_or(Errno::ENOPROTOOPT)?;
-        let (value, is_on) = (option.value, option.value != 0);
-        let (slot, socket) = self.socket_mut(id)?;
-        let settings = &mut socket.settings;
+    /// `EINVAL`: not a multicast address, or one of the other family.
+    pub(crate) fn of(option: &SocketOption, name: OptionName, family: Family) -> Result<Option<Self>, Errno> {
+        let by_address = InterfaceName::Address(option.interface.v4());
+        let by_index = InterfaceName::Index(option.value);
+        let (is_join, group, interface): (_, IpAddr, _) = match name {
+            OptionName::JoinV4 => (true, option.group.v4().into(), by_address),
+            OptionName::LeaveV4 => (false, option.group.v4().into(), by_address),
+            OptionName::JoinV6 => (true, option.group.v6().into(), by_index),
+            OptionName::LeaveV6 => (false, option.group.v6().into(), by_index),
+            _ => return Ok(None),
+        };
+        let is_valid = if is_join {
+            group.is_multicast() && (family == Family::V6 || group.is_ipv4())
+        } else {
+            group.is_multicast() || group.is_ipv4()
+        };
+        if is_valid { Ok(Some(Self { is_join, group, interface })) } else { Err(Errno::EINVAL) }
+    }
+}
+
+impl SocketSettings {
+    /// Sets an option that depends on nothing else.
+    pub(super) fn set(&mut self, name: OptionName, value: u32) -> Result<(), Errno> {
+        let is_on = value != 0;
         match name {
-            OptionName::Error => return Err(Errno::ENOPROTOOPT),
-            OptionName::NoDelay => settings.no_delay = is_on,
-            OptionName::KeepAlive => settings.keep_alive = is_on,
-            OptionName::KeepAliveIdle => settings.keep_alive_idle = seconds(value)?,
-            OptionName::KeepAliveInterval => settings.keep_alive_interval = seconds(value)?,
+            OptionName::NoDelay => self.no_delay = is_on,
+            OptionName::KeepAlive => self.keep_alive = is_on,
+            OptionName::KeepAliveIdle => self.keep_alive_idle = seconds(value)?,
+            OptionName::KeepAliveInterval => self.keep_alive_interval = seconds(value)?,
             OptionName::KeepAliveCount if !(1..=127).contains(&value) => return Err(Errno::EINVAL),
-            OptionName::KeepAliveCount => settings.keep_alive_count = value,
-            OptionName::ReuseAddress => return self.set_reuse(slot, is_on),
-            OptionName::Broadcast => settings.broadcast = is_on,
-            OptionName::SendBuffer => {
-                let size = value.clamp(MIN_SEND_BUFFER, MAX_BUFFER);
-                settings.send_buffer = Some(size);
-                if let Some(connection) = socket.connection_mut() {
-                    connection.tcp.set_send_buffer(size);
-                }
-            }
+            OptionName::KeepAliveCount => self.keep_alive_count = value,
+            OptionName::Broadcast => self.broadcast = is_on,
+            OptionName::SendBuffer => self.send_buffer = Some(value.clamp(MIN_SEND_BUFFER, MAX_BUFFER)),
             OptionName::ReceiveBuffer => {
-                let size = value.clamp(MIN_RECEIVE_BUFFER, MAX_BUFFER);
-                settings.receive_buffer = Some(size);
-                if let Some(connection) = socket.connection_mut() {
-                    connection.tcp.set_receive_buffer(size);
-                }
+                self.receive_buffer = Some(value.clamp(MIN_RECEIVE_BUFFER, MAX_BUFFER));
             }
-            OptionName::Ttl => settings.ttl = unicast_hops(value, DEFAULTS.ttl)?,
-            OptionName::HopLimit => settings.hop_limit = unicast_hops(value, DEFAULTS.hop_limit)?,
+            OptionName::Ttl => self.ttl = unicast_hops(value, DEFAULTS.ttl)?,
+            OptionName::HopLimit => self.hop_limit = unicast_hops(value, DEFAULTS.hop_limit)?,
             // As on Linux, the low eight bits of any value.
-            OptionName::TypeOfService => settings.class = value.to_le_bytes()[0],
-            OptionName::MulticastTtl => settings.multicast_ttl = hops(value, DEFAULTS.multicast_ttl)?,
-            OptionName::MulticastLoopV4 => settings.multicast_loop_v4 = is_on,
-            OptionName::MulticastHops => settings.multicast_hops = hops(value, DEFAULTS.multicast_hops)?,
-            OptionName::MulticastLoopV6 => settings.multicast_loop_v6 = is_on,
-            OptionName::OnlyV6 => return Self::set_only_v6(socket, is_on),
-            OptionName::JoinV4 => {
-                return self.join(
-                    slot,
-                    option.group.v4().into(),
-                    self.ip.interface_at(option.interface.v4()),
-                );
-            }
-            OptionName::LeaveV4 => {
-                return self.leave(
-                    slot,
-                    option.group.v4().into(),
-                    self.ip.interface_at(option.interface.v4()),
-                );
-            }
-            OptionName::JoinV6 => return self.join(slot, option.group.v6().into(), Named::by_index(value)),
-            OptionName::LeaveV6 => return self.leave(slot, option.group.v6().into(), Named::by_index(value)),
+            OptionName::TypeOfService => self.class = value.to_le_bytes()[0],
+            OptionName::MulticastTtl => self.multicast_ttl = hops(value, DEFAULTS.multicast_ttl)?,
+            OptionName::MulticastLoopV4 => self.multicast_loop_v4 = is_on,
+            OptionName::MulticastHops => self.multicast_hops = hops(value, DEFAULTS.multicast_hops)?,
+            OptionName::MulticastLoopV6 => self.multicast_loop_v6 = is_on,
+            OptionName::Error
+            | OptionName::ReuseAddress
+            | OptionName::OnlyV6
+            | OptionName::JoinV4
+            | OptionName::LeaveV4
+            | OptionName::JoinV6
+            | OptionName::LeaveV6 => return Err(Errno::ENOPROTOOPT),
         }
-        let settings = socket.settings;
-        if let Some(connection) = socket.connection_mut() {
-            connection.apply(&settings);
-        }
-        // Timers and pending segments depend on some options.
-        self.mark(slot);
         Ok(())
     }
 
-    fn set_reuse(&mut self, slot: u32, is_on: bool) -> Result<(), Errno> {
-        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        // The port table counts a connection by the value at its start.
-        if socket.connection().is_none() {
-            socket.settings.reuse = is_on;
-        }
-        let ports = socket.ports(&mut self.udp, &mut self.tcp);
-        ports.update(socket.own.port, slot, |binding| binding.reuse = is_on);
-        Ok(())
-    }
-
-    fn set_only_v6(socket: &mut Socket, is_on: bool) -> Result<(), Errno> {
-        if socket.family == Family::V4 {
-            return Err(Errno::ENOPROTOOPT);
-        }
-        if socket.is_bound() || socket.connection().is_some() {
-            return Err(Errno::EINVAL);
-        }
-        socket.settings.only_v6 = is_on;
-        Ok(())
-    }
-
-    /// Reads an option.
-    ///
-    /// # Errors
-    ///
-    /// See [`Stack::option`](crate::Stack::option).
-    pub(crate) fn option(&mut self, id: SocketId, name: OptionName) -> Result<u32, Errno> {
-        let (_, socket) = self.socket_mut(id)?;
-        let settings = &socket.settings;
+    /// Value of an option, with the sizes in bytes of the receive and send buffer in use.
+    pub(super) fn get(&self, name: OptionName, (receive, send): (u32, u32)) -> Result<u32, Errno> {
         Ok(match name {
-            OptionName::Error => socket.error.take().map_or(0, |error| error.number().unsigned_abs()),
-            OptionName::NoDelay => settings.no_delay.into(),
-            OptionName::KeepAlive => settings.keep_alive.into(),
-            OptionName::KeepAliveIdle => settings.keep_alive_idle,
-            OptionName::KeepAliveInterval => settings.keep_alive_interval,
-            OptionName::KeepAliveCount => settings.keep_alive_count,
-            OptionName::ReuseAddress => settings.reuse.into(),
-            OptionName::Broadcast => settings.broadcast.into(),
-            OptionName::SendBuffer => self.buffer_sizes(id)?.1,
-            OptionName::ReceiveBuffer => self.buffer_sizes(id)?.0,
-            OptionName::Ttl => settings.ttl.into(),
-            OptionName::HopLimit => settings.hop_limit.into(),
-            OptionName::TypeOfService => settings.class.into(),
-            OptionName::MulticastTtl => settings.multicast_ttl.into(),
-            OptionName::MulticastLoopV4 => settings.multicast_loop_v4.into(),
-            OptionName::MulticastHops => settings.multicast_hops.into(),
-            OptionName::MulticastLoopV6 => settings.multicast_loop_v6.into(),
-            OptionName::OnlyV6 if socket.family == Family::V4 => return Err(Errno::ENOPROTOOPT),
-            OptionName::OnlyV6 => settings.only_v6.into(),
-            OptionName::JoinV4 | OptionName::LeaveV4 | OptionName::JoinV6 | OptionName::LeaveV6 => {
-                return Err(Errno::ENOPROTOOPT);
-            }
+            OptionName::NoDelay => self.no_delay.into(),
+            OptionName::KeepAlive => self.keep_alive.into(),
+            OptionName::KeepAliveIdle => self.keep_alive_idle,
+            OptionName::KeepAliveInterval => self.keep_alive_interval,
+            OptionName::KeepAliveCount => self.keep_alive_count,
+            OptionName::ReuseAddress => self.reuse.into(),
+            OptionName::Broadcast => self.broadcast.into(),
+            OptionName::SendBuffer => send,
+            OptionName::ReceiveBuffer => receive,
+            OptionName::Ttl => self.ttl.into(),
+            OptionName::HopLimit => self.hop_limit.into(),
+            OptionName::TypeOfService => self.class.into(),
+            OptionName::MulticastTtl => self.multicast_ttl.into(),
+            OptionName::MulticastLoopV4 => self.multicast_loop_v4.into(),
+            OptionName::MulticastHops => self.multicast_hops.into(),
+            OptionName::MulticastLoopV6 => self.multicast_loop_v6.into(),
+            OptionName::OnlyV6 => self.only_v6.into(),
+            OptionName::Error
+            | OptionName::JoinV4
+            | OptionName::LeaveV4
+            | OptionName::JoinV6
+            | OptionName::LeaveV6 => return Err(Errno::ENOPROTOOPT),
         })
-    }
-
-    /// Sizes in bytes of a socket's receive and send buffer.
-    fn buffer_sizes(&self, id: SocketId) -> Result<(u32, u32), Errno> {
-        let socket = self.socket(id)?;
-        let (receive, send) = match &socket.state {
-            SocketState::Connection(connection) => connection.tcp.buffer_limits(),
-            SocketState::Udp(_) => (DEFAULT_BUFFER, DEFAULT_BUFFER),
-            SocketState::Idle | SocketState::Listener(_) => {
-                (self.buffers.buffer(None).0, self.buffers.buffer(None).0)
-            }
-        };
-        let size = |wanted: Option<u32>, is: u32| {
-            if socket.connection().is_some() { is } else { wanted.unwrap_or(is) }
-        };
-        let settings = &socket.settings;
-        Ok((size(settings.receive_buffer, receive), size(settings.send_buffer, send)))
     }
 }

@@ -1,10 +1,29 @@
-//! A table with reused slots, and identifiers with a generation.
+//! A table with reused slots, and keys with a generation.
 
 use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
-use crate::socket::id::SocketId;
+/// A slot, and the number of times it was used before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl Key {
+    /// Converts to a number.
+    pub(crate) fn into_raw(self) -> u64 {
+        (u64::from(self.generation) << 32) | u64::from(self.slot)
+    }
+
+    /// Converts from a number.
+    pub(crate) fn from_raw(raw: u64) -> Self {
+        let [slot, generation] =
+            [raw & u64::from(u32::MAX), raw >> 32].map(|half| u32::try_from(half).unwrap_or(u32::MAX));
+        Self { slot, generation }
+    }
+}
 
 #[derive(Debug)]
 struct Row<T> {
@@ -71,20 +90,19 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// Identifier of the value in a slot.
-    pub(crate) fn id(&self, slot: u32) -> SocketId {
-        SocketId::new(slot, self.row(slot).map_or(0, |row| row.generation))
+    /// Key of the value in a slot.
+    pub(crate) fn key(&self, slot: u32) -> Key {
+        Key { slot, generation: self.row(slot).map_or(0, |row| row.generation) }
     }
 
-    /// Slot of an identifier, unless its value has been removed.
+    /// Slot of a key, unless its value has been removed.
     ///
     /// # Errors
     ///
     /// `EBADF`.
-    pub(crate) fn slot(&self, id: SocketId) -> Result<u32, Errno> {
-        let (slot, generation) = id.parts();
-        let row = self.row(slot).filter(|row| row.generation == generation && row.value.is_some());
-        row.map(|_| slot).ok_or(Errno::EBADF)
+    pub(crate) fn slot(&self, key: Key) -> Result<u32, Errno> {
+        let row = self.row(key.slot).filter(|row| row.generation == key.generation && row.value.is_some());
+        row.map(|_| key.slot).ok_or(Errno::EBADF)
     }
 
     /// Iterates over all values.
@@ -106,21 +124,21 @@ impl<T> Slab<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Slab;
-    use crate::{Errno, SocketId};
+    use super::{Key, Slab};
+    use crate::Errno;
 
     #[test]
-    fn reused_slot_has_a_new_id() {
+    fn reused_slot_has_a_new_key() {
         let mut slab = Slab::new();
         let slot = slab.insert('a').unwrap();
-        let id = slab.id(slot);
-        assert_eq!((slab.slot(id), slab.get(slot)), (Ok(slot), Some(&'a')));
+        let key = slab.key(slot);
+        assert_eq!((slab.slot(key), slab.get(slot)), (Ok(slot), Some(&'a')));
         assert_eq!(slab.remove(slot), Some('a'));
-        assert_eq!((slab.slot(id), slab.remove(slot)), (Err(Errno::EBADF), None));
+        assert_eq!((slab.slot(key), slab.remove(slot)), (Err(Errno::EBADF), None));
         assert_eq!(slab.insert('b').unwrap(), slot);
-        assert_eq!(slab.slot(id), Err(Errno::EBADF));
-        assert_eq!(slab.slot(slab.id(slot)), Ok(slot));
+        assert_eq!(slab.slot(key), Err(Errno::EBADF));
+        assert_eq!(slab.slot(slab.key(slot)), Ok(slot));
         assert_eq!((slab.len(), slab.slots()), (1, 1));
-        assert_eq!(slab.slot(SocketId::from_raw(u64::MAX)), Err(Errno::EBADF));
+        assert_eq!(slab.slot(Key::from_raw(u64::MAX)), Err(Errno::EBADF));
     }
 }

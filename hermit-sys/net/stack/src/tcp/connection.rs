@@ -5,8 +5,9 @@ use hermit_tcp::{Events, KeepAlive, State};
 use smoltcp::wire::TcpSeqNumber;
 
 use crate::socket::address::Tuple;
+use crate::socket::kind::Shutdown;
 use crate::socket::options::SocketSettings;
-use crate::socket::{Readiness, Shutdown};
+use crate::socket::readiness::Readiness;
 use crate::tcp::path::Path;
 
 const SECOND: u64 = 1_000_000_000;
@@ -49,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) held: usize,
     /// Whether those bytes are held back until the device has sent its frames.
     pub(crate) is_corked: bool,
+    /// Whether the connection is queued to be served.
+    pub(crate) is_dirty: bool,
 }
 
 /// State before a segment, to detect what the segment changes.
@@ -81,6 +84,7 @@ impl Connection {
             shut_write: false,
             held: 0,
             is_corked: false,
+            is_dirty: false,
         }
     }
 

@@ -6,12 +6,12 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hermit_tcp::Segment;
-
-use crate::host::Host;
-use crate::inner::StackInner;
-use crate::ip::ingress::Via;
-use crate::socket::address::{Endpoint, Tuple};
+use crate::ip::delivery::Via;
+use crate::phy::Phy;
+use crate::socket::context::Context;
+use crate::tcp::backlog::DeferredSyn;
+use crate::tcp::layer::Tcp;
+use crate::tcp::rx::refuse;
 use crate::wire::packet::Packet;
 
 /// Maximum number of deferred SYNs of all listeners.
@@ -36,59 +36,6 @@ const MAX_WAIT: u64 = LIFETIME / 2;
 /// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
 pub(crate) const RETRY_INTERVAL: u64 = 100_000_000;
 
-/// A deferred SYN.
-#[derive(Debug)]
-pub(crate) struct DeferredSyn {
-    received: u64,
-    via: Via,
-    packet: Vec<u8>,
-}
-
-impl DeferredSyn {
-    /// The tuple and the segment of the SYN.
-    fn parse(&self) -> Option<(Tuple, Segment<'_>)> {
-        // The packet was verified when it was received.
-        let packet = Packet::parse_local(&self.packet)?;
-        let received = packet.tcp(true)?;
-        let local = Endpoint::new(packet.destination, received.destination_port);
-        let remote = Endpoint::new(packet.source, received.source_port);
-        Some((Tuple { local, remote }, received.segment))
-    }
-}
-
-/// Listeners with deferred SYNs.
-#[derive(Debug, Default)]
-pub(crate) struct DeferredSyns {
-    /// Number of deferred SYNs of all listeners.
-    count: usize,
-    listeners: Vec<u32>,
-    /// Whether there were too many, or one has waited too long, since the queue was last empty.
-    is_flood: bool,
-}
-
-impl DeferredSyns {
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Number of deferred SYNs of all listeners.
-    #[cfg(test)]
-    pub(crate) const fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Whether a SYN flood is likely: there are more SYNs than in a burst of clients.
-    pub(crate) const fn is_flood(&self) -> bool {
-        self.is_flood
-    }
-
-    /// Subtracts `count` from the number of all deferred SYNs.
-    const fn subtract(&mut self, count: usize) {
-        self.count -= count;
-        self.is_flood &= self.count > 0;
-    }
-}
-
 /// Copies a packet; `None` if it is too long, or out of memory.
 fn copy(packet: &Packet<'_>) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -99,22 +46,22 @@ fn copy(packet: &Packet<'_>) -> Option<Vec<u8>> {
     })
 }
 
-impl StackInner {
+impl Tcp {
     fn deferred_of(&mut self, listener: u32) -> Option<&mut VecDeque<DeferredSyn>> {
         self.listener(listener).map(|listener| &mut listener.deferred)
     }
 
     /// Whether a listener has deferred SYNs, behind which a new one is queued.
     pub(crate) fn has_deferred(&mut self, listener: u32) -> bool {
-        !self.tcp.deferred.is_empty() && self.deferred_of(listener).is_some_and(|queue| !queue.is_empty())
+        !self.deferred.is_empty() && self.deferred_of(listener).is_some_and(|queue| !queue.is_empty())
     }
 
     /// Defers a valid SYN. If there are too many, the oldest of the listener is dropped: in a SYN flood, the peer of a
     /// new one is the likeliest to be still waiting.
-    pub(crate) fn defer(&mut self, listener: u32, packet: &Packet<'_>, via: Via) {
-        let max = MAX_DEFERRED.min(self.buffers.limit() / SHARE / SIZE);
-        let (received, is_full) = (self.now, self.tcp.deferred.count >= max);
-        let has_memory = self.tcp.deferred.listeners.try_reserve(1).is_ok();
+    pub(crate) fn defer(&mut self, listener: u32, packet: &Packet<'_>, via: Via, context: &Context<'_>) {
+        let max = MAX_DEFERRED.min(context.buffers.limit() / SHARE / SIZE);
+        let (received, is_full) = (context.now, self.deferred.count >= max);
+        let has_memory = self.deferred.listeners.try_reserve(1).is_ok();
         let Some(packet) = copy(packet).filter(|_| has_memory) else { return };
         let Some(queue) = self.deferred_of(listener) else { return };
         if queue.try_reserve(1).is_err() {
@@ -125,7 +72,7 @@ impl StackInner {
             return;
         }
         queue.push_back(DeferredSyn { received, via, packet });
-        let deferred = &mut self.tcp.deferred;
+        let deferred = &mut self.deferred;
         deferred.count += usize::from(!is_full);
         deferred.is_flood |= is_full;
         if is_first {
@@ -134,25 +81,25 @@ impl StackInner {
     }
 
     /// Answers deferred SYNs as far as their listeners have room.
-    pub(crate) fn admit_deferred(&mut self, host: &mut dyn Host) {
-        if self.tcp.deferred.is_empty() {
+    pub(crate) fn admit_deferred(&mut self, context: &mut Context<'_>) {
+        if self.deferred.is_empty() {
             return;
         }
-        let mut listeners = core::mem::take(&mut self.tcp.deferred.listeners);
-        listeners.retain(|&listener| self.admit_deferred_of(listener, host));
-        self.tcp.deferred.listeners = listeners;
+        let mut listeners = core::mem::take(&mut self.deferred.listeners);
+        listeners.retain(|&listener| self.admit_deferred_of(listener, context));
+        self.deferred.listeners = listeners;
     }
 
     /// Answers deferred SYNs of a listener; returns whether some are left.
-    fn admit_deferred_of(&mut self, listener: u32, host: &mut dyn Host) -> bool {
+    fn admit_deferred_of(&mut self, listener: u32, context: &mut Context<'_>) -> bool {
         while let Some(syn) = self.deferred_of(listener).and_then(VecDeque::pop_front) {
-            let wait = self.now - syn.received;
-            self.tcp.deferred.is_flood |= wait >= MAX_WAIT;
-            if wait < LIFETIME && !self.admit(listener, &syn, host) {
+            let wait = context.now - syn.received;
+            self.deferred.is_flood |= wait >= MAX_WAIT;
+            if wait < LIFETIME && !self.admit(listener, &syn, context) {
                 self.put_back(listener, syn);
                 return true;
             }
-            self.tcp.deferred.subtract(1);
+            self.deferred.subtract(1);
         }
         false
     }
@@ -164,20 +111,20 @@ impl StackInner {
     }
 
     /// Answers a SYN; returns whether it is to be removed from the queue.
-    fn admit(&mut self, listener: u32, syn: &DeferredSyn, host: &mut dyn Host) -> bool {
+    fn admit(&mut self, listener: u32, syn: &DeferredSyn, context: &mut Context<'_>) -> bool {
         let Some((tuple, segment)) = syn.parse() else { return true };
         // The peer has retransmitted the SYN.
-        let is_known = self.tcp.connections.contains_key(&tuple);
-        is_known || self.add_half_open(listener, (&segment, tuple), syn.via, host)
+        let is_known = self.connections.contains_key(&tuple);
+        is_known || self.add_half_open(listener, (&segment, tuple), syn.via, context)
     }
 
     /// Resets the peers of deferred SYNs when their listener is closed.
-    pub(crate) fn reset_deferred(&mut self, listener: u32, queue: VecDeque<DeferredSyn>) {
-        self.tcp.deferred.subtract(queue.len());
-        self.tcp.deferred.listeners.retain(|&other| other != listener);
+    pub(crate) fn reset_deferred(&mut self, listener: u32, queue: VecDeque<DeferredSyn>, phy: &mut Phy) {
+        self.deferred.subtract(queue.len());
+        self.deferred.listeners.retain(|&other| other != listener);
         for syn in queue {
             if let Some((tuple, segment)) = syn.parse() {
-                self.refuse(tuple, &segment, syn.via);
+                refuse(tuple, &segment, syn.via, phy);
             }
         }
     }

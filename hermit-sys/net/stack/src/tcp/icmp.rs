@@ -5,31 +5,22 @@ use hermit_interface::net::MIN_MTU_V6;
 use hermit_tcp::Seq;
 use smoltcp::wire::IpProtocol;
 
-use crate::host::Host;
-use crate::inner::StackInner;
-use crate::ip::icmp::Quoted;
+use crate::ip::delivery::Quoted;
 use crate::socket::address::{Endpoint, Tuple};
+use crate::socket::context::Context;
 use crate::tcp::connection::Phase;
+use crate::tcp::layer::Tcp;
 use crate::tcp::path::Limits;
 
 /// Minimum path MTU accepted in IPv4, below which routers fragment: Linux's `ip_rt_min_pmtu`.
 const MIN_PATH_MTU_V4: u16 = 552;
 
-impl StackInner {
-    /// Handles an ICMP error about a sent packet.
-    pub(crate) fn handle_icmp_error(&mut self, quoted: &Quoted<'_>, error: Errno, host: &mut dyn Host) {
-        match quoted.protocol {
-            IpProtocol::Udp if matches!(error, Errno::ECONNREFUSED | Errno::ENOPROTOOPT) => {
-                let (address, port) = quoted.remote;
-                self.refuse_datagram(quoted.local, Endpoint::new(address, port), error, host);
-            }
-            IpProtocol::Tcp => {
-                let Some(slot) = self.find_sent(quoted) else { return };
-                if self.connection(slot).is_some_and(|connection| connection.phase == Phase::Connecting) {
-                    self.fail(slot, error, host);
-                }
-            }
-            _ => (),
+impl Tcp {
+    /// Handles an ICMP error about a segment.
+    pub(crate) fn handle_icmp_error(&mut self, quoted: &Quoted<'_>, error: Errno, context: &mut Context<'_>) {
+        let Some(slot) = self.find_sent(quoted) else { return };
+        if self.connection(slot).is_some_and(|connection| connection.phase == Phase::Connecting) {
+            self.fail(slot, error, context.buffers);
         }
     }
 
@@ -52,7 +43,7 @@ impl StackInner {
         let [local, remote] =
             [quoted.local, quoted.remote].map(|(address, port)| Endpoint::new(address, port));
         let seq = Seq(u32::from_be_bytes(quoted.payload.get(4..8)?.try_into().ok()?));
-        let slot = *self.tcp.connections.get(&Tuple { local, remote })?;
+        let slot = *self.connections.get(&Tuple { local, remote })?;
         let is_sent = self.connection(slot)?.tcp.is_in_flight(seq);
         is_sent.then_some(slot)
     }

@@ -1,20 +1,19 @@
 //! Listeners: half-open connections and the accept queue.
 
-use alloc::collections::VecDeque;
 use core::net::SocketAddr;
 
 use hermit_interface::Errno;
 use hermit_tcp::Segment;
 
-use crate::host::Host;
-use crate::inner::StackInner;
-use crate::ip::ingress::Via;
+use crate::ip::delivery::Via;
 use crate::socket::address::Tuple;
 use crate::socket::buffers::CONNECTION;
-use crate::socket::id::SocketId;
-use crate::socket::{Socket, SocketState};
+use crate::socket::context::Context;
+use crate::socket::table::Socket;
+use crate::tcp::backlog::{Listener, dequeue, enqueue};
+use crate::tcp::connect::parameters;
 use crate::tcp::connection::{Connection, Phase};
-use crate::tcp::deferred::DeferredSyn;
+use crate::tcp::layer::{Tcp, TcpState};
 use crate::wire::packet::Packet;
 
 /// Maximum backlog: Linux's `somaxconn`.
@@ -37,50 +36,11 @@ const GRACE: u64 = 100_000_000;
 /// of a burst, and its ACK would cause a RST. Frames in the receive queue may hold the answer.
 const ANSWER_TIME: u64 = 1_000_000_000;
 
-/// A listener.
-#[derive(Debug, Default)]
-pub(crate) struct Listener {
-    backlog: usize,
-    /// Slots of half-open connections, oldest first.
-    half_open: VecDeque<u32>,
-    ready: VecDeque<u32>,
-    /// Deferred SYNs, oldest first.
-    pub(crate) deferred: VecDeque<DeferredSyn>,
-}
-
-impl Listener {
-    /// Whether the accept queue is full: as in Linux, it holds one more than the backlog.
-    fn is_full(&self) -> bool {
-        self.ready.len() > self.backlog
-    }
-
-    /// Length of the accept queue.
-    #[cfg(test)]
-    pub(crate) fn ready_count(&self) -> usize {
-        self.ready.len()
-    }
-
-    pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
-    }
-}
-
-/// Appends a connection to a queue; `false` if out of memory.
-fn enqueue(queue: &mut VecDeque<u32>, slot: u32) -> bool {
-    queue.try_reserve(1).map(|()| queue.push_back(slot)).is_ok()
-}
-
-/// Removes a connection from a queue.
-fn dequeue(queue: &mut VecDeque<u32>, slot: u32) {
-    if let Some(place) = queue.iter().position(|&other| other == slot) {
-        queue.remove(place);
-    }
-}
-
-impl StackInner {
-    pub(crate) fn listener(&mut self, slot: u32) -> Option<&mut Listener> {
+impl Tcp {
+    /// The listener in a slot.
+    pub(super) fn listener(&mut self, slot: u32) -> Option<&mut Listener> {
         match &mut self.sockets.get_mut(slot)?.state {
-            SocketState::Listener(listener) => Some(listener),
+            TcpState::Listener(listener) => Some(listener),
             _ => None,
         }
     }
@@ -89,31 +49,31 @@ impl StackInner {
     ///
     /// # Errors
     ///
-    /// `EINVAL`, `EOPNOTSUPP`, `EADDRINUSE`, `ENOMEM`.
-    pub(crate) fn listen(&mut self, id: SocketId, backlog: i32, host: &mut dyn Host) -> Result<(), Errno> {
+    /// `EINVAL`, `EADDRINUSE`, `ENOMEM`.
+    pub(crate) fn listen(&mut self, slot: u32, backlog: i32, context: &mut Context<'_>) -> Result<(), Errno> {
         // As in Linux, a negative backlog is a very large one.
         let backlog = usize::try_from(backlog).map_or(MAX_BACKLOG, |backlog| backlog.min(MAX_BACKLOG));
-        let (slot, socket) = self.socket_mut(id)?;
+        let socket = self.socket(slot)?;
         match &mut socket.state {
-            SocketState::Listener(listener) => {
+            TcpState::Listener(listener) => {
                 listener.backlog = backlog;
                 return Ok(());
             }
-            SocketState::Idle => (),
-            SocketState::Connection(_) => return Err(Errno::EINVAL),
-            SocketState::Udp(_) => return Err(Errno::EOPNOTSUPP),
+            TcpState::Idle => (),
+            TcpState::Connection(_) => return Err(Errno::EINVAL),
         }
-        let own = socket.own;
+        let own = socket.local;
         if !socket.is_bound() {
-            self.bind_stream(slot, own, host)?;
+            self.bind(slot, own, context)?;
         }
-        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        let (own, scope) = (socket.own, socket.scope());
-        if self.tcp.ports.is_taken(own.port, scope, socket.settings.reuse, Some(slot)) {
+        let socket = self.socket(slot)?;
+        let (own, scope) = (socket.local, socket.scope());
+        let reuse = socket.settings.reuse;
+        if self.sockets.ports.is_taken(own.port, scope, reuse, Some(slot)) {
             return Err(Errno::EADDRINUSE);
         }
-        socket.state = SocketState::Listener(Listener { backlog, ..Listener::default() });
-        self.tcp.ports.update(own.port, slot, |binding| binding.is_listening = true);
+        self.socket(slot)?.state = TcpState::Listener(Listener { backlog, ..Listener::default() });
+        self.sockets.ports.update(own.port, slot, |binding| binding.is_listening = true);
         Ok(())
     }
 
@@ -121,12 +81,12 @@ impl StackInner {
     ///
     /// # Errors
     ///
-    /// `EAGAIN`, `EINVAL`, `EOPNOTSUPP`.
-    pub(crate) fn accept(&mut self, id: SocketId, waker_key: usize) -> Result<(SocketId, SocketAddr), Errno> {
-        let (_, socket) = self.socket_mut(id)?;
+    /// `EAGAIN`, `EINVAL`.
+    pub(crate) fn accept(&mut self, slot: u32, waker_key: usize) -> Result<(u32, SocketAddr), Errno> {
+        let socket = self.socket(slot)?;
         let family = socket.family;
-        let SocketState::Listener(listener) = &mut socket.state else {
-            return Err(if socket.is_udp() { Errno::EOPNOTSUPP } else { Errno::EINVAL });
+        let TcpState::Listener(listener) = &mut socket.state else {
+            return Err(Errno::EINVAL);
         };
         let slot = listener.ready.pop_front().ok_or(Errno::EAGAIN)?;
         let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EAGAIN) };
@@ -135,7 +95,7 @@ impl StackInner {
         connection.phase = Phase::Open;
         connection.is_reported = true;
         let remote = connection.tuple.remote.present(family);
-        Ok((self.sockets.id(slot), remote))
+        Ok((slot, remote))
     }
 
     /// Receives the SYN of a new connection; defers it if the listener has no room.
@@ -145,11 +105,11 @@ impl StackInner {
         packet: &Packet<'_>,
         syn: (&Segment<'_>, Tuple),
         via: Via,
-        host: &mut dyn Host,
+        context: &mut Context<'_>,
     ) {
         let is_behind = self.has_deferred(listener);
-        if is_behind || !self.add_half_open(listener, syn, via, host) {
-            self.defer(listener, packet, via);
+        if is_behind || !self.add_half_open(listener, syn, via, context) {
+            self.defer(listener, packet, via, context);
         }
     }
 
@@ -159,12 +119,12 @@ impl StackInner {
         listener: u32,
         syn: (&Segment<'_>, Tuple),
         via: Via,
-        host: &mut dyn Host,
+        context: &mut Context<'_>,
     ) -> bool {
-        if !self.make_room(listener) {
+        if !self.make_room(listener, context) {
             return false;
         }
-        let Ok(slot) = self.half_open(listener, syn, via, host) else { return false };
+        let Ok(slot) = self.half_open(listener, syn, via, context) else { return false };
         self.mark(slot);
         true
     }
@@ -173,9 +133,9 @@ impl StackInner {
     /// Old ones stay up to a limit, since a busy peer or guest may be late. Above it the oldest is discarded, once its
     /// [`ANSWER_TIME`], in a flood its [`GRACE`], has passed: that of the listener, or the oldest of all if the total is
     /// too high and this listener does not have most of them.
-    fn make_room(&mut self, slot: u32) -> bool {
-        let most = self.buffers.limit() / HALF_OPEN_PART / CONNECTION;
-        let (all, oldest_of_all) = (self.tcp.half_open.len(), self.tcp.half_open.front().copied());
+    fn make_room(&mut self, slot: u32, context: &mut Context<'_>) -> bool {
+        let most = context.buffers.limit() / HALF_OPEN_PART / CONNECTION;
+        let (all, oldest_of_all) = (self.half_open.len(), self.half_open.front().copied());
         let is_crowded = all >= ALL_HALF_OPEN.min(most);
         let Some(listener) = self.listener(slot) else { return false };
         if listener.is_full() {
@@ -188,18 +148,18 @@ impl StackInner {
         let last = own.checked_sub(room).and_then(|last| listener.half_open.get(last).copied());
         let gives_own = own >= MANY_HALF_OPEN || own > all / 2;
         let oldest = if gives_own { listener.half_open.front().copied() } else { oldest_of_all };
-        let now = self.now;
+        let now = context.now;
         if last.is_some_and(|last| !self.began_by(last, now.saturating_sub(GRACE))) {
             return false;
         }
         if own < MANY_HALF_OPEN && !is_crowded {
             return true;
         }
-        let is_flood = self.tcp.deferred.is_flood();
-        let (time, answer_time) = if is_flood { (now, GRACE) } else { (self.phy.caught_up, ANSWER_TIME) };
+        let is_flood = self.deferred.is_flood();
+        let (time, answer_time) = if is_flood { (now, GRACE) } else { (context.phy.caught_up, ANSWER_TIME) };
         let latest = time.saturating_sub(answer_time);
         let Some(oldest) = oldest.filter(|&oldest| self.began_by(oldest, latest)) else { return false };
-        self.discard(oldest);
+        self.discard(oldest, context.buffers);
         true
     }
 
@@ -214,21 +174,21 @@ impl StackInner {
         listener: u32,
         (segment, tuple): (&Segment<'_>, Tuple),
         via: Via,
-        host: &mut dyn Host,
+        context: &mut Context<'_>,
     ) -> Result<u32, Errno> {
         let Some(socket) = self.sockets.get(listener) else { return Err(Errno::EBADF) };
         let (family, settings) = (socket.family, socket.settings);
         let path = via.path(&tuple.remote.address);
-        let parameters = self.parameters(&settings, path, &tuple.remote.address, host);
-        let tcp = hermit_tcp::Connection::accept(parameters, segment, self.now);
-        let mut connection = Connection::new(tcp, tuple, path, Phase::HalfOpen { listener }, self.now);
+        let parameters = parameters(&settings, path, &tuple.remote.address, context);
+        let tcp = hermit_tcp::Connection::accept(parameters, segment, context.now);
+        let mut connection = Connection::new(tcp, tuple, path, Phase::HalfOpen { listener }, context.now);
         connection.apply(&settings);
-        let slot = self.adopt(Socket::new(None, family, settings, SocketState::Connection(connection)))?;
+        let socket = Socket::new(None, family, settings, TcpState::Connection(connection));
+        let slot = self.adopt(socket, context.buffers)?;
         let queue = self.listener(listener).map(|listener| &mut listener.half_open);
-        let is_queued =
-            queue.is_some_and(|queue| enqueue(queue, slot)) && enqueue(&mut self.tcp.half_open, slot);
+        let is_queued = queue.is_some_and(|queue| enqueue(queue, slot)) && enqueue(&mut self.half_open, slot);
         if !is_queued {
-            self.discard(slot);
+            self.discard(slot, context.buffers);
             return Err(Errno::ENOMEM);
         }
         Ok(slot)
@@ -238,32 +198,31 @@ impl StackInner {
     pub(crate) fn drops_final_ack_of(&self, listener: u32) -> bool {
         self.sockets.get(listener).is_some_and(|socket| match &socket.state {
             // With a larger backlog the handshake completes even so: passt does not retransmit the ACK.
-            SocketState::Listener(listener) => listener.is_full() && listener.backlog < FEW_HALF_OPEN,
+            TcpState::Listener(listener) => listener.is_full() && listener.backlog < FEW_HALF_OPEN,
             _ => false,
         })
     }
 
     /// Moves a connection to the accept queue after the handshake.
-    pub(crate) fn complete(&mut self, slot: u32, listener: u32, host: &mut dyn Host) {
-        dequeue(&mut self.tcp.half_open, slot);
+    pub(crate) fn complete(&mut self, slot: u32, listener: u32, context: &mut Context<'_>) {
+        dequeue(&mut self.half_open, slot);
         if let Some(connection) = self.connection(slot) {
             connection.phase = Phase::Queued { listener };
         }
-        let Some(socket) = self.sockets.get_mut(listener) else { return };
-        socket.wake(host);
-        let SocketState::Listener(listener) = &mut socket.state else { return };
+        self.sockets.wake(listener);
+        let Some(listener) = self.listener(listener) else { return };
         dequeue(&mut listener.half_open, slot);
         if !enqueue(&mut listener.ready, slot) {
-            self.abandon(slot, host);
+            self.abandon(slot, context);
         }
     }
 
     /// Resets a connection of a listener that is closed.
-    fn abandon(&mut self, slot: u32, host: &mut dyn Host) {
+    fn abandon(&mut self, slot: u32, context: &mut Context<'_>) {
         if let Some(connection) = self.connection(slot) {
             connection.phase = Phase::Open;
         }
-        self.reset(slot, None, host);
+        self.reset(slot, None, context.buffers);
     }
 
     /// Removes a connection from the queues of its listener, if it has one.
@@ -271,7 +230,7 @@ impl StackInner {
         let Some(connection) = self.connection(slot) else { return };
         match core::mem::replace(&mut connection.phase, Phase::Open) {
             Phase::HalfOpen { listener } => {
-                dequeue(&mut self.tcp.half_open, slot);
+                dequeue(&mut self.half_open, slot);
                 if let Some(listener) = self.listener(listener) {
                     dequeue(&mut listener.half_open, slot);
                 }
@@ -287,30 +246,31 @@ impl StackInner {
 
     /// Closes a listener: discards half-open connections, resets those in the accept queue and the peers of deferred
     /// SYNs.
-    pub(crate) fn close_listener(&mut self, slot: u32, host: &mut dyn Host) {
+    pub(crate) fn close_listener(&mut self, slot: u32, context: &mut Context<'_>) {
         let Some(listener) = self.listener(slot).map(core::mem::take) else { return };
-        self.reset_deferred(slot, listener.deferred);
+        self.reset_deferred(slot, listener.deferred, context.phy);
         for half_open in listener.half_open {
-            self.discard(half_open);
+            self.discard(half_open, context.buffers);
         }
         for ready in listener.ready {
-            self.abandon(ready, host);
+            self.abandon(ready, context);
         }
     }
 
     /// The listener for a SYN with this destination, an own address.
     pub(crate) fn find_listener(&self, tuple: &Tuple) -> Option<u32> {
         let Tuple { local, .. } = tuple;
-        self.tcp.ports.listener(local.port, local.address)
+        self.sockets.ports.listener(local.port, local.address)
     }
 
     /// Turns a listener into an unconnected stream; it stays bound, unless the stack chose the port.
-    pub(crate) fn stop_listening(&mut self, slot: u32, host: &mut dyn Host) {
-        self.close_listener(slot, host);
+    pub(crate) fn stop_listening(&mut self, slot: u32, context: &mut Context<'_>) {
+        self.close_listener(slot, context);
         let Some(socket) = self.sockets.get_mut(slot) else { return };
-        socket.state = SocketState::Idle;
-        self.tcp.ports.update(socket.own.port, slot, |binding| binding.is_listening = false);
-        socket.wake(host);
-        self.release_port(slot);
+        socket.state = TcpState::Idle;
+        let port = socket.local.port;
+        self.sockets.ports.update(port, slot, |binding| binding.is_listening = false);
+        self.sockets.wake(slot);
+        self.sockets.release_port(slot);
     }
 }

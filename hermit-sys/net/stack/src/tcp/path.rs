@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use crate::ip::ingress::Via;
+use crate::ip::delivery::Via;
 use crate::phy::NetInterface;
 use crate::phy::device::{IpVersion, MIN_MTU};
 use crate::wire::emit::{self, ETHERNET};

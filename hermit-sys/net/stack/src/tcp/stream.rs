@@ -3,49 +3,36 @@
 use core::net::SocketAddr;
 
 use hermit_interface::Errno;
+use hermit_interface::net::{OptionName, SocketOption};
 use hermit_tcp::State;
 
-use crate::host::Host;
-use crate::inner::StackInner;
 use crate::phy::tx_queue::Link;
 use crate::socket::address::Endpoint;
-use crate::socket::{Shutdown, Socket, SocketState};
+use crate::socket::context::Context;
+use crate::socket::kind::Shutdown;
+use crate::socket::options::MembershipChange;
 use crate::tcp::connection::Phase;
+use crate::tcp::layer::{Tcp, TcpState};
 
-impl StackInner {
+impl Tcp {
     /// Binds a stream.
     ///
     /// # Errors
     ///
     /// `EINVAL`, `EADDRINUSE`, `EADDRNOTAVAIL`, `ENOMEM`.
-    pub(crate) fn bind_stream(
+    pub(crate) fn bind(
         &mut self,
         slot: u32,
         local: Endpoint,
-        host: &mut dyn Host,
+        context: &mut Context<'_>,
     ) -> Result<(), Errno> {
-        self.expire_time_wait();
-        let Some(socket) = self.sockets.get(slot) else { return Err(Errno::EBADF) };
-        if socket.is_bound() || !matches!(socket.state, SocketState::Idle) {
+        self.expire_time_wait(context.now);
+        let socket = self.socket(slot)?;
+        if socket.is_bound() || !matches!(socket.state, TcpState::Idle) {
             return Err(Errno::EINVAL);
         }
-        self.check_own(socket.family, &socket.settings, local.address)?;
-        self.take_address(slot, local, host)
-    }
-
-    /// Adds a connection to the socket table and the connection tables.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn adopt(&mut self, socket: Socket) -> Result<u32, Errno> {
-        self.buffers.connect()?;
-        let slot = self.insert(socket).inspect_err(|_| self.buffers.uncount())?;
-        if let Err(error) = self.map(slot) {
-            self.discard(slot);
-            return Err(error);
-        }
-        Ok(slot)
+        socket.check_local(local.address, &context.ip.routes)?;
+        self.sockets.bind(slot, local, context.random)
     }
 
     /// Sends bytes on a stream.
@@ -53,14 +40,14 @@ impl StackInner {
     /// # Errors
     ///
     /// See [`Stack::send`](crate::Stack::send).
-    pub(crate) fn send_stream(
+    pub(crate) fn send(
         &mut self,
         slot: u32,
         bytes: &[u8],
         link: &mut dyn Link,
+        context: &mut Context<'_>,
     ) -> Result<usize, Errno> {
-        let Self { sockets, buffers, .. } = self;
-        let Some(socket) = sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let socket = self.socket(slot)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
         }
@@ -71,7 +58,7 @@ impl StackInner {
         if !connection.is_established() {
             return Err(Errno::EAGAIN);
         }
-        let sent = connection.tcp.write(bytes, buffers.pool());
+        let sent = connection.tcp.write(bytes, context.buffers.pool());
         if sent == 0 && !bytes.is_empty() {
             // A full buffer drains when the peer acknowledges; otherwise other connections use all the memory.
             let is_full = connection.tcp.writable() == 0;
@@ -87,21 +74,21 @@ impl StackInner {
     /// # Errors
     ///
     /// See [`Stack::receive`](crate::Stack::receive).
-    pub(crate) fn receive_stream(
+    pub(crate) fn read(
         &mut self,
         slot: u32,
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
+        context: &mut Context<'_>,
     ) -> Result<usize, Errno> {
-        let Self { sockets, buffers, now, .. } = self;
-        let Some(socket) = sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let socket = self.socket(slot)?;
         let error = socket.error;
         let Some(connection) = socket.connection_mut() else { return Err(Errno::ENOTCONN) };
         let tcp = &mut connection.tcp;
         if tcp.readable() > 0 && connection.phase == Phase::Open {
-            let taken = tcp.read(peek, sink, buffers.pool(), *now);
+            let taken = tcp.read(peek, sink, context.buffers.pool(), context.now);
             // A window update may be due.
-            if tcp.is_ack_due(*now) {
+            if tcp.is_ack_due(context.now) {
                 self.mark(slot);
             }
             return Ok(usize::try_from(taken).unwrap_or(usize::MAX));
@@ -120,11 +107,16 @@ impl StackInner {
     /// # Errors
     ///
     /// `ENOTCONN`.
-    pub(crate) fn shut_stream(&mut self, slot: u32, how: Shutdown, host: &mut dyn Host) -> Result<(), Errno> {
-        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        if matches!(socket.state, SocketState::Listener(_)) {
+    pub(crate) fn shutdown(
+        &mut self,
+        slot: u32,
+        how: Shutdown,
+        context: &mut Context<'_>,
+    ) -> Result<(), Errno> {
+        let socket = self.socket(slot)?;
+        if matches!(socket.state, TcpState::Listener(_)) {
             if how.reads() {
-                self.stop_listening(slot, host);
+                self.stop_listening(slot, context);
             }
             return Ok(());
         }
@@ -132,41 +124,48 @@ impl StackInner {
         let alive = connection.filter(|alive| !alive.is_over && alive.state() != State::TimeWait);
         let Some(connection) = alive else { return Err(Errno::ENOTCONN) };
         if connection.phase == Phase::Connecting {
-            self.fail(slot, Errno::ECONNRESET, host);
+            self.fail(slot, Errno::ECONNRESET, context.buffers);
             return Ok(());
         }
         connection.shut(how);
-        socket.wake(host);
+        self.sockets.wake(slot);
         self.mark(slot);
         Ok(())
     }
 
     /// Closes a stream; the connection stays until its data is acknowledged.
-    pub(crate) fn close_stream(&mut self, slot: u32, is_reset: bool, host: &mut dyn Host) {
-        self.close_listener(slot, host);
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(slot) else { return };
-        socket.waker_key = None;
-        let Some(connection) = socket.connection_mut() else {
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: a connection that is not accepted yet, or was closed.
+    pub(crate) fn close(
+        &mut self,
+        slot: u32,
+        is_reset: bool,
+        context: &mut Context<'_>,
+    ) -> Result<(), Errno> {
+        self.socket(slot)?.waker_key.take().ok_or(Errno::EBADF)?;
+        self.close_listener(slot, context);
+        let Some(connection) = self.connection(slot) else {
             self.remove(slot);
-            return;
+            return Ok(());
         };
-        connection.tcp.set_orphan(now);
+        connection.tcp.set_orphan(context.now);
         let is_unread = connection.tcp.readable() > 0;
-        if connection.is_over && !connection.tcp.has_reset_to_send() || connection.phase == Phase::Connecting
-        {
-            return self.discard(slot);
-        }
-        if connection.is_over {
+        let is_sent = connection.is_over && !connection.tcp.has_reset_to_send();
+        if is_sent || connection.phase == Phase::Connecting {
+            self.discard(slot, context.buffers);
+        } else if connection.is_over {
             // The RST is sent by the next poll, which then removes the connection.
-            return self.mark(slot);
+            self.mark(slot);
+        } else if is_reset || is_unread || connection.state() == State::SynReceived {
+            // Unread data resets the connection, so that the peer learns of the loss (RFC 2525, section 2.17).
+            self.reset(slot, None, context.buffers);
+        } else {
+            connection.shut(Shutdown::Write);
+            self.mark(slot);
         }
-        // Unread data resets the connection, so that the peer learns of the loss (RFC 2525, section 2.17).
-        if is_reset || is_unread || connection.state() == State::SynReceived {
-            return self.reset(slot, None, host);
-        }
-        connection.shut(Shutdown::Write);
-        self.mark(slot);
+        Ok(())
     }
 
     /// Shuts a stream down as a close does, before a lingering close.
@@ -174,7 +173,7 @@ impl StackInner {
     /// # Errors
     ///
     /// `EAGAIN`: sent data is not acknowledged yet.
-    pub(crate) fn finish_stream(&mut self, slot: u32) -> Result<(), Errno> {
+    pub(crate) fn shut_to_linger(&mut self, slot: u32) -> Result<(), Errno> {
         let connection = self.connection(slot).filter(|connection| connection.is_established());
         let Some(connection) = connection.filter(|connection| !connection.is_over) else { return Ok(()) };
         // The close will reset the connection.
@@ -188,9 +187,14 @@ impl StackInner {
     }
 
     /// Local address of a stream.
-    pub(crate) fn local_of_stream(socket: &Socket) -> SocketAddr {
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`.
+    pub(crate) fn local(&self, slot: u32) -> Result<SocketAddr, Errno> {
+        let socket = self.sockets.get(slot).ok_or(Errno::EBADF)?;
         let connected = socket.connection().map(|connection| connection.tuple.local);
-        connected.unwrap_or(socket.own).present(socket.family)
+        Ok(connected.unwrap_or(socket.local).present(socket.family))
     }
 
     /// Address of a stream's peer.
@@ -198,9 +202,62 @@ impl StackInner {
     /// # Errors
     ///
     /// `ENOTCONN`.
-    pub(crate) fn remote_of_stream(socket: &Socket) -> Result<SocketAddr, Errno> {
+    pub(crate) fn remote(&self, slot: u32) -> Result<SocketAddr, Errno> {
+        let socket = self.sockets.get(slot).ok_or(Errno::EBADF)?;
         let connection =
             socket.connection().filter(|connection| connection.is_established() && !connection.is_over);
         connection.map(|connection| connection.tuple.remote.present(socket.family)).ok_or(Errno::ENOTCONN)
+    }
+
+    /// Sets an option.
+    ///
+    /// # Errors
+    ///
+    /// See [`Stack::set_option`](crate::Stack::set_option).
+    pub(crate) fn set_option(&mut self, slot: u32, option: &SocketOption) -> Result<(), Errno> {
+        let name = OptionName::from_number(option.name).ok_or(Errno::ENOPROTOOPT)?;
+        let socket = self.socket(slot)?;
+        let is_connection = socket.connection().is_some();
+        if MembershipChange::of(option, name, socket.family)?.is_some() {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        self.sockets.set_option(slot, name, option.value, is_connection)?;
+        let socket = self.socket(slot)?;
+        let settings = socket.settings;
+        if let Some(connection) = socket.connection_mut() {
+            connection.apply(&settings);
+            match (name, settings.send_buffer, settings.receive_buffer) {
+                (OptionName::SendBuffer, Some(size), _) => connection.tcp.set_send_buffer(size),
+                (OptionName::ReceiveBuffer, _, Some(size)) => connection.tcp.set_receive_buffer(size),
+                _ => (),
+            }
+        }
+        // Timers and pending segments depend on some options.
+        self.mark(slot);
+        Ok(())
+    }
+
+    /// Reads an option.
+    ///
+    /// # Errors
+    ///
+    /// See [`Stack::option`](crate::Stack::option).
+    pub(crate) fn option(
+        &mut self,
+        slot: u32,
+        name: OptionName,
+        context: &Context<'_>,
+    ) -> Result<u32, Errno> {
+        let socket = self.socket(slot)?;
+        let buffers = match socket.connection() {
+            Some(connection) => connection.tcp.buffer_limits(),
+            None => {
+                let initial = context.buffers.buffer(None).0;
+                let settings = &socket.settings;
+                let sizes = [settings.receive_buffer, settings.send_buffer];
+                sizes.map(|size| size.unwrap_or(initial)).into()
+            }
+        };
+        self.sockets.option(slot, name, buffers)
     }
 }

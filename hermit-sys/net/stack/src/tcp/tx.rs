@@ -4,16 +4,16 @@ use hermit_interface::Errno;
 use hermit_tcp::{Flags, State, Transmit};
 use smoltcp::wire::IpProtocol;
 
-use crate::host::Host;
-use crate::inner::StackInner;
 use crate::ip::layer::Ip;
 use crate::ip::routes::Route;
 use crate::phy::Phy;
 use crate::phy::device::{Checksum, IpVersion, Offload, Segment};
 use crate::phy::tx_queue::Link;
-use crate::socket::Socket;
+use crate::socket::context::Context;
 use crate::socket::options::SocketSettings;
+use crate::socket::table::Socket;
 use crate::tcp::connection::{Connection, Phase};
+use crate::tcp::layer::Tcp;
 use crate::tcp::path::{Limits, Path};
 use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::tcp::{CHECKSUM_OFFSET, ChecksumBy, ECN_CAPABLE, ECN_MASK, OutgoingSegment, TCP};
@@ -138,13 +138,13 @@ impl Sender<'_> {
     }
 }
 
-impl StackInner {
+impl Tcp {
     /// Sends the segments of a connection. Returns whether it waits for room in the device's queue.
-    pub(crate) fn transmit(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> bool {
+    pub(crate) fn transmit(&mut self, slot: u32, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
         self.visit();
-        let outcome = match self.way(slot, link, host) {
-            Way::Local => self.send_burst(slot, None, link),
-            Way::Wire(header) => self.send_burst(slot, Some(header), link),
+        let outcome = match self.way(slot, link, context) {
+            Way::Local => self.send_burst(slot, None, link, context),
+            Way::Wire(header) => self.send_burst(slot, Some(header), link, context),
             Way::Unknown => Outcome::Waiting,
         };
         let is_local =
@@ -155,47 +155,54 @@ impl StackInner {
             Outcome::Full => return true,
             Outcome::More => self.mark(slot),
             Outcome::Done(deadline) => {
-                self.end_if_closed(slot, host);
-                self.schedule(slot, deadline);
+                self.end_if_closed(slot, context);
+                self.schedule(slot, deadline, context.now);
             }
             Outcome::Waiting => {
-                let now = self.now;
+                let now = context.now;
                 if let Some(connection) = self.connection(slot) {
                     connection.tcp.on_unreachable(now);
                 }
-                self.drop_unsent(slot);
-                self.schedule(slot, Some(self.now.saturating_add(RETRY)));
+                self.drop_unsent(slot, context);
+                self.schedule(slot, Some(context.now.saturating_add(RETRY)), context.now);
             }
         }
         false
     }
 
     /// Resolves the next hop to a connection's peer.
-    fn way(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> Way {
-        let now = self.now;
+    fn way(&mut self, slot: u32, link: &mut dyn Link, context: &mut Context<'_>) -> Way {
+        let now = context.now;
         let Some(connection) = self.connection(slot) else { return Way::Unknown };
         if connection.path == Path::Local {
             return Way::Local;
         }
         let (remote, phase) = (connection.tuple.remote.address, connection.phase);
-        let (Some(Route::Neighbor(hop)), Some(port)) = (self.ip.routes.route(remote), self.phy.interface)
+        let (Some(Route::Neighbor(hop)), Some(port)) =
+            (context.ip.routes.route(remote), context.phy.interface)
         else {
             if phase == Phase::Connecting {
-                self.fail(slot, Errno::ENETUNREACH, host);
+                self.fail(slot, Errno::ENETUNREACH, context.buffers);
             }
             return Way::Unknown;
         };
-        let Some(destination) = self.ip.resolve(hop, &self.phy, link, now) else {
-            self.ip.await_connection(hop, slot, &self.phy, link, now);
+        let Some(destination) = context.ip.resolve(hop, context.phy, link, now) else {
+            context.ip.await_connection(hop, slot, context.phy, link, now);
             return Way::Unknown;
         };
         let protocol = EthernetHeader::protocol(&remote);
         Way::Wire(EthernetHeader { source: port.mac, destination, protocol })
     }
 
-    fn send_burst(&mut self, slot: u32, ethernet: Option<EthernetHeader>, link: &mut dyn Link) -> Outcome {
-        let Self { sockets, phy: Phy { loopback, interface, .. }, ip, now, .. } = self;
-        let Some(socket) = sockets.get_mut(slot) else { return Outcome::Done(None) };
+    fn send_burst(
+        &mut self,
+        slot: u32,
+        ethernet: Option<EthernetHeader>,
+        link: &mut dyn Link,
+        context: &mut Context<'_>,
+    ) -> Outcome {
+        let Phy { loopback, interface, .. } = &mut *context.phy;
+        let Some(socket) = self.sockets.get_mut(slot) else { return Outcome::Done(None) };
         let settings = socket.settings;
         let Some(connection) = socket.connection_mut() else { return Outcome::Done(None) };
         if connection.is_over && !connection.tcp.has_reset_to_send() {
@@ -205,7 +212,7 @@ impl StackInner {
         let link = if ethernet.is_none() { loopback } else { link };
         let mut sender = Sender { link, ethernet, limits, settings };
         for _ in 0..BURST {
-            if let Some(outcome) = sender.send_next(connection, ip, *now) {
+            if let Some(outcome) = sender.send_next(connection, context.ip, context.now) {
                 return outcome;
             }
         }
@@ -213,32 +220,32 @@ impl StackInner {
     }
 
     /// Ends a connection that has sent everything and is closed, or moves it to TIME-WAIT.
-    fn end_if_closed(&mut self, slot: u32, host: &mut dyn Host) {
-        let now = self.now;
+    fn end_if_closed(&mut self, slot: u32, context: &mut Context<'_>) {
+        let now = context.now;
         let Some(socket) = self.sockets.get(slot) else { return };
         let (reuse, is_orphan) = (socket.settings.reuse, socket.is_orphan());
         let Some(connection) = socket.connection() else { return };
         match connection.state() {
-            _ if connection.is_over && is_orphan => self.discard(slot),
+            _ if connection.is_over && is_orphan => self.discard(slot, context.buffers),
             _ if connection.is_over => (),
             State::TimeWait => {
                 let (tuple, last) = (connection.tuple, connection.tcp.acknowledgement(now));
-                if self.tcp.time_wait.insert(tuple, &last, reuse, now) {
+                if self.time_wait.insert(tuple, &last, reuse, now) {
                     // The port stays counted until the record is removed. It has an entry already, so this cannot fail.
-                    let _ = self.tcp.ports.connected(tuple.local.port, reuse);
+                    let _ = self.sockets.ports.connected(tuple.local.port, reuse);
                 }
-                self.end(slot, None, host);
+                self.end(slot, None, context.buffers);
             }
-            State::Closed => self.end(slot, None, host),
+            State::Closed => self.end(slot, None, context.buffers),
             _ => (),
         }
     }
 
     /// Discards a closed connection without a socket: it does not wait for the next hop to be resolved.
-    fn drop_unsent(&mut self, slot: u32) {
+    fn drop_unsent(&mut self, slot: u32, context: &mut Context<'_>) {
         let socket = self.sockets.get(slot).filter(|socket| socket.is_orphan());
         if socket.and_then(Socket::connection).is_some_and(|connection| connection.is_over) {
-            self.discard(slot);
+            self.discard(slot, context.buffers);
         }
     }
 
@@ -261,19 +268,9 @@ impl StackInner {
         }
     }
 
-    /// Serves the connections whose data is held back.
-    pub(crate) fn uncork(&mut self) {
-        while let Some(slot) = self.corked.pop() {
-            if let Some(connection) = self.connection(slot) {
-                connection.is_corked = false;
-                self.mark(slot);
-            }
-        }
-    }
-
     /// Sets the timer of a connection.
-    pub(crate) fn schedule(&mut self, slot: u32, deadline: Option<u64>) {
-        let earliest = self.now.saturating_add(SOON);
+    pub(super) fn schedule(&mut self, slot: u32, deadline: Option<u64>, now: u64) {
+        let earliest = now.saturating_add(SOON);
         let connection = self.sockets.get(slot).and_then(Socket::connection);
         if connection.is_some_and(|connection| !connection.is_over) {
             self.timers.advance(slot, deadline.map(|deadline| deadline.max(earliest)));
@@ -281,18 +278,17 @@ impl StackInner {
     }
 
     /// Handles the expired timer of a connection.
-    pub(crate) fn on_timer(&mut self, slot: u32, host: &mut dyn Host) {
-        let Self { sockets, buffers, now, .. } = self;
-        let Some(connection) = sockets.get_mut(slot).and_then(Socket::connection_mut) else { return };
-        let events = connection.tcp.on_timer(buffers.pool(), *now);
+    pub(crate) fn on_timer(&mut self, slot: u32, context: &mut Context<'_>) {
+        let Some(connection) = self.sockets.get_mut(slot).and_then(Socket::connection_mut) else { return };
+        let events = connection.tcp.on_timer(context.buffers.pool(), context.now);
         if !events.contains(hermit_tcp::Events::CLOSED) {
             return self.mark(slot);
         }
         let error = connection.tcp.failure().map(|_| Errno::ETIMEDOUT);
         match connection.phase {
-            Phase::HalfOpen { .. } => self.discard(slot),
-            _ if connection.tcp.has_reset_to_send() => self.finish(slot, error, host),
-            _ => self.end(slot, error, host),
+            Phase::HalfOpen { .. } => self.discard(slot, context.buffers),
+            _ if connection.tcp.has_reset_to_send() => self.finish(slot, error),
+            _ => self.end(slot, error, context.buffers),
         }
     }
 }

@@ -290,14 +290,16 @@ impl World {
     /// Asserts that no host has state of connections, except TIME-WAIT records.
     pub(crate) fn assert_nothing_left(&self, sockets: usize) {
         for node in &self.nodes {
-            let left = node.inner.tcp.connections.values().map(|&slot| node.inner.sockets.get(slot).unwrap());
+            let left =
+                node.layers.tcp.connections.values().map(|&slot| node.layers.tcp.sockets.get(slot).unwrap());
             let left: Vec<_> =
                 left.map(|socket| (socket.waker_key, socket.connection().unwrap().state())).collect();
             assert_eq!(left, []);
-            assert!(node.inner.tcp.half_open.is_empty());
-            assert_eq!(node.inner.buffers.used(), 0);
+            assert!(node.layers.tcp.half_open.is_empty());
+            assert_eq!(node.layers.buffers.used(), 0);
         }
-        let left: usize = self.nodes.iter().map(|node| node.inner.sockets.len()).sum();
+        let left: usize =
+            self.nodes.iter().map(|node| node.layers.tcp.sockets.len() + node.layers.udp.sockets.len()).sum();
         assert_eq!(left, sockets);
     }
 }

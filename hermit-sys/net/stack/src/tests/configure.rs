@@ -339,7 +339,7 @@ fn solicited_advertisement_without_address_confirms_the_neighbor() {
     world.connect(0, SocketAddr::new(v6(1), 80), (1, listener));
     world.run(40 * SECOND);
     let known = EthernetAddress(mac(1));
-    let look = |world: &mut World| world.nodes[0].inner.ip.neighbors.lookup(v6(1), world.now);
+    let look = |world: &mut World| world.nodes[0].layers.ip.neighbors.lookup(v6(1), world.now);
     let solicited = NdiscNeighborFlags::SOLICITED;
     for (node, flags) in [(2, solicited), (1, NdiscNeighborFlags::OVERRIDE)] {
         assert_eq!(look(&mut world), Answer::Ask(known));
@@ -350,7 +350,7 @@ fn solicited_advertisement_without_address_confirms_the_neighbor() {
     assert_eq!(look(&mut world), Answer::Known(known));
     // An unknown neighbor stays unknown.
     affirm(&mut world, 2, v6(2), solicited);
-    assert_eq!(world.nodes[0].inner.ip.neighbors.lookup(v6(2), world.now), Answer::Unknown);
+    assert_eq!(world.nodes[0].layers.ip.neighbors.lookup(v6(2), world.now), Answer::Unknown);
 }
 
 #[test]

@@ -26,14 +26,14 @@ fn visits(idle: usize) -> u64 {
     assert_eq!(accepted, idle);
     let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     world.run(SECOND);
-    let before: u64 = world.nodes.iter().map(|node| node.inner.visits).sum();
+    let before: u64 = world.nodes.iter().map(|node| node.layers.visits()).sum();
     for round in 0..ROUNDS {
         world.nodes[0].send(client, &[round], None).unwrap();
         assert!(world.run_until(SECOND, |world| world.receive(1, server).is_ok()));
         world.nodes[1].send(server, &[round], None).unwrap();
         assert!(world.run_until(SECOND, |world| world.receive(0, client).is_ok()));
     }
-    world.nodes.iter().map(|node| node.inner.visits).sum::<u64>() - before
+    world.nodes.iter().map(|node| node.layers.visits()).sum::<u64>() - before
 }
 
 #[test]
@@ -57,11 +57,11 @@ fn delivered_sockets_are_checked_once_at_shutdown() {
     let sent = world.nodes[0].send(client, &pattern(100_000), None).unwrap();
     world.nodes[0].close_all();
     world.run(SECOND);
-    let before = world.nodes[0].inner.visits;
+    let before = world.nodes[0].layers.visits();
     for _ in 0..QUESTIONS {
         assert!(!world.nodes[0].is_delivered());
     }
-    let visits = world.nodes[0].inner.visits - before;
+    let visits = world.nodes[0].layers.visits() - before;
     assert!((QUESTIONS..QUESTIONS + CONNECTIONS).contains(&visits), "{visits}");
     let mut received = 0;
     assert!(world.run_until(5 * SECOND, |world| {

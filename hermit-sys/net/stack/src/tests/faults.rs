@@ -138,12 +138,12 @@ proptest! {
             world.run(wait * 100 * MILLISECOND);
             while world.receive(0, datagrams).is_ok() {}
         }
-        prop_assert!(world.nodes[0].inner.buffers.used() <= configuration(0).buffers);
+        prop_assert!(world.nodes[0].layers.buffers.used() <= configuration(0).buffers);
         world.nodes[1].close_now(client).unwrap();
         world.nodes[0].close(listener).unwrap();
         world.run(100 * SECOND);
         // Connections that complete meanwhile stay in the accept queue.
-        prop_assert!(world.nodes[0].inner.tcp.half_open.is_empty());
+        prop_assert!(world.nodes[0].layers.tcp.half_open.is_empty());
     }
 
     #[test]
@@ -154,9 +154,9 @@ proptest! {
         let listener = world.listen(0, 80, 4);
         let (client, server) = world.connect(1, SocketAddr::new(v4(0), 80), (0, listener));
         let port = world.nodes[1].local(client).unwrap().port();
-        let ours = world.nodes[0].inner.sockets.slot(server).unwrap();
+        let ours = world.nodes[0].layers.tcp.sockets.slot(server.key()).unwrap();
         for (flags, sequence, acknowledged, window, size, is_near) in segments {
-            let near = world.nodes[0].inner.connection(ours).map(|connection| connection.numbers());
+            let near = world.nodes[0].layers.tcp.connection(ours).map(|connection| connection.numbers());
             let (mut sequence, mut acknowledged) = (sequence, acknowledged);
             if let Some((next, expected)) = near.filter(|_| is_near) {
                 sequence = expected.0.wrapping_add(sequence % 5000);

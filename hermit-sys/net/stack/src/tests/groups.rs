@@ -111,7 +111,7 @@ fn multicast_on_the_loopback_stays_there() {
     world.nodes[0].send(here, b"unheard", to).unwrap();
     assert_eq!(world.receive(0, member), Err(Errno::EAGAIN));
     world.nodes[1].close(outside).unwrap();
-    assert!(world.nodes.iter().all(|node| node.inner.ip.groups.is_empty()));
+    assert!(world.nodes.iter().all(|node| node.layers.ip.groups.is_empty()));
 }
 
 #[test]

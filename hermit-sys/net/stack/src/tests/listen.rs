@@ -13,10 +13,11 @@ fn accept_queue_is_limited_by_the_backlog() {
     world.run(SECOND / 2);
     let connected = |world: &World| clients.iter().filter(|&&id| world.readiness(0, id).write).count();
     // As in Linux, one more than the backlog.
-    let waiting = |world: &World| match &world.nodes[1].inner.socket(listener).unwrap().state {
-        crate::socket::SocketState::Listener(listener) => listener.ready_count(),
-        _ => panic!(),
-    };
+    let waiting =
+        |world: &World| match &world.nodes[1].layers.tcp.sockets.get(listener.key().slot).unwrap().state {
+            crate::tcp::layer::TcpState::Listener(listener) => listener.ready_count(),
+            _ => panic!(),
+        };
     assert_eq!(waiting(&world), 3);
     assert!(connected(&world) >= 3);
     let mut accepted = 0;
@@ -155,7 +156,7 @@ fn sequential_connections_do_not_exhaust_ports() {
     world.run(70 * SECOND);
     for node in &mut world.nodes {
         node.poll(world.now);
-        assert!((1..=u16::MAX).all(|port| node.inner.tcp.ports.is_unused(port)));
+        assert!((1..=u16::MAX).all(|port| node.layers.tcp.sockets.ports.is_unused(port)));
     }
 }
 

@@ -11,7 +11,7 @@ use std::vec::Vec;
 
 /// Number of deferred SYNs of a host.
 fn deferred(world: &World) -> usize {
-    world.nodes[1].inner.tcp.deferred.count()
+    world.nodes[1].layers.tcp.deferred.count()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
         while let Ok((server, _)) = world.nodes[1].accept(listener, 1) {
             world.nodes[1].close(server).unwrap();
         }
-        most = most.max(world.nodes[1].inner.tcp.half_open.len());
+        most = most.max(world.nodes[1].layers.tcp.half_open.len());
         // The end that the server sends; a connection that was discarded would be reset.
         waiting.retain(|&client| {
             let is_over = world.readiness(0, client).read;
@@ -80,9 +80,9 @@ fn pause_of_the_guest_does_not_make_peers_late() {
     let mut world = distant_hosts(2 * MILLISECOND);
     let listener = world.listen(1, 80, 1024);
     let client = world.start(0, SocketAddr::new(v4(1), 80));
-    let half_open = |world: &World| world.nodes[1].inner.tcp.half_open.len();
+    let half_open = |world: &World| world.nodes[1].layers.tcp.half_open.len();
     assert!(world.run_until(SECOND, |world| half_open(world) == 1));
-    let max = world.nodes[1].inner.buffers.limit() / 4 / CONNECTION;
+    let max = world.nodes[1].layers.buffers.limit() / 4 / CONNECTION;
     let mut ports = 1..;
     let mut ask = |world: &mut World, count| {
         let asked = ports.by_ref().take(count);
@@ -125,7 +125,7 @@ fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
     flood(&mut world, 8);
     assert!(world.readiness(0, client).write);
     assert!(world.nodes[1].accept(listener, 1).is_ok());
-    assert!(world.nodes[1].inner.tcp.half_open.len() <= 512);
+    assert!(world.nodes[1].layers.tcp.half_open.len() <= 512);
 }
 
 #[test]
@@ -212,13 +212,13 @@ fn syn_flood_is_bounded_and_peers_connect() {
     }
     world.run(SECOND / 10);
     let node = &world.nodes[1];
-    assert!(node.inner.tcp.half_open.len() <= 1024, "{}", node.inner.tcp.half_open.len());
-    assert!(node.inner.buffers.used() <= configuration(1).buffers);
+    assert!(node.layers.tcp.half_open.len() <= 1024, "{}", node.layers.tcp.half_open.len());
+    assert!(node.layers.buffers.used() <= configuration(1).buffers);
     assert!(deferred(&world) <= 8192);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     world.run(100 * SECOND);
-    assert!(world.nodes[1].inner.tcp.half_open.is_empty());
-    assert_eq!(world.nodes[1].inner.tcp.connections.len(), 1);
+    assert!(world.nodes[1].layers.tcp.half_open.is_empty());
+    assert_eq!(world.nodes[1].layers.tcp.connections.len(), 1);
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn syn_flood_of_one_listener_does_not_block_others() {
     assert!(world.now < start + 3 * SECOND, "{}", world.now - start);
     // Most were discarded to make room, the others time out.
     world.run(100 * SECOND);
-    assert!(world.nodes[1].inner.tcp.half_open.is_empty());
+    assert!(world.nodes[1].layers.tcp.half_open.is_empty());
     world.nodes[1].close(asked).unwrap();
     world.nodes[1].close(other).unwrap();
-    assert_eq!(world.nodes[1].inner.tcp.connections.len(), 2);
+    assert_eq!(world.nodes[1].layers.tcp.connections.len(), 2);
 }

@@ -135,7 +135,7 @@ fn disconnect_releases_an_ephemeral_port() {
         assert_ne!(world.nodes[0].local(socket).unwrap().port(), 0);
         world.nodes[0].close(socket).unwrap();
     }
-    assert!((1..=u16::MAX).all(|port| world.nodes[0].inner.udp.is_unused(port)));
+    assert!((1..=u16::MAX).all(|port| world.nodes[0].layers.udp.sockets.ports.is_unused(port)));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn receive_queue_is_bounded() {
     for _ in 0..if cfg!(miri) { 220 } else { 1000 } {
         assert_eq!(world.nodes[0].send(socket, &[7; 1000], Some(here)), Ok(1000));
     }
-    let used = world.nodes[0].inner.buffers.used();
+    let used = world.nodes[0].layers.buffers.used();
     assert!((150_000..=212_992).contains(&used), "{used}");
     let mut count = 0;
     while world.receive(0, socket).is_ok() {

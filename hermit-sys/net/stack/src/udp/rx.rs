@@ -1,115 +1,104 @@
 //! RX of datagrams.
 
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use hermit_interface::Errno;
 
-use super::{DEFAULT_BUFFER, Datagram};
-use crate::host::Host;
-use crate::inner::StackInner;
-use crate::socket::address::{Endpoint, Scope};
+use crate::socket::address::{Endpoint, Scope, unspecified};
 use crate::socket::buffers::BufferAccounting;
-use crate::socket::{Socket, SocketState};
+use crate::socket::context::Context;
+use crate::udp::layer::{DEFAULT_BUFFER, Datagram, Udp};
 use crate::wire::packet::Packet;
 
-/// Appends a datagram to a socket's receive queue; drops it without room.
-fn deliver(
-    socket: &mut Socket,
-    from: Endpoint,
-    payload: &[u8],
-    buffers: &mut BufferAccounting,
-    host: &mut dyn Host,
-) {
-    let limit =
-        usize::try_from(socket.settings.receive_buffer.unwrap_or(DEFAULT_BUFFER)).unwrap_or(usize::MAX);
-    let cost = Datagram::cost(payload.len());
-    let SocketState::Udp(udp_socket) = &mut socket.state else { return };
-    if udp_socket.queued + cost > limit || udp_socket.queue.try_reserve(1).is_err() {
-        return;
-    }
-    let mut bytes = Vec::new();
-    if bytes.try_reserve_exact(payload.len()).is_err() || !buffers.charge(cost) {
-        return;
-    }
-    bytes.extend_from_slice(payload);
-    udp_socket.queued += cost;
-    udp_socket.queue.push_back(Datagram { from, bytes });
-    socket.wake(host);
-}
-
-impl StackInner {
+impl Udp {
     /// Receives a datagram; returns whether a socket matches.
-    pub(crate) fn receive_datagram(
+    pub(crate) fn receive(
         &mut self,
         packet: &Packet<'_>,
         is_checked: bool,
-        host: &mut dyn Host,
+        context: &mut Context<'_>,
     ) -> bool {
         let Some(datagram) = packet.udp(is_checked) else { return true };
         let from = Endpoint::new(packet.source, datagram.src_port());
         let to = Endpoint::new(packet.destination, datagram.dst_port());
-        self.deliver_to_sockets(from, to, datagram.payload(), host)
+        self.deliver_to_sockets(from, to, datagram.payload(), context)
     }
 
     /// Delivers a datagram to the matching sockets; returns whether there is one.
-    pub(crate) fn deliver_to_sockets(
+    pub(super) fn deliver_to_sockets(
         &mut self,
         from: Endpoint,
         to: Endpoint,
         payload: &[u8],
-        host: &mut dyn Host,
+        context: &mut Context<'_>,
     ) -> bool {
         self.visit();
-        if to.address.is_multicast() || self.ip.routes.is_broadcast(to.address) {
-            self.deliver_to_all(from, to, payload, host);
+        if to.address.is_multicast() || context.ip.routes.is_broadcast(to.address) {
+            self.deliver_to_all(from, to, payload, context.buffers);
             return true;
         }
         let Some(slot) = self.receiver(from, to) else { return false };
-        if let Some(socket) = self.sockets.get_mut(slot) {
-            deliver(socket, from, payload, &mut self.buffers, host);
-        }
+        self.deliver(slot, from, payload, context.buffers);
         true
+    }
+
+    /// Appends a datagram to a socket's receive queue; drops it without room.
+    fn deliver(&mut self, slot: u32, from: Endpoint, payload: &[u8], buffers: &mut BufferAccounting) {
+        let Some(socket) = self.sockets.get_mut(slot) else { return };
+        let limit =
+            usize::try_from(socket.settings.receive_buffer.unwrap_or(DEFAULT_BUFFER)).unwrap_or(usize::MAX);
+        let cost = Datagram::cost(payload.len());
+        let state = &mut socket.state;
+        if state.queued + cost > limit || state.queue.try_reserve(1).is_err() {
+            return;
+        }
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(payload.len()).is_err() || !buffers.charge(cost) {
+            return;
+        }
+        bytes.extend_from_slice(payload);
+        state.queued += cost;
+        state.queue.push_back(Datagram { from, bytes });
+        self.sockets.wake(slot);
     }
 
     /// The socket for a datagram: connected ones take precedence, then those bound to the address.
     fn receiver(&self, from: Endpoint, to: Endpoint) -> Option<u32> {
-        let bindings = self.udp.bindings(to.port).iter().filter(|binding| binding.scope.contains(to.address));
-        let ranked = bindings.filter_map(|binding| {
-            let udp_socket =
-                self.sockets.get(binding.slot)?.as_udp().filter(|socket| socket.accepts_from(from))?;
+        let bindings = self.sockets.ports.bindings(to.port).iter();
+        let ranked = bindings.filter(|binding| binding.scope.contains(to.address)).filter_map(|binding| {
+            let state =
+                &self.sockets.get(binding.slot).filter(|socket| socket.state.accepts_from(from))?.state;
             let is_one = matches!(binding.scope, Scope::One(_));
-            Some((udp_socket.remote.is_some(), is_one, binding.slot))
+            Some((state.remote.is_some(), is_one, binding.slot))
         });
         ranked.max().map(|(_, _, slot)| slot)
     }
 
     /// Delivers a broadcast or multicast datagram to all matching sockets.
-    fn deliver_to_all(&mut self, from: Endpoint, to: Endpoint, payload: &[u8], host: &mut dyn Host) {
-        let Self { udp, sockets, buffers, .. } = self;
-        for binding in udp.bindings(to.port) {
-            let Some(socket) = sockets.get_mut(binding.slot) else { continue };
-            let accepts_from = socket.as_udp().is_some_and(|udp_socket| udp_socket.accepts_from(from));
+    fn deliver_to_all(
+        &mut self,
+        from: Endpoint,
+        to: Endpoint,
+        payload: &[u8],
+        buffers: &mut BufferAccounting,
+    ) {
+        for index in 0.. {
+            let Some(binding) = self.sockets.ports.bindings(to.port).get(index).copied() else { return };
+            let socket = self.sockets.get(binding.slot);
+            let accepts_from = socket.is_some_and(|socket| socket.state.accepts_from(from));
             if accepts_from && binding.scope.contains(to.address) {
-                deliver(socket, from, payload, buffers, host);
+                self.deliver(binding.slot, from, payload, buffers);
             }
         }
     }
 
     /// Handles an ICMP error for a datagram: sets the pending error of the connected socket.
-    pub(crate) fn refuse_datagram(
-        &mut self,
-        local: (IpAddr, u16),
-        remote: Endpoint,
-        error: Errno,
-        host: &mut dyn Host,
-    ) {
-        let to = Endpoint::new(local.0, local.1);
-        let Some(slot) = self.receiver(remote, to) else { return };
-        let Some(socket) = self.sockets.get_mut(slot) else { return };
-        if socket.as_udp().is_some_and(|udp_socket| udp_socket.remote == Some(remote)) {
+    pub(crate) fn refuse(&mut self, local: Endpoint, remote: Endpoint, error: Errno) {
+        let Some(slot) = self.receiver(remote, local) else { return };
+        let socket = self.sockets.get_mut(slot).filter(|socket| socket.state.remote == Some(remote));
+        if let Some(socket) = socket {
             socket.error = Some(error);
-            socket.wake(host);
+            self.sockets.wake(slot);
         }
     }
 
@@ -118,28 +107,29 @@ impl StackInner {
     /// # Errors
     ///
     /// See [`Stack::receive`](crate::Stack::receive).
-    pub(crate) fn receive_from_queue(
+    pub(crate) fn take(
         &mut self,
         slot: u32,
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
+        buffers: &mut BufferAccounting,
     ) -> Result<(usize, Endpoint), Errno> {
-        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let socket = self.socket(slot)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
         }
-        let family = socket.family;
-        let Some(udp_socket) = socket.as_udp_mut() else { return Err(Errno::EBADF) };
-        let Some(first) = udp_socket.queue.front() else {
-            return if udp_socket.shut_read { Ok((0, Self::nowhere(family))) } else { Err(Errno::EAGAIN) };
+        let state = &mut socket.state;
+        let Some(first) = state.queue.front() else {
+            let nowhere = Endpoint::new(unspecified(socket.family), 0);
+            return if state.shut_read { Ok((0, nowhere)) } else { Err(Errno::EAGAIN) };
         };
         let taken = sink(&first.bytes).min(first.bytes.len());
         let from = first.from;
         if !peek {
             let cost = Datagram::cost(first.bytes.len());
-            udp_socket.queue.pop_front();
-            udp_socket.queued -= cost;
-            self.buffers.refund(cost);
+            state.queue.pop_front();
+            state.queued -= cost;
+            buffers.refund(cost);
         }
         Ok((taken, from))
     }

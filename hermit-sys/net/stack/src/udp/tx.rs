@@ -6,17 +6,15 @@ use core::net::IpAddr;
 use hermit_interface::Errno;
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 
-use crate::host::Host;
-use crate::inner::StackInner;
 use crate::ip::groups::Interface;
-use crate::ip::routes::Route;
+use crate::ip::routes::{Route, Routes, or_loopback};
 use crate::phy::NetInterface;
 use crate::phy::device::Offload;
 use crate::phy::tx_queue::Link;
-use crate::socket::Socket;
 use crate::socket::address::Endpoint;
+use crate::socket::context::Context;
 use crate::socket::options::SocketSettings;
-use crate::tcp::connect::or_loopback;
+use crate::udp::layer::Udp;
 use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader, UDP};
 use crate::wire::fragments;
 
@@ -79,30 +77,37 @@ impl Outgoing<'_> {
     }
 }
 
-impl StackInner {
+/// Next hop of a datagram: its address, and its MAC address unless that is not resolved yet.
+#[derive(Clone, Copy)]
+struct NextHop {
+    address: IpAddr,
+    mac: Option<EthernetAddress>,
+}
+
+impl Udp {
     /// Source address and route of a datagram.
     ///
     /// # Errors
     ///
     /// `EACCES`: broadcast without `SO_BROADCAST`. `ENETUNREACH`: no route, or IPv4 on an IPv6-only socket. `EINVAL`: a
     /// loopback source address to another host.
-    pub(crate) fn route_datagram(
-        &self,
+    pub(super) fn route(
         settings: &SocketSettings,
-        own: IpAddr,
+        local: IpAddr,
         to: IpAddr,
+        routes: &Routes,
     ) -> Result<(IpAddr, Route), Errno> {
         if settings.only_v6 && to.is_ipv4() {
             return Err(Errno::ENETUNREACH);
         }
-        let is_one = !own.is_unspecified() && !own.is_multicast() && !self.ip.routes.is_broadcast(own);
-        let source = if is_one { Some(own) } else { self.ip.routes.source(to) };
+        let is_one = !local.is_unspecified() && !local.is_multicast() && !routes.is_broadcast(local);
+        let source = if is_one { Some(local) } else { routes.source(to) };
         let source = source.filter(|source| source.is_ipv4() == to.is_ipv4()).ok_or(Errno::ENETUNREACH)?;
-        let route = self.ip.routes.route_from(source, to).ok_or(Errno::ENETUNREACH)?;
+        let route = routes.route_from(source, to).ok_or(Errno::ENETUNREACH)?;
         if source.is_loopback() && route != Route::Local {
             return Err(Errno::EINVAL);
         }
-        if self.ip.routes.is_broadcast(to) && !settings.broadcast {
+        if routes.is_broadcast(to) && !settings.broadcast {
             return Err(Errno::EACCES);
         }
         Ok((source, route))
@@ -113,25 +118,24 @@ impl StackInner {
     /// # Errors
     ///
     /// See [`Stack::send`](crate::Stack::send).
-    pub(crate) fn send_datagram(
+    pub(crate) fn send(
         &mut self,
         slot: u32,
         payload: &[u8],
         to: Option<Endpoint>,
         link: &mut dyn Link,
-        host: &mut dyn Host,
+        context: &mut Context<'_>,
     ) -> Result<usize, Errno> {
-        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let socket = self.socket(slot)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
         }
-        let (settings, own) = (socket.settings, socket.own);
-        let Some(udp_socket) = socket.as_udp_mut() else { return Err(Errno::EBADF) };
-        if udp_socket.shut_write {
+        let (settings, local, state) = (socket.settings, socket.local, &socket.state);
+        if state.shut_write {
             return Err(Errno::EPIPE);
         }
-        let source = udp_socket.source;
-        let to = to.or(udp_socket.remote).ok_or(Errno::EDESTADDRREQ)?;
+        let source = state.source;
+        let to = to.or(state.remote).ok_or(Errno::EDESTADDRREQ)?;
         let to = Endpoint::new(or_loopback(to.address), to.port);
         if payload.len() > largest(to.address) {
             return Err(Errno::EMSGSIZE);
@@ -139,30 +143,30 @@ impl StackInner {
         if to.port == 0 {
             return Err(Errno::EINVAL);
         }
-        let own = source.filter(|source| source.is_ipv4() == to.address.is_ipv4()).unwrap_or(own.address);
-        let (source, route) = self.route_datagram(&settings, own, to.address)?;
-        let from = Endpoint::new(source, self.bind_ephemeral(slot, host)?.port);
+        let local = source.filter(|source| source.is_ipv4() == to.address.is_ipv4()).unwrap_or(local.address);
+        let (source, route) = Self::route(&settings, local, to.address, &context.ip.routes)?;
+        let from = Endpoint::new(source, self.bind_ephemeral(slot, context)?.port);
         let (hop_limit, class) = (hops(&settings, to.address), settings.class);
         let outgoing = Outgoing { from, to, route, payload, hop_limit, class };
-        self.emit(slot, &outgoing, &settings, link, host)?;
+        self.transmit(slot, &outgoing, &settings, link, context)?;
         Ok(payload.len())
     }
 
-    fn emit(
+    fn transmit(
         &mut self,
         slot: u32,
         outgoing: &Outgoing<'_>,
         settings: &SocketSettings,
         link: &mut dyn Link,
-        host: &mut dyn Host,
+        context: &mut Context<'_>,
     ) -> Result<(), Errno> {
         let (from, to) = (outgoing.from, outgoing.to);
         match outgoing.route {
             Route::Local => {
-                let is_heard =
-                    !to.address.is_multicast() || self.ip.groups.has_members(to.address, Interface::Loopback);
-                if is_heard && !self.deliver_to_sockets(from, to, outgoing.payload, host) {
-                    self.refuse_datagram((from.address, from.port), to, Errno::ECONNREFUSED, host);
+                let is_heard = !to.address.is_multicast()
+                    || context.ip.groups.has_members(to.address, Interface::Loopback);
+                if is_heard && !self.deliver_to_sockets(from, to, outgoing.payload, context) {
+                    self.refuse(from, to, Errno::ECONNREFUSED);
                 }
             }
             Route::Group(mac) => {
@@ -173,15 +177,16 @@ impl StackInner {
                 };
                 // A multicast datagram with hop limit 0 does not leave the host.
                 if outgoing.hop_limit > 0 {
-                    self.emit_to(slot, outgoing, Some(mac), to.address, link)?;
+                    let hop = NextHop { address: to.address, mac: Some(mac) };
+                    self.transmit_to(slot, outgoing, hop, link, context)?;
                 }
-                if is_looped && self.ip.is_received_here(to.address) {
-                    self.deliver_to_sockets(from, to, outgoing.payload, host);
+                if is_looped && context.ip.is_received_here(to.address) {
+                    self.deliver_to_sockets(from, to, outgoing.payload, context);
                 }
             }
-            Route::Neighbor(hop) => {
-                let mac = self.ip.resolve(hop, &self.phy, link, self.now);
-                self.emit_to(slot, outgoing, mac, hop, link)?;
+            Route::Neighbor(address) => {
+                let mac = context.ip.resolve(address, context.phy, link, context.now);
+                self.transmit_to(slot, outgoing, NextHop { address, mac }, link, context)?;
             }
         }
         Ok(())
@@ -189,110 +194,91 @@ impl StackInner {
 
     /// Sends a datagram to a neighbor, fragmented if it exceeds the MTU, or queues it until the MAC address is
     /// resolved.
-    fn emit_to(
+    fn transmit_to(
         &mut self,
         slot: u32,
         outgoing: &Outgoing<'_>,
-        mac: Option<EthernetAddress>,
-        hop: IpAddr,
+        hop: NextHop,
         link: &mut dyn Link,
+        context: &mut Context<'_>,
     ) -> Result<(), Errno> {
-        let Some(port) = self.phy.interface else { return Err(Errno::ENETUNREACH) };
+        let Some(interface) = context.phy.interface else { return Err(Errno::ENETUNREACH) };
         let header = emit::ip_header(&outgoing.to.address);
-        let room = usize::from(port.info.mtu).saturating_sub(header);
+        let room = usize::from(interface.info.mtu).saturating_sub(header);
         let count = outgoing.size().div_ceil(room.max(1));
-        if mac.is_some() && !(link.can_transmit(ETHERNET + header + room.min(outgoing.size()))) {
-            // `unblock` wakes the waiters when there is room again.
-            if let Some(udp_socket) = self.sockets.get_mut(slot).and_then(Socket::as_udp_mut) {
-                udp_socket.is_blocked = true;
-            }
-            self.mark(slot);
+        if hop.mac.is_some() && !(link.can_transmit(ETHERNET + header + room.min(outgoing.size()))) {
+            // `unblock_all` wakes the waiters when there is room again.
+            self.block(slot);
             return Err(Errno::EAGAIN);
         }
         let ethernet = EthernetHeader {
-            source: port.mac,
-            destination: mac.unwrap_or_default(),
+            source: interface.mac,
+            destination: hop.mac.unwrap_or_default(),
             protocol: EthernetHeader::protocol(&outgoing.to.address),
         };
-        if count <= 1 {
-            let size = ETHERNET + header + outgoing.size();
-            let identification = self.ip.next_identification();
-            return self.place(mac, hop, size, link, &mut |bytes| {
-                // DF is clear: routers may fragment it, since UDP sockets do not handle path MTU discovery.
-                let rest = outgoing.write_part(ethernet.write(bytes), outgoing.size(), identification, None);
-                outgoing.write_datagram(rest);
-            });
+        if count > 1 {
+            return transmit_parts(interface, outgoing, hop, ethernet, link, context);
         }
-        self.emit_parts(port, outgoing, (mac, hop), ethernet, link)
+        let size = ETHERNET + header + outgoing.size();
+        let identification = context.ip.next_identification();
+        transmit_frame(hop, size, link, context, &mut |bytes| {
+            // DF is clear: routers may fragment it, since UDP sockets do not handle path MTU discovery.
+            let rest = outgoing.write_part(ethernet.write(bytes), outgoing.size(), identification, None);
+            outgoing.write_datagram(rest);
+        })
     }
+}
 
-    fn emit_parts(
-        &mut self,
-        port: NetInterface,
-        outgoing: &Outgoing<'_>,
-        (mac, hop): (Option<EthernetAddress>, IpAddr),
-        ethernet: EthernetHeader,
-        link: &mut dyn Link,
-    ) -> Result<(), Errno> {
-        let extra = if outgoing.to.address.is_ipv4() { 0 } else { FRAGMENT };
-        let header = emit::ip_header(&outgoing.to.address) + extra;
-        let room = usize::from(port.info.mtu).saturating_sub(header);
-        let mut whole = Vec::new();
-        whole.try_reserve_exact(outgoing.size()).map_err(|_| Errno::ENOMEM)?;
-        whole.resize(outgoing.size(), 0);
-        outgoing.write_datagram(&mut whole);
-        let identification = self.ip.next_identification();
-        for (start, end, is_last) in fragments::parts(whole.len(), room) {
-            let part = whole.get(start..end).unwrap_or(&[]);
-            let offset = u16::try_from(start).unwrap_or(u16::MAX);
-            let mut write = |bytes: &mut [u8]| {
-                let rest = ethernet.write(bytes);
-                let state = outgoing.write_part(rest, part.len(), identification, Some((offset, is_last)));
-                state.copy_from_slice(part);
-            };
-            self.place(mac, hop, ETHERNET + header + part.len(), link, &mut write)?;
-        }
-        Ok(())
+/// Sends the fragments of a datagram.
+fn transmit_parts(
+    interface: NetInterface,
+    outgoing: &Outgoing<'_>,
+    hop: NextHop,
+    ethernet: EthernetHeader,
+    link: &mut dyn Link,
+    context: &mut Context<'_>,
+) -> Result<(), Errno> {
+    let extra = if outgoing.to.address.is_ipv4() { 0 } else { FRAGMENT };
+    let header = emit::ip_header(&outgoing.to.address) + extra;
+    let room = usize::from(interface.info.mtu).saturating_sub(header);
+    let mut whole = Vec::new();
+    whole.try_reserve_exact(outgoing.size()).map_err(|_| Errno::ENOMEM)?;
+    whole.resize(outgoing.size(), 0);
+    outgoing.write_datagram(&mut whole);
+    let identification = context.ip.next_identification();
+    for (start, end, is_last) in fragments::parts(whole.len(), room) {
+        let part = whole.get(start..end).unwrap_or(&[]);
+        let offset = u16::try_from(start).unwrap_or(u16::MAX);
+        transmit_frame(hop, ETHERNET + header + part.len(), link, context, &mut |bytes| {
+            let rest = ethernet.write(bytes);
+            let state = outgoing.write_part(rest, part.len(), identification, Some((offset, is_last)));
+            state.copy_from_slice(part);
+        })?;
     }
+    Ok(())
+}
 
-    /// Queues a frame for the device, or until its neighbor is resolved. Without room in the device's queue it is
-    /// dropped, which may happen to a fragment.
-    fn place(
-        &mut self,
-        mac: Option<EthernetAddress>,
-        hop: IpAddr,
-        size: usize,
-        link: &mut dyn Link,
-        write: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), Errno> {
-        if mac.is_some() {
-            if link.can_transmit(size) {
-                link.transmit(size, Offload::default(), write);
-            }
-            return Ok(());
+/// Queues a frame for the device, or until its next hop is resolved. Without room in the device's queue it is dropped,
+/// which may happen to a fragment.
+fn transmit_frame(
+    hop: NextHop,
+    size: usize,
+    link: &mut dyn Link,
+    context: &mut Context<'_>,
+    write: &mut dyn FnMut(&mut [u8]),
+) -> Result<(), Errno> {
+    if hop.mac.is_some() {
+        if link.can_transmit(size) {
+            link.transmit(size, Offload::default(), write);
         }
-        let mut frame = Vec::new();
-        frame.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
-        frame.resize(size, 0);
-        write(&mut frame);
-        self.ip.await_frame(hop, frame, &self.phy, link, self.now);
-        Ok(())
+        return Ok(());
     }
-
-    /// Wakes a socket that waits for the device if there is room; returns whether it still waits.
-    pub(crate) fn unblock(&mut self, slot: u32, link: &mut dyn Link, host: &mut dyn Host) -> bool {
-        let room = ETHERNET + self.phy.mtu();
-        let Some(socket) = self.sockets.get_mut(slot) else { return false };
-        let Some(udp_socket) = socket.as_udp_mut().filter(|udp_socket| udp_socket.is_blocked) else {
-            return false;
-        };
-        if !link.can_transmit(room) {
-            return true;
-        }
-        udp_socket.is_blocked = false;
-        socket.wake(host);
-        false
-    }
+    let mut frame = Vec::new();
+    frame.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
+    frame.resize(size, 0);
+    write(&mut frame);
+    context.ip.await_frame(hop.address, frame, context.phy, link, context.now);
+    Ok(())
 }
 
 /// Hop limit of a datagram.

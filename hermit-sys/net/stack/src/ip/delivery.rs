@@ -1,0 +1,74 @@
+//! What received frames hold for the layers above.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use hermit_interface::Errno;
+use smoltcp::wire::{EthernetAddress, IpProtocol};
+
+use crate::wire::packet::Packet;
+
+/// Where a packet was received from, and answers are sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// Loopback.
+    Local,
+    /// The neighbor with this MAC address.
+    Wire(EthernetAddress),
+}
+
+/// What a received frame holds for a layer above.
+#[derive(Debug)]
+pub(crate) enum Delivery<'a> {
+    /// A TCP segment to an own address. With `is_checked` its checksum has been verified.
+    Segment { packet: Packet<'a>, via: Via, is_checked: bool },
+    /// A UDP datagram.
+    Datagram { packet: Packet<'a>, is_checked: bool },
+    /// The last missing fragment: the frame with the whole packet is to be received.
+    Reassembled(Vec<u8>),
+    /// A neighbor is resolved, for which these connections have waited.
+    Resolved(Vec<u32>),
+    /// An ICMP error about a sent packet.
+    Error(Quoted<'a>, Errno),
+    /// "Fragmentation needed" or "packet too big" about a sent packet, with the path MTU in bytes.
+    PathMtu(Quoted<'a>, u16),
+}
+
+/// The sent packet that an ICMP error quotes, which may be truncated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quoted<'a> {
+    pub(crate) protocol: IpProtocol,
+    /// Address and port of this host.
+    pub(crate) local: (IpAddr, u16),
+    /// Address and port of the destination.
+    pub(crate) remote: (IpAddr, u16),
+    /// Header of the protocol, from the ports on.
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Quoted<'a> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (protocol, source, destination, payload): (_, IpAddr, IpAddr, _) = match bytes.first()? >> 4 {
+            4 => {
+                let header = usize::from(bytes.first()? & 15) * 4;
+                let source: [u8; 4] = bytes.get(12..16)?.try_into().ok()?;
+                let destination: [u8; 4] = bytes.get(16..20)?.try_into().ok()?;
+                (*bytes.get(9)?, source.into(), destination.into(), bytes.get(header.max(20)..)?)
+            }
+            6 => {
+                let source: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+                let destination: [u8; 16] = bytes.get(24..40)?.try_into().ok()?;
+                (*bytes.get(6)?, source.into(), destination.into(), bytes.get(40..)?)
+            }
+            _ => return None,
+        };
+        let &[a, b, c, d] = payload.first_chunk()?;
+        let [local, remote] = [[a, b], [c, d]].map(u16::from_be_bytes);
+        Some(Self {
+            protocol: protocol.into(),
+            local: (source, local),
+            remote: (destination, remote),
+            payload,
+        })
+    }
+}

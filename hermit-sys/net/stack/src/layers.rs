@@ -1,0 +1,126 @@
+//! The layers of a stack, and what each may use.
+
+use hermit_interface::Errno;
+
+use crate::config::Configuration;
+use crate::dns::Dns;
+use crate::host::Random;
+use crate::ip::layer::Ip;
+use crate::phy::Phy;
+use crate::phy::device::NetDeviceInfo;
+use crate::socket::buffers::BufferAccounting;
+use crate::socket::context::Context;
+use crate::socket::id::SocketId;
+use crate::socket::kind::{Family, Kind};
+use crate::tcp::layer::Tcp;
+use crate::udp::layer::Udp;
+
+/// State of a stack, without the device and the system around it.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    /// Time in nanoseconds.
+    pub(crate) now: u64,
+    pub(crate) phy: Phy,
+    pub(crate) ip: Ip,
+    pub(crate) dns: Dns,
+    pub(crate) udp: Udp,
+    pub(crate) tcp: Tcp,
+    pub(crate) buffers: BufferAccounting,
+    /// Time in nanoseconds since which the transmit queue has been full while sockets wait for it.
+    pub(crate) stuck_since: Option<u64>,
+}
+
+/// The socket that a call is for: its slot in the table of its protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    Tcp(u32),
+    Udp(u32),
+}
+
+impl Layers {
+    pub(crate) fn new(
+        info: Option<NetDeviceInfo>,
+        random: &mut dyn Random,
+        configuration: &Configuration,
+        now: u64,
+    ) -> Self {
+        let ip = Ip::new(info.as_ref(), random, configuration, now);
+        Self {
+            now,
+            phy: Phy::new(info, now),
+            dns: Dns::new(&ip, configuration),
+            ip,
+            udp: Udp::new(random.random()),
+            tcp: Tcp::new(random),
+            buffers: BufferAccounting::new(configuration.buffers),
+            stuck_since: None,
+        }
+    }
+
+    /// Creates a socket.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn create(&mut self, family: Family, kind: Kind, waker_key: usize) -> Result<SocketId, Errno> {
+        let slot = match kind {
+            Kind::Stream => self.tcp.create(family, waker_key),
+            Kind::Datagram => self.udp.create(family, waker_key),
+        };
+        slot.map(|slot| self.id(kind, slot))
+    }
+
+    /// Identifier of the socket in a slot.
+    pub(crate) fn id(&self, kind: Kind, slot: u32) -> SocketId {
+        let key = match kind {
+            Kind::Stream => self.tcp.sockets.key(slot),
+            Kind::Datagram => self.udp.sockets.key(slot),
+        };
+        SocketId::new(kind, key)
+    }
+
+    /// Number of slots: all are below this.
+    pub(crate) fn slots(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Stream => self.tcp.sockets.slots(),
+            Kind::Datagram => self.udp.sockets.slots(),
+        }
+    }
+
+    /// The socket of an identifier.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`.
+    #[inline]
+    pub(crate) fn find(&self, id: SocketId) -> Result<Target, Errno> {
+        Ok(match id.kind() {
+            Kind::Stream => Target::Tcp(self.tcp.sockets.slot(id.key())?),
+            Kind::Datagram => Target::Udp(self.udp.sockets.slot(id.key())?),
+        })
+    }
+
+    /// Family of a socket.
+    pub(crate) fn family(&self, target: Target) -> Family {
+        match target {
+            Target::Tcp(slot) => self.tcp.family(slot),
+            Target::Udp(slot) => self.udp.family(slot),
+        }
+    }
+
+    /// Number of sockets and packets that were processed: tests check that it does not depend on the number of sockets.
+    #[cfg(test)]
+    pub(crate) const fn visits(&self) -> u64 {
+        self.tcp.visits + self.udp.visits
+    }
+
+    /// TCP and UDP, with what they may use.
+    #[inline]
+    pub(crate) const fn split<'a>(
+        &'a mut self,
+        random: &'a mut dyn Random,
+    ) -> (&'a mut Tcp, &'a mut Udp, Context<'a>) {
+        let Self { now, phy, ip, udp, tcp, buffers, .. } = self;
+        (tcp, udp, Context { now: *now, phy, ip, buffers, random })
+    }
+}

@@ -1,0 +1,16 @@
+//! What a protocol may use, beside its own state.
+
+use crate::host::Random;
+use crate::ip::layer::Ip;
+use crate::phy::Phy;
+use crate::socket::buffers::BufferAccounting;
+
+/// The layers below a protocol, and what it shares with others.
+pub(crate) struct Context<'a> {
+    /// Time in nanoseconds.
+    pub(crate) now: u64,
+    pub(crate) phy: &'a mut Phy,
+    pub(crate) ip: &'a mut Ip,
+    pub(crate) buffers: &'a mut BufferAccounting,
+    pub(crate) random: &'a mut dyn Random,
+}

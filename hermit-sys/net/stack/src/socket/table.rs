@@ -1,0 +1,243 @@
+//! The sockets of a protocol, and their binding to local addresses.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use hermit_interface::Errno;
+use hermit_interface::net::OptionName;
+
+use crate::host::Random;
+use crate::ip::routes::Routes;
+use crate::socket::address::{Endpoint, Scope, unspecified};
+use crate::socket::kind::Family;
+use crate::socket::options::SocketSettings;
+use crate::socket::ports::{Binding, Ports};
+use crate::socket::slab::{Key, Slab};
+
+/// A socket with the state of its protocol; or a connection without a socket: not accepted yet, or closed.
+#[derive(Debug)]
+pub(crate) struct Socket<S> {
+    /// Argument of [`Host::wake`](crate::Host::wake). `None` for a connection without a socket.
+    pub(crate) waker_key: Option<usize>,
+    pub(crate) family: Family,
+    pub(crate) settings: SocketSettings,
+    /// Pending error (`SO_ERROR`).
+    pub(crate) error: Option<Errno>,
+    /// Local address as bound. With port 0 the socket has no binding in the port table.
+    pub(crate) local: Endpoint,
+    /// Whether the stack chose the port, which is then released when the socket is disconnected.
+    pub(crate) has_any_port: bool,
+    pub(crate) state: S,
+    /// Number of events that waiters are to be woken for.
+    events: u32,
+}
+
+impl<S> Socket<S> {
+    /// A socket that is not bound.
+    pub(crate) const fn new(
+        waker_key: Option<usize>,
+        family: Family,
+        settings: SocketSettings,
+        state: S,
+    ) -> Self {
+        let local = Endpoint::new(unspecified(family), 0);
+        Self { waker_key, family, settings, error: None, local, has_any_port: false, state, events: 0 }
+    }
+
+    /// Whether the socket is bound.
+    pub(crate) const fn is_bound(&self) -> bool {
+        self.local.port != 0
+    }
+
+    /// The local addresses at which the socket receives, if it is bound.
+    pub(crate) const fn scope(&self) -> Scope {
+        Scope::new(self.local.address, self.family, self.settings.only_v6)
+    }
+
+    /// Whether the socket may be bound to an address.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRNOTAVAIL`: it is not an address of this host. `EINVAL`: it is an IPv4 address, and `IPV6_V6ONLY` is set.
+    pub(crate) fn check_local(&self, address: IpAddr, routes: &Routes) -> Result<(), Errno> {
+        if self.family == Family::V6 && self.settings.only_v6 && address.is_ipv4() {
+            return Err(Errno::EINVAL);
+        }
+        let is_own = address.is_unspecified() || routes.is_own(address);
+        if is_own { Ok(()) } else { Err(Errno::EADDRNOTAVAIL) }
+    }
+}
+
+/// The sockets of a protocol.
+#[derive(Debug)]
+pub(crate) struct SocketTable<S> {
+    sockets: Slab<Socket<S>>,
+    pub(crate) ports: Ports,
+    /// Slots of sockets with events, for which the facade wakes.
+    woken: Vec<u32>,
+}
+
+impl<S> SocketTable<S> {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { sockets: Slab::new(), ports: Ports::new(seed), woken: Vec::new() }
+    }
+
+    /// Adds a socket.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn insert(&mut self, socket: Socket<S>) -> Result<u32, Errno> {
+        // Reserved, so that an event cannot be lost.
+        let missing = (self.sockets.slots() + 1).saturating_sub(self.woken.len());
+        self.woken.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
+        self.sockets.insert(socket)
+    }
+
+    /// Removes a socket and its binding.
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<Socket<S>> {
+        let socket = self.sockets.remove(slot)?;
+        self.ports.unbind(socket.local.port, slot);
+        Some(socket)
+    }
+
+    /// The socket in a slot.
+    #[inline]
+    pub(crate) fn get(&self, slot: u32) -> Option<&Socket<S>> {
+        self.sockets.get(slot)
+    }
+
+    /// The socket in a slot, mutable.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Socket<S>> {
+        self.sockets.get_mut(slot)
+    }
+
+    /// Key of the socket in a slot.
+    pub(crate) fn key(&self, slot: u32) -> Key {
+        self.sockets.key(slot)
+    }
+
+    /// Slot of a key.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`.
+    #[inline]
+    pub(crate) fn slot(&self, key: Key) -> Result<u32, Errno> {
+        self.sockets.slot(key)
+    }
+
+    /// Slots in use or free: all are below this.
+    pub(crate) fn slots(&self) -> u32 {
+        u32::try_from(self.sockets.slots()).unwrap_or(u32::MAX)
+    }
+
+    /// Number of sockets.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Reports an event: the readiness of a socket may have changed.
+    pub(crate) fn wake(&mut self, slot: u32) {
+        let Some(socket) = self.sockets.get_mut(slot).filter(|socket| socket.waker_key.is_some()) else {
+            return;
+        };
+        socket.events += 1;
+        if socket.events == 1 {
+            self.woken.push(slot);
+        }
+    }
+
+    /// Takes an event; returns the waker key of its socket.
+    #[inline]
+    pub(crate) fn take_event(&mut self) -> Option<usize> {
+        while let Some(&slot) = self.woken.last() {
+            // The socket may have been closed meanwhile.
+            let socket = self.sockets.get_mut(slot).filter(|socket| socket.waker_key.is_some());
+            if let Some(socket) = socket.filter(|socket| socket.events > 0) {
+                socket.events -= 1;
+                return socket.waker_key;
+            }
+            self.woken.pop();
+        }
+        None
+    }
+
+    /// Binds a socket to an address that [`Socket::check_local`] accepts; port 0 chooses an unused port.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE`, `ENOMEM`.
+    pub(crate) fn bind(&mut self, slot: u32, local: Endpoint, random: &mut dyn Random) -> Result<(), Errno> {
+        let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
+        let (settings, ports) = (socket.settings, &mut self.ports);
+        let scope = Scope::new(local.address, socket.family, settings.only_v6);
+        let port = match local.port {
+            0 => Ports::choose(random.random(), |port| ports.is_unused(port)).ok_or(Errno::EADDRINUSE)?,
+            port if ports.is_taken(port, scope, settings.reuse, None) => return Err(Errno::EADDRINUSE),
+            port => port,
+        };
+        ports.bind(port, Binding { slot, scope, reuse: settings.reuse, is_listening: false })?;
+        socket.local = Endpoint::new(local.address, port);
+        socket.has_any_port = local.port == 0;
+        Ok(())
+    }
+
+    /// Releases the port of a socket that is disconnected, if the stack chose it. The address stays.
+    pub(crate) fn release_port(&mut self, slot: u32) {
+        let Some(socket) = self.sockets.get_mut(slot).filter(|socket| socket.has_any_port) else { return };
+        let port = core::mem::take(&mut socket.local.port);
+        self.ports.unbind(port, slot);
+    }
+}
+
+impl<S> SocketTable<S> {
+    /// Sets an option other than a membership. `is_connection`: the socket is connected, or has been.
+    ///
+    /// # Errors
+    ///
+    /// See [`Stack::set_option`](crate::Stack::set_option).
+    pub(crate) fn set_option(
+        &mut self,
+        slot: u32,
+        name: OptionName,
+        value: u32,
+        is_connection: bool,
+    ) -> Result<(), Errno> {
+        let Some(socket) = self.get_mut(slot) else { return Err(Errno::EBADF) };
+        match name {
+            OptionName::ReuseAddress => {
+                // The port table counts a connection by the value at its start.
+                if !is_connection {
+                    socket.settings.reuse = value != 0;
+                }
+                let port = socket.local.port;
+                self.ports.update(port, slot, |binding| binding.reuse = value != 0);
+                Ok(())
+            }
+            OptionName::OnlyV6 if socket.family == Family::V4 => Err(Errno::ENOPROTOOPT),
+            OptionName::OnlyV6 if socket.is_bound() || is_connection => Err(Errno::EINVAL),
+            OptionName::OnlyV6 => {
+                socket.settings.only_v6 = value != 0;
+                Ok(())
+            }
+            name => socket.settings.set(name, value),
+        }
+    }
+
+    /// Reads an option. `buffers`: sizes in bytes of the receive and send buffer in use.
+    ///
+    /// # Errors
+    ///
+    /// See [`Stack::option`](crate::Stack::option).
+    pub(crate) fn option(&mut self, slot: u32, name: OptionName, buffers: (u32, u32)) -> Result<u32, Errno> {
+        let Some(socket) = self.get_mut(slot) else { return Err(Errno::EBADF) };
+        match name {
+            OptionName::Error => Ok(socket.error.take().map_or(0, |error| error.number().unsigned_abs())),
+            OptionName::OnlyV6 if socket.family == Family::V4 => Err(Errno::ENOPROTOOPT),
+            name => socket.settings.get(name, buffers),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The queues of listeners: half-open connections, the accept queue, deferred SYNs.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hermit_tcp::Segment;
+
+use crate::ip::delivery::Via;
+use crate::socket::address::{Endpoint, Tuple};
+use crate::wire::packet::Packet;
+
+/// A listener.
+#[derive(Debug, Default)]
+pub(crate) struct Listener {
+    pub(super) backlog: usize,
+    /// Slots of half-open connections, oldest first.
+    pub(super) half_open: VecDeque<u32>,
+    pub(super) ready: VecDeque<u32>,
+    /// Deferred SYNs, oldest first.
+    pub(super) deferred: VecDeque<DeferredSyn>,
+}
+
+impl Listener {
+    /// Whether the accept queue is full: as in Linux, it holds one more than the backlog.
+    pub(super) fn is_full(&self) -> bool {
+        self.ready.len() > self.backlog
+    }
+
+    /// Length of the accept queue.
+    #[cfg(test)]
+    pub(crate) fn ready_count(&self) -> usize {
+        self.ready.len()
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+}
+
+/// Appends a connection to a queue; `false` if out of memory.
+pub(super) fn enqueue(queue: &mut VecDeque<u32>, slot: u32) -> bool {
+    queue.try_reserve(1).map(|()| queue.push_back(slot)).is_ok()
+}
+
+/// Removes a connection from a queue.
+pub(super) fn dequeue(queue: &mut VecDeque<u32>, slot: u32) {
+    if let Some(place) = queue.iter().position(|&other| other == slot) {
+        queue.remove(place);
+    }
+}
+
+/// A deferred SYN.
+#[derive(Debug)]
+pub(crate) struct DeferredSyn {
+    pub(super) received: u64,
+    pub(super) via: Via,
+    pub(super) packet: Vec<u8>,
+}
+
+impl DeferredSyn {
+    /// The tuple and the segment of the SYN.
+    pub(super) fn parse(&self) -> Option<(Tuple, Segment<'_>)> {
+        // The packet was verified when it was received.
+        let packet = Packet::parse_local(&self.packet)?;
+        let received = packet.tcp(true)?;
+        let local = Endpoint::new(packet.destination, received.destination_port);
+        let remote = Endpoint::new(packet.source, received.source_port);
+        Some((Tuple { local, remote }, received.segment))
+    }
+}
+
+/// Listeners with deferred SYNs.
+#[derive(Debug, Default)]
+pub(crate) struct DeferredSyns {
+    /// Number of deferred SYNs of all listeners.
+    pub(super) count: usize,
+    pub(super) listeners: Vec<u32>,
+    /// Whether there were too many, or one has waited too long, since the queue was last empty.
+    pub(super) is_flood: bool,
+}
+
+impl DeferredSyns {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Number of deferred SYNs of all listeners.
+    #[cfg(test)]
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether a SYN flood is likely: there are more SYNs than in a burst of clients.
+    pub(crate) const fn is_flood(&self) -> bool {
+        self.is_flood
+    }
+
+    /// Subtracts `count` from the number of all deferred SYNs.
+    pub(super) const fn subtract(&mut self, count: usize) {
+        self.count -= count;
+        self.is_flood &= self.count > 0;
+    }
+}
