@@ -6,14 +6,13 @@ use smoltcp::wire::IpProtocol;
 use crate::dns::client;
 use crate::host::{Host, Random};
 use crate::ip::config::SmoltcpSocket;
-use crate::ip::delivery::{Delivery, Quoted, Via};
+use crate::ip::delivery::{Delivery, Quoted};
 use crate::ip::sources::{DHCP_CLIENT, DHCP_SERVER};
 use crate::layers::Layers;
 use crate::phy::device::{NetDevice, ReceivedInfo};
 use crate::phy::tx_queue::{DeviceLink, Link};
 use crate::socket::address::Endpoint;
 use crate::socket::context::Context;
-use crate::tcp::layer::Tcp;
 use crate::wire::packet::Packet;
 
 /// Maximum number of frames received, and of units of work, in one poll.
@@ -44,10 +43,16 @@ impl Layers {
         if !is_crowded {
             self.phy.caught_up = self.now;
         }
+        let next = self.next(false);
+        if !is_crowded && self.is_quiet() && next.is_none_or(|next| next > self.now) {
+            self.stuck_since = None;
+            self.wake(host);
+            return next;
+        }
         let mut link = DeviceLink::new(device);
-        let queued = self.phy.loopback.taken();
+        let queued = self.tcp.loopback.taken();
         let is_done = self.transmit(&mut link, host);
-        let has_moved = link.has_taken || self.phy.loopback.taken() != queued;
+        let has_moved = link.has_taken || self.tcp.loopback.taken() != queued;
         self.stuck_since =
             self.is_waiting().then(|| self.stuck_since.filter(|_| !has_moved).unwrap_or(self.now));
         self.wake(host);
@@ -122,7 +127,7 @@ impl Layers {
         }
     }
 
-    /// Handles expired timers, transmits, and receives loopback packets; returns whether nothing is left.
+    /// Handles expired timers, transmits, and receives loopback segments; returns whether nothing is left.
     fn transmit(&mut self, link: &mut dyn Link, random: &mut dyn Random) -> bool {
         let (tcp, udp, mut context) = self.split(random);
         tcp.admit_deferred(&mut context);
@@ -138,15 +143,15 @@ impl Layers {
         self.work(link, random)
     }
 
-    /// Serves all queued connections, and receives loopback packets; returns whether nothing is left.
+    /// Serves all queued connections, and receives loopback segments; returns whether nothing is left.
     fn work(&mut self, link: &mut dyn Link, random: &mut dyn Random) -> bool {
         let (tcp, _, mut context) = self.split(random);
         for _ in 0..WORK {
-            if !work_once(tcp, link, &mut context) {
+            if !tcp.receive_local(&mut context) && !tcp.serve_next(link, &mut context) {
                 return true;
             }
         }
-        tcp.is_settled() && context.phy.loopback.is_empty()
+        tcp.is_settled()
     }
 
     /// Wakes the waiters of all sockets and queries with events.
@@ -163,7 +168,13 @@ impl Layers {
     /// Whether nothing is queued for transmission.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
-        self.tcp.is_settled() && self.phy.loopback.is_empty() && self.phy.outbox.is_empty()
+        self.tcp.is_settled() && self.phy.outbox.is_empty()
+    }
+
+    /// Whether nothing is queued or held back.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        self.is_settled() && !self.udp.is_waiting() && !self.tcp.is_held()
     }
 
     /// Whether all data sent on connections is acknowledged, and all other frames are passed to the device, except
@@ -191,14 +202,4 @@ impl Layers {
         next = next.min(self.tcp.next(now)).min(self.ip.next());
         (next != NEVER).then_some(next)
     }
-}
-
-/// Receives a loopback packet, or serves a connection; `false` if there is neither.
-fn work_once(tcp: &mut Tcp, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
-    let Some(bytes) = context.phy.loopback.pop() else { return tcp.serve_next(link, context) };
-    if let Some(packet) = Packet::parse_local(&bytes) {
-        tcp.receive(&packet, Via::Local, true, context);
-    }
-    context.phy.loopback.recycle(bytes);
-    true
 }

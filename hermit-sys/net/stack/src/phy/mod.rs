@@ -1,4 +1,4 @@
-//! The network device, and queues of frames in memory.
+//! The network device, and the queue of frames that wait for it.
 
 pub(crate) mod device;
 pub(crate) mod tx_queue;
@@ -15,13 +15,11 @@ pub(crate) struct NetInterface {
     pub(crate) mac: EthernetAddress,
 }
 
-/// State of the layer: what is known of the device, and the queues beside its own.
+/// State of the layer: what is known of the device, and the queue beside its own.
 #[derive(Debug)]
 pub(crate) struct Phy {
     /// The device's interface; `None` without a device.
     pub(crate) interface: Option<NetInterface>,
-    /// Packets from this host to itself.
-    pub(crate) loopback: Queue,
     /// Frames that wait for room in the transmit queue of the device.
     pub(crate) outbox: Queue,
     /// Time in nanoseconds at which the receive queue was last empty: everything that peers had sent by then is
@@ -33,7 +31,6 @@ impl Phy {
     pub(crate) fn new(info: Option<NetDeviceInfo>, now: u64) -> Self {
         Self {
             interface: info.map(|info| NetInterface { info, mac: EthernetAddress(info.mac) }),
-            loopback: Queue::default(),
             outbox: Queue::default(),
             caught_up: now,
         }

@@ -1,4 +1,4 @@
-//! Transmit queues: that of the device, and those in memory.
+//! Transmit queues: that of the device, and one in memory.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -51,13 +51,11 @@ impl<H: NetDevice> Link for DeviceLink<'_, H> {
     }
 }
 
-/// A bounded queue of frames in memory: loopback packets, or answers that wait for the device.
+/// A bounded queue of frames in memory, which wait for the device.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     frames: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Number of frames that have been taken, modulo 2^64.
-    taken: u64,
     /// A buffer to reuse for the next frame.
     spare: Vec<u8>,
 }
@@ -66,17 +64,11 @@ impl Queue {
     pub(crate) fn pop(&mut self) -> Option<Vec<u8>> {
         let frame = self.frames.pop_front()?;
         self.bytes -= frame.len();
-        self.taken = self.taken.wrapping_add(1);
         Some(frame)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.frames.is_empty()
-    }
-
-    /// A number that changes when a frame is taken.
-    pub(crate) const fn taken(&self) -> u64 {
-        self.taken
     }
 
     /// Size of the next frame in bytes.

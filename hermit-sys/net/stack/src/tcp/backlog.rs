@@ -3,11 +3,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hermit_tcp::Segment;
+use hermit_tcp::{Header, Segment};
 
 use crate::ip::delivery::Via;
-use crate::socket::address::{Endpoint, Tuple};
-use crate::wire::packet::Packet;
+use crate::socket::address::Tuple;
 
 /// A listener.
 #[derive(Debug, Default)]
@@ -54,18 +53,14 @@ pub(super) fn dequeue(queue: &mut VecDeque<u32>, slot: u32) {
 pub(crate) struct DeferredSyn {
     pub(super) received: u64,
     pub(super) via: Via,
-    pub(super) packet: Vec<u8>,
+    pub(super) tuple: Tuple,
+    pub(super) header: Header,
 }
 
 impl DeferredSyn {
-    /// The tuple and the segment of the SYN.
-    pub(super) fn parse(&self) -> Option<(Tuple, Segment<'_>)> {
-        // The packet was verified when it was received.
-        let packet = Packet::parse_local(&self.packet)?;
-        let received = packet.tcp(true)?;
-        let local = Endpoint::new(packet.destination, received.destination_port);
-        let remote = Endpoint::new(packet.source, received.source_port);
-        Some((Tuple { local, remote }, received.segment))
+    /// The SYN, without data: the peer repeats that.
+    pub(super) const fn segment(&self) -> Segment<'static> {
+        Segment { header: self.header, payload: &[], is_marked: false }
     }
 }
 

@@ -98,6 +98,11 @@ impl Connection {
         }));
     }
 
+    /// Whether the connection may have segments to send: it is not over, or has a RST to send.
+    pub(crate) const fn is_sending(&self) -> bool {
+        !self.is_over || self.tcp.has_reset_to_send()
+    }
+
     pub(crate) const fn state(&self) -> State {
         self.tcp.state()
     }

@@ -4,15 +4,15 @@
 //! 10 s later. So the stack keeps such SYNs, and answers them in order as the program accepts.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+
+use hermit_tcp::Segment;
 
 use crate::ip::delivery::Via;
 use crate::phy::Phy;
+use crate::socket::address::Tuple;
 use crate::socket::context::Context;
 use crate::tcp::backlog::DeferredSyn;
 use crate::tcp::layer::Tcp;
-use crate::tcp::rx::refuse;
-use crate::wire::packet::Packet;
 
 /// Maximum number of deferred SYNs of all listeners.
 const MAX_DEFERRED: usize = 8192;
@@ -23,9 +23,6 @@ const SIZE: usize = 200;
 /// Deferred SYNs take at most the total buffer limit divided by this, in addition to that limit.
 const SHARE: usize = 16;
 
-/// Maximum size in bytes of a deferred packet: IPv6 and TCP headers with all options. A SYN with data is dropped.
-const MAX_PACKET: usize = 100;
-
 /// Time in nanoseconds after which a deferred SYN is dropped: passt has given up, other peers have retransmitted it.
 const LIFETIME: u64 = 10_000_000_000;
 
@@ -35,16 +32,6 @@ const MAX_WAIT: u64 = LIFETIME / 2;
 
 /// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
 pub(crate) const RETRY_INTERVAL: u64 = 100_000_000;
-
-/// Copies a packet; `None` if it is too long, or out of memory.
-fn copy(packet: &Packet<'_>) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let is_short = packet.bytes.len() <= MAX_PACKET;
-    (is_short && bytes.try_reserve_exact(packet.bytes.len()).is_ok()).then(|| {
-        bytes.extend_from_slice(packet.bytes);
-        bytes
-    })
-}
 
 impl Tcp {
     fn deferred_of(&mut self, listener: u32) -> Option<&mut VecDeque<DeferredSyn>> {
@@ -58,11 +45,18 @@ impl Tcp {
 
     /// Defers a valid SYN. If there are too many, the oldest of the listener is dropped: in a SYN flood, the peer of a
     /// new one is the likeliest to be still waiting.
-    pub(crate) fn defer(&mut self, listener: u32, packet: &Packet<'_>, via: Via, context: &Context<'_>) {
+    pub(crate) fn defer(
+        &mut self,
+        listener: u32,
+        (segment, tuple): (&Segment<'_>, Tuple),
+        via: Via,
+        context: &Context<'_>,
+    ) {
         let max = MAX_DEFERRED.min(context.buffers.limit() / SHARE / SIZE);
         let (received, is_full) = (context.now, self.deferred.count >= max);
-        let has_memory = self.deferred.listeners.try_reserve(1).is_ok();
-        let Some(packet) = copy(packet).filter(|_| has_memory) else { return };
+        if self.deferred.listeners.try_reserve(1).is_err() {
+            return;
+        }
         let Some(queue) = self.deferred_of(listener) else { return };
         if queue.try_reserve(1).is_err() {
             return;
@@ -71,7 +65,7 @@ impl Tcp {
         if is_full && queue.pop_front().is_none() {
             return;
         }
-        queue.push_back(DeferredSyn { received, via, packet });
+        queue.push_back(DeferredSyn { received, via, tuple, header: segment.header });
         let deferred = &mut self.deferred;
         deferred.count += usize::from(!is_full);
         deferred.is_flood |= is_full;
@@ -112,10 +106,9 @@ impl Tcp {
 
     /// Answers a SYN; returns whether it is to be removed from the queue.
     fn admit(&mut self, listener: u32, syn: &DeferredSyn, context: &mut Context<'_>) -> bool {
-        let Some((tuple, segment)) = syn.parse() else { return true };
         // The peer has retransmitted the SYN.
-        let is_known = self.connections.contains_key(&tuple);
-        is_known || self.add_half_open(listener, (&segment, tuple), syn.via, context)
+        let is_known = self.connections.contains_key(&syn.tuple);
+        is_known || self.add_half_open(listener, (&syn.segment(), syn.tuple), syn.via, context)
     }
 
     /// Resets the peers of deferred SYNs when their listener is closed.
@@ -123,9 +116,7 @@ impl Tcp {
         self.deferred.subtract(queue.len());
         self.deferred.listeners.retain(|&other| other != listener);
         for syn in queue {
-            if let Some((tuple, segment)) = syn.parse() {
-                refuse(tuple, &segment, syn.via, phy);
-            }
+            self.refuse(syn.tuple, &syn.segment(), syn.via, phy);
         }
     }
 }

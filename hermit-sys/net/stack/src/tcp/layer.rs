@@ -15,6 +15,7 @@ use crate::socket::readiness::Readiness;
 use crate::socket::table::{Socket, SocketTable};
 use crate::tcp::backlog::{DeferredSyns, Listener};
 use crate::tcp::connection::{Connection, Phase};
+use crate::tcp::loopback::Loopback;
 use crate::tcp::time_wait::TimeWait;
 use crate::tcp::timers::Timers;
 
@@ -74,6 +75,8 @@ pub(crate) struct Tcp {
     /// Slots of the half-open connections of all listeners, oldest first.
     pub(crate) half_open: VecDeque<u32>,
     pub(crate) deferred: DeferredSyns,
+    /// Segments from this host to itself.
+    pub(crate) loopback: Loopback,
     /// Deadlines of connections.
     pub(super) timers: Timers,
     /// Queue of the slots of connections that may have something to send.
@@ -98,6 +101,7 @@ impl Tcp {
             time_wait: TimeWait::new(random.random()),
             half_open: VecDeque::new(),
             deferred: DeferredSyns::default(),
+            loopback: Loopback::default(),
             timers: Timers::default(),
             dirty: VecDeque::new(),
             blocked: Vec::new(),

@@ -14,7 +14,6 @@ use crate::tcp::backlog::{Listener, dequeue, enqueue};
 use crate::tcp::connect::parameters;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::layer::{Tcp, TcpState};
-use crate::wire::packet::Packet;
 
 /// Maximum backlog: Linux's `somaxconn`.
 const MAX_BACKLOG: usize = 4096;
@@ -102,14 +101,13 @@ impl Tcp {
     pub(crate) fn receive_syn(
         &mut self,
         listener: u32,
-        packet: &Packet<'_>,
         syn: (&Segment<'_>, Tuple),
         via: Via,
         context: &mut Context<'_>,
     ) {
         let is_behind = self.has_deferred(listener);
         if is_behind || !self.add_half_open(listener, syn, via, context) {
-            self.defer(listener, packet, via, context);
+            self.defer(listener, syn, via, context);
         }
     }
 

@@ -8,6 +8,7 @@ mod icmp;
 pub(crate) mod layer;
 mod lifecycle;
 mod listener;
+pub(crate) mod loopback;
 mod path;
 mod rx;
 mod service;

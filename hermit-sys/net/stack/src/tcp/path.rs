@@ -8,7 +8,7 @@ use crate::phy::device::{IpVersion, MIN_MTU};
 use crate::wire::emit::{self, ETHERNET};
 use crate::wire::tcp::{ChecksumBy, TCP};
 
-/// Size in bytes of the largest packet from this host to itself.
+/// MTU of the loopback in bytes, which limits its segments.
 const LOCAL_MTU: u16 = u16::MAX;
 
 /// Path of a connection.
@@ -43,8 +43,7 @@ impl Path {
     /// Limits and offloads of the path with this device.
     pub(crate) fn limits(self, port: Option<&NetInterface>) -> Limits {
         let (Self::Wire(version), Some(port)) = (self, port) else {
-            // Loopback packets have no checksum.
-            return Limits { mtu: LOCAL_MTU, segmented: None, checksum: ChecksumBy::None };
+            return Limits { mtu: LOCAL_MTU, segmented: None, checksum: ChecksumBy::Software };
         };
         let info = &port.info;
         let mtu = info.mtu.max(MIN_MTU);

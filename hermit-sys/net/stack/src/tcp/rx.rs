@@ -2,12 +2,10 @@
 
 use hermit_interface::Errno;
 use hermit_tcp::{Events, Flags, Header, Segment, Seq, State};
-use smoltcp::wire::IpProtocol;
+use smoltcp::wire::{EthernetAddress, IpProtocol};
 
 use crate::ip::delivery::Via;
 use crate::phy::Phy;
-use crate::phy::device::Offload;
-use crate::phy::tx_queue::Link;
 use crate::socket::address::{Endpoint, Tuple};
 use crate::socket::context::Context;
 use crate::socket::table::Socket;
@@ -31,7 +29,7 @@ fn reset_for(segment: &Segment<'_>) -> Option<Header> {
 }
 
 impl Tcp {
-    /// Receives a segment.
+    /// Receives a segment from the device.
     pub(crate) fn receive(
         &mut self,
         packet: &Packet<'_>,
@@ -40,9 +38,21 @@ impl Tcp {
         context: &mut Context<'_>,
     ) {
         let Some(received) = packet.tcp(is_checked) else { return };
-        let segment = &received.segment;
         let local = Endpoint::new(packet.destination, received.destination_port);
         let tuple = Tuple { local, remote: Endpoint::new(packet.source, received.source_port) };
+        self.receive_segment(&received.segment, tuple, via, context);
+    }
+
+    /// Receives the first segment of the loopback; `false` if there is none.
+    pub(crate) fn receive_local(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(segment) = self.loopback.pop() else { return false };
+        self.receive_segment(&segment.segment(), segment.receiver(), Via::Local, context);
+        self.loopback.recycle(segment);
+        true
+    }
+
+    /// Receives a segment for a connection or listener, or without either.
+    fn receive_segment(&mut self, segment: &Segment<'_>, tuple: Tuple, via: Via, context: &mut Context<'_>) {
         let control = segment.header.flags & (Flags::SYN | Flags::ACK | Flags::RST | Flags::FIN);
         let listener = if control == Flags::SYN { self.find_listener(&tuple) } else { None };
         if listener.is_some() {
@@ -52,14 +62,14 @@ impl Tcp {
             return self.receive_for(slot, segment, via, context);
         }
         match self.time_wait.judge(&tuple, &segment.header, segment.size(), context.now) {
-            Some(Verdict::Answer(answer)) => return answer_segment(tuple, &answer, via, context.phy),
+            Some(Verdict::Answer(answer)) => return self.answer(tuple, &answer, via, context.phy),
             Some(Verdict::Ignore) => return,
             Some(Verdict::Begin | Verdict::Forget) => self.remove_time_wait(&tuple),
             None => (),
         }
         match listener {
-            Some(listener) => self.receive_syn(listener, packet, (segment, tuple), via, context),
-            None => refuse(tuple, segment, via, context.phy),
+            Some(listener) => self.receive_syn(listener, (segment, tuple), via, context),
+            None => self.refuse(tuple, segment, via, context.phy),
         }
     }
 
@@ -105,7 +115,7 @@ impl Tcp {
                 connection.tcp.repeat_syn(context.now);
             }
             let tuple = connection.tuple;
-            refuse(tuple, segment, via, context.phy);
+            self.refuse(tuple, segment, via, context.phy);
             return self.mark(slot);
         }
         let before = connection.snapshot();
@@ -170,17 +180,26 @@ impl Tcp {
             }
         }
     }
-}
 
-/// Answers a segment without connection with a RST.
-pub(super) fn refuse(tuple: Tuple, segment: &Segment<'_>, via: Via, phy: &mut Phy) {
-    if let Some(header) = reset_for(segment) {
-        answer_segment(tuple, &header, via, phy);
+    /// Answers a segment without connection with a RST.
+    pub(super) fn refuse(&mut self, tuple: Tuple, segment: &Segment<'_>, via: Via, phy: &mut Phy) {
+        if let Some(header) = reset_for(segment) {
+            self.answer(tuple, &header, via, phy);
+        }
+    }
+
+    /// Sends a segment without data and without connection, in answer to a received one; drops it without room.
+    fn answer(&mut self, tuple: Tuple, header: &Header, via: Via, phy: &mut Phy) {
+        match via {
+            Via::Wire(destination) => answer_on_wire(tuple, header, destination, phy),
+            Via::Local if self.loopback.reserve(0) => self.loopback.push(tuple, header, [[0; 0]; 0]),
+            Via::Local => (),
+        }
     }
 }
 
-/// Sends a segment without data and without connection, in answer to a received one.
-fn answer_segment(tuple: Tuple, header: &Header, via: Via, phy: &mut Phy) {
+fn answer_on_wire(tuple: Tuple, header: &Header, destination: EthernetAddress, phy: &mut Phy) {
+    let Some(interface) = phy.interface else { return };
     let ip = IpHeader {
         source: tuple.local.address,
         destination: tuple.remote.address,
@@ -189,19 +208,14 @@ fn answer_segment(tuple: Tuple, header: &Header, via: Via, phy: &mut Phy) {
         hop_limit: 64,
         class: 0,
     };
-    let (queue, ethernet, checksum) = match (via, phy.interface) {
-        (Via::Local, _) => (&mut phy.loopback, None, ChecksumBy::None),
-        (Via::Wire(destination), Some(port)) => {
-            let protocol = EthernetHeader::protocol(&ip.destination);
-            let ethernet = EthernetHeader { source: port.mac, destination, protocol };
-            (&mut phy.outbox, Some(ethernet), ChecksumBy::Software)
-        }
-        (Via::Wire(_), None) => return,
+    let protocol = EthernetHeader::protocol(&ip.destination);
+    let answer = OutgoingSegment {
+        ethernet: EthernetHeader { source: interface.mac, destination, protocol },
+        ip,
+        ports: (tuple.local.port, tuple.remote.port),
+        header,
+        checksum: ChecksumBy::Software,
+        identification: None,
     };
-    let (ports, identification) = ((tuple.local.port, tuple.remote.port), None);
-    let answer = OutgoingSegment { ethernet, ip, ports, header, checksum, identification };
-    let size = ethernet.map_or(0, |_| ETHERNET) + ip.size() + ip.size;
-    if queue.can_transmit(size) {
-        queue.transmit(size, Offload::default(), &mut |bytes| answer.write(bytes, [[0; 0]; 0]));
-    }
+    phy.post(ETHERNET + ip.size() + ip.size, |bytes| answer.write(bytes, [[0; 0]; 0]));
 }

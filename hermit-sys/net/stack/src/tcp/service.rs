@@ -60,16 +60,22 @@ impl Tcp {
         }
     }
 
-    /// Whether no connection is queued.
+    /// Whether neither connections nor loopback segments are queued.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
-        self.dirty.is_empty()
+        self.dirty.is_empty() && self.loopback.is_empty()
     }
 
     /// Whether connections wait for room in the transmit queue of the device.
     #[inline]
     pub(crate) const fn is_waiting(&self) -> bool {
         !self.blocked.is_empty()
+    }
+
+    /// Whether connections wait for anything but time, or SYNs for room.
+    #[inline]
+    pub(crate) const fn is_held(&self) -> bool {
+        !self.blocked.is_empty() || !self.corked.is_empty() || !self.deferred.is_empty()
     }
 
     /// Whether all data sent on connections is acknowledged.

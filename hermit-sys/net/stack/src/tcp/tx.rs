@@ -6,7 +6,6 @@ use smoltcp::wire::IpProtocol;
 
 use crate::ip::layer::Ip;
 use crate::ip::routes::Route;
-use crate::phy::Phy;
 use crate::phy::device::{Checksum, IpVersion, Offload, Segment};
 use crate::phy::tx_queue::Link;
 use crate::socket::context::Context;
@@ -36,6 +35,11 @@ fn low_half(identification: u32) -> u16 {
     u16::from_be_bytes([high, low])
 }
 
+/// The next segment of a connection, with at most `most` bytes of data if that is more than its MSS.
+fn next_segment(connection: &mut Connection, most: u32, now: u64) -> Option<Transmit> {
+    if connection.tcp.may_send(now) { connection.tcp.next_segment(most, now) } else { None }
+}
+
 /// Result of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -62,7 +66,7 @@ enum Way {
 /// Context of a connection's transmission.
 struct Sender<'a> {
     link: &'a mut dyn Link,
-    ethernet: Option<EthernetHeader>,
+    ethernet: EthernetHeader,
     limits: Limits,
     settings: SocketSettings,
 }
@@ -70,13 +74,10 @@ struct Sender<'a> {
 impl Sender<'_> {
     /// Sends one segment, if there is one. `Some` if there are no more, or the transmit queue is full.
     fn send_next(&mut self, connection: &mut Connection, ip: &mut Ip, now: u64) -> Option<Outcome> {
-        if !connection.tcp.may_send(now) {
-            return Some(Outcome::Done(connection.tcp.deadline()));
-        }
         let remote = connection.tuple.remote.address;
         // Each segment with data may have the timestamps option, 12 bytes.
         let most = u32::from(self.limits.segmented_size(&remote)).saturating_sub(12);
-        let Some(mut transmit) = connection.tcp.next_segment(most, now) else {
+        let Some(mut transmit) = next_segment(connection, most, now) else {
             return Some(Outcome::Done(connection.tcp.deadline()));
         };
         // The device would copy CWR to each segment.
@@ -84,7 +85,7 @@ impl Sender<'_> {
             transmit = connection.tcp.next_segment(0, now)?;
         }
         let header = self.ip_header(connection, &transmit);
-        let frame = self.ethernet.map_or(0, |_| ETHERNET) + header.size() + header.size;
+        let frame = ETHERNET + header.size() + header.size;
         if !self.link.can_transmit(frame) {
             return Some(Outcome::Full);
         }
@@ -143,8 +144,8 @@ impl Tcp {
     pub(crate) fn transmit(&mut self, slot: u32, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
         self.visit();
         let outcome = match self.way(slot, link, context) {
-            Way::Local => self.send_burst(slot, None, link, context),
-            Way::Wire(header) => self.send_burst(slot, Some(header), link, context),
+            Way::Local => self.send_local(slot, context.now),
+            Way::Wire(header) => self.send_burst(slot, header, link, context),
             Way::Unknown => Outcome::Waiting,
         };
         let is_local =
@@ -194,22 +195,40 @@ impl Tcp {
         Way::Wire(EthernetHeader { source: port.mac, destination, protocol })
     }
 
+    /// Sends segments of a connection to this host itself.
+    fn send_local(&mut self, slot: u32, now: u64) -> Outcome {
+        let connection = self.sockets.get_mut(slot).and_then(Socket::connection_mut);
+        let Some(connection) = connection.filter(|connection| connection.is_sending()) else {
+            return Outcome::Done(None);
+        };
+        for _ in 0..BURST {
+            let Some(transmit) = next_segment(connection, 0, now) else {
+                return Outcome::Done(connection.tcp.deadline());
+            };
+            if !self.loopback.reserve(usize::try_from(transmit.size()).unwrap_or(usize::MAX)) {
+                return Outcome::Full;
+            }
+            self.loopback.push(connection.tuple, &transmit.header, connection.tcp.payload(&transmit));
+            connection.tcp.sent(&transmit, now);
+            connection.held = 0;
+        }
+        Outcome::More
+    }
+
+    /// Sends segments of a connection through the device.
     fn send_burst(
         &mut self,
         slot: u32,
-        ethernet: Option<EthernetHeader>,
+        ethernet: EthernetHeader,
         link: &mut dyn Link,
         context: &mut Context<'_>,
     ) -> Outcome {
-        let Phy { loopback, interface, .. } = &mut *context.phy;
         let Some(socket) = self.sockets.get_mut(slot) else { return Outcome::Done(None) };
         let settings = socket.settings;
-        let Some(connection) = socket.connection_mut() else { return Outcome::Done(None) };
-        if connection.is_over && !connection.tcp.has_reset_to_send() {
+        let Some(connection) = socket.connection_mut().filter(|connection| connection.is_sending()) else {
             return Outcome::Done(None);
-        }
-        let limits = connection.path.limits(interface.as_ref());
-        let link = if ethernet.is_none() { loopback } else { link };
+        };
+        let limits = connection.path.limits(context.phy.interface.as_ref());
         let mut sender = Sender { link, ethernet, limits, settings };
         for _ in 0..BURST {
             if let Some(outcome) = sender.send_next(connection, context.ip, context.now) {

@@ -63,15 +63,6 @@ impl IpHeader {
     /// Writes the header at the start of a packet, and returns the rest. Writes nothing if the IP versions of the
     /// addresses differ.
     pub(crate) fn write<'a>(&self, bytes: &'a mut [u8]) -> &'a mut [u8] {
-        self.write_without_checksum(bytes);
-        if self.source.is_ipv4() {
-            Ipv4Packet::new_unchecked(&mut *bytes).fill_checksum();
-        }
-        &mut bytes[self.size()..]
-    }
-
-    /// Writes the header without the IPv4 checksum, for a loopback packet.
-    pub(crate) fn write_without_checksum(&self, bytes: &mut [u8]) {
         match (self.source, self.destination) {
             (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
                 let mut packet = Ipv4Packet::new_unchecked(&mut *bytes);
@@ -80,6 +71,7 @@ impl IpHeader {
                 repr.emit(&mut packet, &ChecksumCapabilities::ignored());
                 packet.set_dscp(self.class >> 2);
                 packet.set_ecn(self.class & 3);
+                packet.fill_checksum();
             }
             (IpAddr::V6(src_addr), IpAddr::V6(dst_addr)) => {
                 let mut packet = Ipv6Packet::new_unchecked(&mut *bytes);
@@ -90,6 +82,7 @@ impl IpHeader {
             }
             _ => (),
         }
+        &mut bytes[self.size()..]
     }
 
     /// Turns a written IPv4 header into that of a fragment.

@@ -52,13 +52,6 @@ pub(crate) struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// Parses a packet, and verifies the header checksum.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let is_intact = bytes.first()? >> 4 != 4
-            || Ipv4Packet::new_checked(bytes).is_ok_and(|packet| packet.verify_checksum());
-        if is_intact { Self::parse_local(bytes) } else { None }
-    }
-
-    /// Parses a loopback packet, which has no header checksum.
-    pub(crate) fn parse_local(bytes: &'a [u8]) -> Option<Self> {
         match bytes.first()? >> 4 {
             4 => Self::parse_v4(bytes),
             6 => Self::parse_v6(bytes),
@@ -68,7 +61,7 @@ impl<'a> Packet<'a> {
 
     fn parse_v4(bytes: &'a [u8]) -> Option<Self> {
         let packet = Ipv4Packet::new_checked(bytes).ok()?;
-        if packet.header_len() < 20 {
+        if packet.header_len() < 20 || !packet.verify_checksum() {
             return None;
         }
         let offset = usize::from(packet.frag_offset());

@@ -155,8 +155,6 @@ fn write_options(writer: &mut Writer<'_>, options: &Options) {
 /// Computation of the checksum of a sent segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChecksumBy {
-    /// None: the segment does not leave this host.
-    None,
     /// By the stack.
     Software,
     /// By the device (checksum offload), from the sum of the pseudo header.
@@ -169,7 +167,6 @@ pub(crate) fn fill_checksum(segment: &mut [u8], source: IpAddr, destination: IpA
     let size = u32::try_from(segment.len()).unwrap_or(u32::MAX);
     let mut packet = TcpPacket::new_unchecked(segment);
     match by {
-        ChecksumBy::None => (),
         ChecksumBy::Software => packet.fill_checksum(&source, &destination),
         ChecksumBy::Device => {
             packet.set_checksum(checksum::pseudo_header(&source, &destination, IpProtocol::Tcp, size));
@@ -179,8 +176,7 @@ pub(crate) fn fill_checksum(segment: &mut [u8], source: IpAddr, destination: IpA
 
 /// A segment to be written into a frame, without its data.
 pub(crate) struct OutgoingSegment<'a> {
-    /// Ethernet header; `None` for loopback packets.
-    pub(crate) ethernet: Option<EthernetHeader>,
+    pub(crate) ethernet: EthernetHeader,
     pub(crate) ip: IpHeader,
     /// Local and remote port.
     pub(crate) ports: (u16, u16),
@@ -193,15 +189,8 @@ pub(crate) struct OutgoingSegment<'a> {
 impl OutgoingSegment<'_> {
     /// Writes the frame into a buffer of exactly its size.
     pub(crate) fn write(&self, bytes: &mut [u8], data: impl IntoIterator<Item = impl AsRef<[u8]>>) {
-        let packet = match self.ethernet {
-            Some(header) => header.write(bytes),
-            None => bytes,
-        };
-        if self.checksum == ChecksumBy::None {
-            self.ip.write_without_checksum(packet);
-        } else {
-            self.ip.write(packet);
-        }
+        let packet = self.ethernet.write(bytes);
+        self.ip.write(packet);
         if let Some(identification) = self.identification.filter(|_| self.ip.source.is_ipv4()) {
             IpHeader::write_fragment_v4(packet, identification, 0, true);
         }
