@@ -230,17 +230,17 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         let target = self.layers.find(id)?;
         let link = &mut DeviceLink::new(&mut self.device);
         let (tcp, udp, mut context) = self.layers.split(&mut self.host);
-        match target {
+        let sent = match target {
             Target::Tcp(slot) => tcp.send(slot, bytes, link, &mut context),
             Target::Udp(slot) => {
                 let family = udp.family(slot);
                 let to = to.map(|to| Endpoint::of(to, family)).transpose()?;
-                let sent = udp.send(slot, bytes, to, link, &mut context);
-                // The receiver may be a socket of this host.
-                self.layers.wake(&mut self.host);
-                sent
+                udp.send(slot, bytes, to, link, &mut context)
             }
-        }
+        };
+        // The receiver may be a socket of this host.
+        self.layers.wake(&mut self.host);
+        sent
     }
 
     /// Receives bytes into `sink`, which returns how many of the given bytes it took, and is called again while it

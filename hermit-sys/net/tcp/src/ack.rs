@@ -66,6 +66,11 @@ impl AckState {
         self.is_due = true;
     }
 
+    /// Asks for an acknowledgement that waits at once.
+    pub(crate) const fn hasten(&mut self) {
+        self.is_due |= self.deadline.is_some();
+    }
+
     /// A gap or a duplicate is reported at once (RFC 5681 §4.2). The peer's window is small then, and the next segments are
     /// acknowledged one by one, as in Linux after duplicates.
     pub(crate) const fn on_disorder(&mut self) {

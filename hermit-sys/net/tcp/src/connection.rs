@@ -282,7 +282,7 @@ impl Connection {
     }
 
     /// Whether the handshake is complete, and the owner may write.
-    const fn can_write(&self) -> bool {
+    pub(crate) const fn can_write(&self) -> bool {
         matches!(self.state, State::Established | State::CloseWait) && !self.sending.is_closed
     }
 

@@ -21,6 +21,7 @@
 //! | `recovery` | losses: SACK, RACK-TLP, PRR, Eifel | RFC 2018, 2883, 3522, 6298, 6582, 6937, 8985 |
 //! | `congestion` | CUBIC, Reno, HyStart++ | RFC 5681, 6928, 9406, 9438 |
 //! | `rtt` | round-trip time and retransmission timeout | RFC 6298 |
+//! | `local` | data between two ends in one host | |
 //! | `buffers` | data to be sent and read | |
 //!
 //! What a host keeps of several connections is not here: ports, listeners, SYN cookies, records of TIME-WAIT. Urgent data is
@@ -35,6 +36,7 @@ mod buffers;
 mod congestion;
 mod connection;
 mod handshake;
+mod local;
 mod recovery;
 mod rtt;
 mod rx;

@@ -66,6 +66,13 @@ pub(crate) struct Tuple {
     pub(crate) remote: Endpoint,
 }
 
+impl Tuple {
+    /// The tuple as the other end sees it.
+    pub(crate) const fn reversed(&self) -> Self {
+        Self { local: self.remote, remote: self.local }
+    }
+}
+
 /// The local addresses at which a bound socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {

@@ -81,6 +81,13 @@ impl<T> Slab<T> {
         self.row_mut(slot)?.value.as_mut()
     }
 
+    /// The values in two different slots.
+    pub(crate) fn get_pair_mut(&mut self, one: u32, other: u32) -> Option<(&mut T, &mut T)> {
+        let [one, other] = [usize::try_from(one).ok()?, usize::try_from(other).ok()?];
+        let [one, other] = self.rows.get_disjoint_mut([one, other]).ok()?;
+        Some((one.value.as_mut()?, other.value.as_mut()?))
+    }
+
     /// Removes a value; its slot gets a new identifier when it is reused.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
         let row = self.row_mut(slot)?;
@@ -140,5 +147,16 @@ mod tests {
         assert_eq!(slab.slot(slab.key(slot)), Ok(slot));
         assert_eq!((slab.len(), slab.slots()), (1, 1));
         assert_eq!(slab.slot(Key::from_raw(u64::MAX)), Err(Errno::EBADF));
+    }
+
+    #[test]
+    fn pair_is_of_two_used_slots() {
+        let mut slab = Slab::new();
+        let [one, other] = ['a', 'b'].map(|value| slab.insert(value).unwrap());
+        assert_eq!(slab.get_pair_mut(other, one), Some((&mut 'b', &mut 'a')));
+        assert_eq!(slab.get_pair_mut(one, one), None);
+        assert_eq!(slab.get_pair_mut(one, 9), None);
+        slab.remove(other);
+        assert_eq!(slab.get_pair_mut(one, other), None);
     }
 }

@@ -113,6 +113,12 @@ impl<S> SocketTable<S> {
         self.sockets.get_mut(slot)
     }
 
+    /// The sockets in two different slots.
+    #[inline]
+    pub(crate) fn get_pair_mut(&mut self, one: u32, other: u32) -> Option<(&mut Socket<S>, &mut Socket<S>)> {
+        self.sockets.get_pair_mut(one, other)
+    }
+
     /// Key of the socket in a slot.
     pub(crate) fn key(&self, slot: u32) -> Key {
         self.sockets.key(slot)

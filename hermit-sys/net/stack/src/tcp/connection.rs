@@ -50,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) held: usize,
     /// Whether those bytes are held back until the device has sent its frames.
     pub(crate) is_corked: bool,
+    /// Slot in which the other end of a connection within this host was last.
+    pub(crate) peer: Option<u32>,
     /// Whether the connection is queued to be served.
     pub(crate) is_dirty: bool,
 }
@@ -84,6 +86,7 @@ impl Connection {
             shut_write: false,
             held: 0,
             is_corked: false,
+            peer: None,
             is_dirty: false,
         }
     }

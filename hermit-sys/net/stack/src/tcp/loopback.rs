@@ -23,7 +23,7 @@ pub(super) struct LocalSegment {
 impl LocalSegment {
     /// Source and destination, as the receiver sees them.
     pub(super) const fn receiver(&self) -> Tuple {
-        Tuple { local: self.sender.remote, remote: self.sender.local }
+        self.sender.reversed()
     }
 
     /// The segment.
@@ -117,7 +117,7 @@ mod tests {
         for number in 0..count {
             let segment = loopback.pop().unwrap();
             assert_eq!((segment.segment().header.seq, segment.segment().payload), (Seq(number), &[1, 2][..]));
-            assert_eq!(segment.receiver(), Tuple { local: tuple().remote, remote: tuple().local });
+            assert_eq!(segment.receiver(), tuple().reversed());
             loopback.recycle(segment);
         }
         assert!(loopback.is_empty() && loopback.pop().is_none());

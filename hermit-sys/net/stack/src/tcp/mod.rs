@@ -9,6 +9,7 @@ pub(crate) mod layer;
 mod lifecycle;
 mod listener;
 pub(crate) mod loopback;
+mod pass;
 mod path;
 mod rx;
 mod service;

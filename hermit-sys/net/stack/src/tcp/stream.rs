@@ -13,6 +13,7 @@ use crate::socket::kind::Shutdown;
 use crate::socket::options::MembershipChange;
 use crate::tcp::connection::Phase;
 use crate::tcp::layer::{Tcp, TcpState};
+use crate::tcp::path::Path;
 
 impl Tcp {
     /// Binds a stream.
@@ -58,15 +59,23 @@ impl Tcp {
         if !connection.is_established() {
             return Err(Errno::EAGAIN);
         }
-        let sent = connection.tcp.write(bytes, context.buffers.pool());
-        if sent == 0 && !bytes.is_empty() {
+        // Data behind other data waits with that.
+        let is_first = connection.path == Path::Local && connection.tcp.unacknowledged().0 == 0;
+        let passed = if is_first { self.pass(slot, bytes, context.buffers.pool(), context.now) } else { 0 };
+        let rest = bytes.get(passed..).unwrap_or_default();
+        if rest.is_empty() && passed > 0 {
+            return Ok(passed);
+        }
+        let Some(connection) = self.connection(slot) else { return Err(Errno::EPIPE) };
+        let sent = connection.tcp.write(rest, context.buffers.pool());
+        if passed + sent == 0 && !bytes.is_empty() {
             // A full buffer drains when the peer acknowledges; otherwise other connections use all the memory.
             let is_full = connection.tcp.writable() == 0;
             return Err(if is_full { Errno::EAGAIN } else { Errno::ENOBUFS });
         }
         connection.held += sent;
         self.offer(slot, link);
-        Ok(sent)
+        Ok(passed + sent)
     }
 
     /// Receives bytes of a stream.

@@ -9,6 +9,7 @@ mod dns;
 mod faults;
 mod groups;
 mod listen;
+mod local;
 mod martians;
 mod retransmission;
 mod routers;

@@ -179,6 +179,18 @@ impl Recovery {
         self.usage = Usage::new(una);
     }
 
+    /// Whether nothing is outstanding, and no loss is being repaired.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.board.size() == 0 && self.phase == Phase::Open && self.probe.is_none()
+    }
+
+    /// The next `size` bytes have reached the peer without a segment, and nothing is outstanding.
+    pub(crate) fn skip(&mut self, size: u32) {
+        self.board.skip(size);
+        self.usage = Usage::new(self.nxt());
+        self.rack.skip_to(self.nxt());
+    }
+
     /// Bytes in flight. Each duplicate acknowledgement stands for a segment that has left the network, if the peer does not say
     /// which.
     pub(crate) fn in_flight(&self) -> u32 {

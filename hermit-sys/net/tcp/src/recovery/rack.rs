@@ -38,6 +38,11 @@ impl Rack {
         }
     }
 
+    /// Everything before `next` has been delivered, not by segments.
+    pub(crate) const fn skip_to(&mut self, next: Seq) {
+        (self.newest, self.fack, self.round) = (None, next, None);
+    }
+
     /// Takes note of a range that was delivered (steps 2 and 3). `is_original` tells whether a retransmitted range was
     /// delivered by its first transmission, as far as timestamps show it.
     pub(crate) fn on_delivered(

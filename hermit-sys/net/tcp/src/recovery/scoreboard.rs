@@ -61,6 +61,11 @@ impl Scoreboard {
         self.end
     }
 
+    /// Moves the end of an empty scoreboard.
+    pub(crate) fn skip(&mut self, size: u32) {
+        self.end = self.end + size;
+    }
+
     /// Bytes on their way ("pipe").
     pub(crate) const fn in_flight(&self) -> u32 {
         self.size - self.sacked - self.lost
