@@ -7,16 +7,28 @@
 //! The TCP state machine is in `hermit-tcp`; smoltcp provides wire formats, ARP and NDP responses, DHCP, DNS, IGMP, MLD
 //! and SLAAC; the rest is here. Frames, timers and calls find their connection by hash or index, without a scan.
 //!
-//! | module | contents |
-//! | --- | --- |
-//! | `stack`, `poll`, `config` | the facade: the interface to the kernel, one poll, the configuration |
-//! | `tcp`, `udp` | connections and listeners; UDP sockets and multicast groups |
-//! | `dns` | queries for names, the DNS client |
-//! | `socket` | socket table, addresses, ports, options, buffer accounting |
-//! | `ip` | ingress, routes, neighbors, ICMP errors; DHCP and SLAAC |
-//! | `wire` | headers: parsing, writing, reassembly |
-//! | `phy` | the interface to the network device; transmit queues |
-//! | `host` | the interface to the system around the stack |
+//! # Layers
+//!
+//! A layer imports only those below it, and owns its state in a struct of its own:
+//!
+//! | module | contents | state |
+//! | --- | --- | --- |
+//! | `stack`, `poll`, `config` | the facade: calls of the kernel, one poll, the configuration | `Stack` |
+//! | `layers` | all layers, and the lookup of a socket by its identifier | `Layers` |
+//! | `tcp` | listeners and connections, their timers, segments within this host | `Tcp` |
+//! | `udp` | UDP sockets and their multicast groups | `Udp` |
+//! | `dns` | queries for names, the DNS client | `Dns` |
+//! | `socket` | what sockets of all protocols have: table, addresses, ports, options, buffer accounting | `SocketTable` |
+//! | `ip` | ingress, routes, neighbors, groups, ICMP; DHCP and SLAAC | `Ip` |
+//! | `wire` | headers: parsing, writing, reassembly | |
+//! | `phy` | the interface to the network device; frames that wait for it | `Phy` |
+//! | `host` | the interface to the system around the stack | |
+//!
+//! - **Down**: `tcp` and `udp` get a `Context` for each call: the time, `Phy`, `Ip`, buffer accounting and random
+//!   numbers; `ip` and `dns` get the time and the layers below. The device's queue is an argument (`Link`) of what
+//!   transmits, since it is not available while a frame is received.
+//! - **Up**: `ip` returns a `Delivery` for a received frame, which the facade hands to `tcp`, `udp` or `dns`. An event of a
+//!   socket is counted in its `SocketTable`; only the facade wakes, at the end of a call or poll.
 #![no_std]
 #![forbid(unsafe_code)]
 
