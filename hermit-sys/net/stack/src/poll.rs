@@ -178,9 +178,10 @@ impl Layers {
     }
 
     /// Whether all data sent on connections is acknowledged, and all other frames are passed to the device, except
-    /// those to neighbors that do not answer.
+    /// those to neighbors that have not answered the first solicitation.
     pub(crate) fn is_delivered(&mut self) -> bool {
-        let is_queued = !self.is_settled() || self.udp.is_waiting() || self.ip.neighbors.has_frames();
+        let is_queued =
+            !self.is_settled() || self.udp.is_waiting() || self.ip.neighbors.may_send_frames(self.now);
         !is_queued && self.tcp.is_delivered()
     }
 

@@ -27,6 +27,9 @@ const MAX_BYTES: usize = 1 << 20;
 const QUESTIONS: u8 = 3;
 const RETRANS_TIMER: u64 = 1_000_000_000;
 
+/// Time in nanoseconds within which a neighbor answers a solicitation, on a link that works.
+const ANSWER_TIME: u64 = 100_000_000;
+
 /// Time in nanoseconds for which a neighbor is reachable without confirmation (RFC 4861, section 10: `REACHABLE_TIME`),
 /// and for which it stays in use after that while it is probed.
 const FRESH: u64 = 30_000_000_000;
@@ -161,9 +164,14 @@ impl Neighbors {
         is_new
     }
 
-    /// Whether frames wait for any neighbor. The neighbors in resolution are few.
-    pub(crate) fn has_frames(&self) -> bool {
-        self.sought.iter().any(|sought| !sought.frames.is_empty())
+    /// Whether frames wait for a neighbor that may still answer the first solicitation: one that is there does so within
+    /// [`ANSWER_TIME`]. The neighbors in resolution are few.
+    pub(crate) fn may_send_frames(&self, now: u64) -> bool {
+        let is_recent = |sought: &Sought| {
+            let first = sought.next.saturating_sub(RETRANS_TIMER);
+            sought.questions == 1 && now.saturating_sub(first) < ANSWER_TIME
+        };
+        self.sought.iter().any(|sought| !sought.frames.is_empty() && is_recent(sought))
     }
 
     fn seek(&mut self, address: IpAddr, now: u64) -> Option<(&mut Sought, bool)> {
