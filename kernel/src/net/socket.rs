@@ -245,7 +245,10 @@ impl Socket {
     /// Receives or peeks bytes; returns the sender of a datagram.
     pub(crate) fn receive(&self, buffer: &mut ReadBuffer<'_>, peek: bool) -> Result<Endpoint, Errno> {
         let flags = if peek { receive::PEEK } else { 0 };
-        self.wait(Direction::Receive, |stack| {
+        // A datagram is for one thread, as on Linux; one that is peeked stays for the others.
+        let is_consumer = self.kind == Kind::Datagram && !peek;
+        let waiters = if is_consumer { self.waker_key.exclusive_waiters() } else { self.waker_key.waiters() };
+        self.wait_among(waiters, Direction::Receive, |stack| {
             let mut from = Endpoint::default();
             buffer.append_with(|room| {
                 let (received, sender) = stack.receive(self.number, room, flags)?;
@@ -260,7 +263,7 @@ impl Socket {
     pub(crate) fn shutdown(&self, how: i32) -> Result<(), Errno> {
         act(self.network, |stack| {
             let result = stack.shutdown(self.number, how);
-            // A listener that is shut down fails all blocked calls of `accept`.
+            // All blocked calls of `accept` fail, or those that receive datagrams return.
             self.waker_key.exclusive_waiters().wake();
             result
         })

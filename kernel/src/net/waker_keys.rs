@@ -60,8 +60,8 @@ impl WakerKey {
         &self.waiters.all
     }
 
-    /// Exclusive waiters, of which each event wakes one: for events that one thread consumes, such as a connection to
-    /// accept.
+    /// Exclusive waiters, of which each event wakes one: for events that one thread consumes: a connection to accept, a
+    /// datagram.
     ///
     /// No wake-up is lost: a woken thread retries its call, and waits again only if that fails with `EAGAIN`. So while
     /// threads wait, the number of woken threads that have not retried yet is at least the number of events.
