@@ -10,6 +10,9 @@ use crate::socket::options::SocketSettings;
 use crate::socket::readiness::Readiness;
 use crate::tcp::path::Path;
 
+/// Number of written bytes from which on they are not held back to be coalesced with more.
+const CORK: usize = 32 << 10;
+
 const SECOND: u64 = 1_000_000_000;
 
 /// Phase of a connection, as its socket sees it.
@@ -104,6 +107,16 @@ impl Connection {
     /// Whether the connection may have segments to send: it is not over, or has a RST to send.
     pub(crate) const fn is_sending(&self) -> bool {
         !self.is_over || self.tcp.has_reset_to_send()
+    }
+
+    /// Whether written bytes are few enough to be held back until the device has sent its frames.
+    pub(crate) const fn may_be_corked(&self) -> bool {
+        self.held < CORK
+    }
+
+    /// Whether written bytes are held back, or wait for an acknowledgement.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.is_corked && self.may_be_corked() || self.tcp.is_held_back()
     }
 
     pub(crate) const fn state(&self) -> State {

@@ -52,21 +52,23 @@ impl Tcp {
         if let Some(error) = socket.error.take() {
             return Err(error);
         }
-        let Some(connection) = socket.connection_mut() else { return Err(Errno::EPIPE) };
+        let Some(mut connection) = socket.connection_mut() else { return Err(Errno::EPIPE) };
         if connection.is_over || connection.shut_write {
             return Err(Errno::EPIPE);
         }
         if !connection.is_established() {
             return Err(Errno::EAGAIN);
         }
+        let mut passed = 0;
         // Data behind other data waits with that.
-        let is_first = connection.path == Path::Local && connection.tcp.unacknowledged().0 == 0;
-        let passed = if is_first { self.pass(slot, bytes, context.buffers.pool(), context.now) } else { 0 };
-        let rest = bytes.get(passed..).unwrap_or_default();
-        if rest.is_empty() && passed > 0 {
-            return Ok(passed);
+        if connection.path == Path::Local && connection.tcp.unacknowledged().0 == 0 {
+            passed = self.pass(slot, bytes, context.buffers.pool(), context.now);
+            if passed > 0 && passed == bytes.len() {
+                return Ok(passed);
+            }
+            connection = self.connection(slot).ok_or(Errno::EPIPE)?;
         }
-        let Some(connection) = self.connection(slot) else { return Err(Errno::EPIPE) };
+        let rest = bytes.get(passed..).unwrap_or_default();
         let sent = connection.tcp.write(rest, context.buffers.pool());
         if passed + sent == 0 && !bytes.is_empty() {
             // A full buffer drains when the peer acknowledges; otherwise other connections use all the memory.
@@ -74,7 +76,9 @@ impl Tcp {
             return Err(if is_full { Errno::EAGAIN } else { Errno::ENOBUFS });
         }
         connection.held += sent;
-        self.offer(slot, link);
+        if !connection.is_held_back() {
+            self.offer(slot, link);
+        }
         Ok(passed + sent)
     }
 

@@ -20,9 +20,6 @@ use crate::wire::tcp::{CHECKSUM_OFFSET, ChecksumBy, ECN_CAPABLE, ECN_MASK, Outgo
 /// Maximum number of segments of a connection before others are served.
 const BURST: usize = 32;
 
-/// Number of written bytes from which on they are not held back to be coalesced with more.
-const CORK: usize = 32 << 10;
-
 /// Minimum time in nanoseconds until a connection with an expired timer is served again: it lacks memory.
 const SOON: u64 = 50_000;
 
@@ -268,14 +265,11 @@ impl Tcp {
         }
     }
 
-    /// Sends written data, if the connection may. While the device is still sending, small data is held back and
-    /// coalesced: fewer, larger frames are faster.
-    pub(crate) fn offer(&mut self, slot: u32, link: &mut dyn Link) {
+    /// Has written data sent. While the device is still sending, small data is held back and coalesced: fewer, larger frames
+    /// are faster.
+    pub(super) fn offer(&mut self, slot: u32, link: &mut dyn Link) {
         let Some(connection) = self.connection(slot) else { return };
-        let may_wait = connection.held < CORK;
-        if connection.is_corked && may_wait || connection.tcp.is_held_back() {
-            return;
-        }
+        let may_wait = connection.may_be_corked();
         let is_remote = connection.path != Path::Local;
         if is_remote && may_wait && link.is_sending() && self.corked.try_reserve(1).is_ok() {
             self.corked.push(slot);
