@@ -61,18 +61,18 @@ impl Tcp {
             TcpState::Idle => (),
             TcpState::Connection(_) => return Err(Errno::EINVAL),
         }
-        let own = socket.local;
+        let local = socket.local;
         if !socket.is_bound() {
-            self.bind(slot, own, context)?;
+            self.bind(slot, local, context)?;
         }
         let socket = self.socket(slot)?;
-        let (own, scope) = (socket.local, socket.scope());
+        let (local, scope) = (socket.local, socket.scope());
         let reuse = socket.settings.reuse;
-        if self.sockets.ports.is_taken(own.port, scope, reuse, Some(slot)) {
+        if self.sockets.ports.is_taken(local.port, scope, reuse, Some(slot)) {
             return Err(Errno::EADDRINUSE);
         }
         self.socket(slot)?.state = TcpState::Listener(Listener { backlog, ..Listener::default() });
-        self.sockets.ports.update(own.port, slot, |binding| binding.is_listening = true);
+        self.sockets.ports.update(local.port, slot, |binding| binding.is_listening = true);
         Ok(())
     }
 
@@ -141,16 +141,16 @@ impl Tcp {
         }
         let room = listener.backlog.max(FEW_HALF_OPEN) + 1 - listener.ready.len();
         let room = listener.backlog.clamp(FEW_HALF_OPEN, MANY_HALF_OPEN).min(room);
-        let own = listener.half_open.len();
+        let half_open = listener.half_open.len();
         // The youngest of those that fill the limit.
-        let last = own.checked_sub(room).and_then(|last| listener.half_open.get(last).copied());
-        let gives_own = own >= MANY_HALF_OPEN || own > all / 2;
+        let last = half_open.checked_sub(room).and_then(|last| listener.half_open.get(last).copied());
+        let gives_own = half_open >= MANY_HALF_OPEN || half_open > all / 2;
         let oldest = if gives_own { listener.half_open.front().copied() } else { oldest_of_all };
         let now = context.now;
         if last.is_some_and(|last| !self.began_by(last, now.saturating_sub(GRACE))) {
             return false;
         }
-        if own < MANY_HALF_OPEN && !is_crowded {
+        if half_open < MANY_HALF_OPEN && !is_crowded {
             return true;
         }
         let is_flood = self.deferred.is_flood();

@@ -41,11 +41,11 @@ impl Path {
     }
 
     /// Limits and offloads of the path with this device.
-    pub(crate) fn limits(self, port: Option<&NetInterface>) -> Limits {
-        let (Self::Wire(version), Some(port)) = (self, port) else {
+    pub(crate) fn limits(self, interface: Option<&NetInterface>) -> Limits {
+        let (Self::Wire(version), Some(interface)) = (self, interface) else {
             return Limits { mtu: LOCAL_MTU, segmented: None, checksum: ChecksumBy::Software };
         };
-        let info = &port.info;
+        let info = &interface.info;
         let mtu = info.mtu.max(MIN_MTU);
         if !info.fills_checksums {
             return Limits { mtu, segmented: None, checksum: ChecksumBy::Software };

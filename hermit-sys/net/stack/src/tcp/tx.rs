@@ -176,7 +176,7 @@ impl Tcp {
             return Way::Local;
         }
         let (remote, phase) = (connection.tuple.remote.address, connection.phase);
-        let (Some(Route::Neighbor(hop)), Some(port)) =
+        let (Some(Route::Neighbor(hop)), Some(interface)) =
             (context.ip.routes.route(remote), context.phy.interface)
         else {
             if phase == Phase::Connecting {
@@ -189,7 +189,7 @@ impl Tcp {
             return Way::Unknown;
         };
         let protocol = EthernetHeader::protocol(&remote);
-        Way::Wire(EthernetHeader { source: port.mac, destination, protocol })
+        Way::Wire(EthernetHeader { source: interface.mac, destination, protocol })
     }
 
     /// Sends segments of a connection to this host itself.
