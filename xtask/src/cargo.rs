@@ -1,6 +1,8 @@
 //! Builds with cargo, and the files that they produce.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -77,18 +79,32 @@ pub(crate) fn build_loader(task: Task<'_>) -> Result<PathBuf> {
 }
 
 /// Builds uhyve with the profile of its releases, shows the progress, and returns its file. Quick if it is up to date.
+///
+/// It is linked statically, which makes a start half a millisecond shorter, where the host has the C library for that.
 pub(crate) fn build_uhyve(task: Task<'_>) -> Result<PathBuf> {
-    executable(artifacts_with_progress(&mut tool_cargo("uhyve"), task), "uhyve")
+    let mut cargo = tool_cargo("rustc", "uhyve");
+    cargo.args(["--bin", "uhyve", MESSAGE_FORMAT]);
+    if has_static_c_library() {
+        cargo.args(["--", "-Ctarget-feature=+crt-static"]);
+    }
+    executable(task.run(&mut cargo).and_then(|messages| parse_messages(&messages)), "uhyve")
+}
+
+/// Whether the host's linker finds the archive of its C library, which some distributions have in a package of its own.
+fn has_static_c_library() -> bool {
+    let found = Command::new("cc").args(["-print-file-name=libc.a"]).output();
+    // The compiler prints the mere name of a file that it does not find.
+    found.is_ok_and(|found| Path::new(OsStr::from_bytes(found.stdout.trim_ascii())).is_absolute())
 }
 
 /// Builds the program `xtask`, which is also the runner, and returns its file. Quick if it is up to date.
 pub fn build_xtask() -> Result<PathBuf> {
-    executable(artifacts(tool_cargo("xtask").arg("--quiet")), "xtask")
+    executable(artifacts(tool_cargo("build", "xtask").arg("--quiet")), "xtask")
 }
 
-fn tool_cargo(package: &str) -> Command {
+fn tool_cargo(command: &str, package: &str) -> Command {
     let mut cargo = process::cargo();
-    cargo.current_dir(workspace::root()).args(["build", "--package", package, "--profile", TOOLS_PROFILE]);
+    cargo.current_dir(workspace::root()).args([command, "--package", package, "--profile", TOOLS_PROFILE]);
     cargo
 }
 
