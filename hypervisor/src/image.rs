@@ -1,11 +1,13 @@
 //! Image files.
 
+mod reader;
+
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use hermit_interface::boot_image;
 use hermit_interface::image::{self, Image, ImageError};
-use hermit_interface::{boot_image, to_usize};
 
 use crate::config::MemorySize;
 
@@ -47,7 +49,7 @@ pub enum FileError {
     },
 }
 
-/// Image file in memory, not checked yet.
+/// Image file in memory, not checked yet: zeros are in place of what no image needs.
 #[derive(Debug)]
 pub struct ImageFile {
     name: PathBuf,
@@ -63,7 +65,7 @@ impl ImageFile {
     /// See [`FileError`].
     pub fn open(name: &Path, memory: MemorySize) -> Result<Self, FileError> {
         let limit = memory.bytes().saturating_add(MAX_UNLOADED).min(MAX_FILE_SIZE);
-        let bytes = File::open(name).and_then(|file| read_within(file, limit));
+        let bytes = File::open(name).and_then(|file| reader::read_within(file, limit));
         let bytes = bytes.map_err(|source| FileError::Read { file: name.to_owned(), source })?;
         let bytes = bytes.ok_or_else(|| FileError::TooLarge { file: name.to_owned(), limit: limit >> 20 })?;
         Ok(Self { name: name.to_owned(), bytes })
@@ -92,24 +94,10 @@ impl ImageFile {
     }
 }
 
-/// Reads a file; `None` if it has more than `limit` bytes. What has no size, such as a pipe, is read up to there.
-fn read_within(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let size = file.metadata()?.len();
-    if size > limit {
-        return Ok(None);
-    }
-    let mut bytes = Vec::new();
-    // Growing the buffer in steps would copy it, and fragment the heap.
-    bytes.try_reserve_exact(to_usize(size))?;
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= limit).then_some(bytes))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{FileError, ImageFile, read_within};
+    use super::{FileError, ImageFile};
     use crate::config::MemorySize;
-    use std::fs::File;
     use std::path::Path;
     use tempfile::NamedTempFile;
 
@@ -144,19 +132,6 @@ mod tests {
             file.as_file().set_len(size).unwrap();
             let error = ImageFile::open(file.path(), memory.parse().unwrap()).unwrap_err();
             assert!(error.to_string().contains(&format!("more than {limit} MiB")), "{error}");
-        }
-    }
-
-    /// The size of a device is 0, and a file may grow after its size was read.
-    #[test]
-    fn read_ends_at_the_limit_whatever_the_size_says() {
-        let endless = File::open("/dev/zero").unwrap();
-        assert_eq!(read_within(endless, 1 << 20).unwrap(), None);
-        let file = NamedTempFile::new().unwrap();
-        for (size, is_read) in [(0, true), (4096, true), (4097, false)] {
-            file.as_file().set_len(size).unwrap();
-            let bytes = read_within(file.reopen().unwrap(), 4096).unwrap();
-            assert_eq!(bytes.map(|bytes| bytes.len() as u64), is_read.then_some(size));
         }
     }
 }

@@ -5,6 +5,7 @@
 //! (`R_X86_64_RELATIVE`) only. The file is untrusted: [`check`] validates every offset and size, and an image that
 //! passes is loaded without further checks.
 
+pub mod parts;
 #[cfg(any(feature = "sample", test))]
 pub mod sample;
 

@@ -1,0 +1,92 @@
+//! The parts of an image's file that [`super::check`], [`super::Image`] and [`crate::boot_image`] refer to, so that a reader
+//! can leave out the rest: debugging information, mostly.
+//!
+//! The headers say where the parts are, so a file is read in steps: [`HEADER_SIZE`] bytes, the [`tables`] of headers, the
+//! [`contents`]. The functions take the file with zeros for what is not read yet.
+
+use elf::ElfBytes;
+use elf::abi;
+use elf::endian::LittleEndian;
+
+use crate::boot_info::Region;
+
+/// Size of the ELF header in bytes (`Elf64_Ehdr`).
+pub const HEADER_SIZE: usize = 64;
+
+/// The tables of program and section headers of a file whose ELF header was read; `None` if it is no 64-bit ELF file with
+/// valid headers.
+#[must_use]
+pub fn tables(file: &[u8]) -> Option<[Region; 2]> {
+    let header = parse(file)?.ehdr;
+    let table = |start, count: u16, size: u16| Region { start, size: u64::from(count) * u64::from(size) };
+    Some([
+        table(header.e_phoff, header.e_phnum, header.e_phentsize),
+        table(header.e_shoff, header.e_shnum, header.e_shentsize),
+    ])
+}
+
+/// The contents of segments, symbol tables and string tables of a file whose header and tables were read. They may overlap,
+/// and reach beyond the end of the file.
+pub fn contents(file: &[u8]) -> impl Iterator<Item = Region> {
+    let file = parse(file);
+    let segments = file.as_ref().and_then(ElfBytes::segments).into_iter().flatten();
+    let sections = file.and_then(|file| file.section_headers()).into_iter().flatten();
+    let segments = segments.map(|segment| Region { start: segment.p_offset, size: segment.p_filesz });
+    let has_symbols = |kind: u32| matches!(kind, abi::SHT_SYMTAB | abi::SHT_STRTAB);
+    let symbols = sections.filter(move |section| has_symbols(section.sh_type));
+    segments.chain(symbols.map(|section| Region { start: section.sh_offset, size: section.sh_size }))
+}
+
+fn parse(file: &[u8]) -> Option<ElfBytes<'_, LittleEndian>> {
+    let is_64_bit = file.get(4) == Some(&abi::ELFCLASS64);
+    ElfBytes::minimal_parse(file).ok().filter(|_| is_64_bit)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::super::check;
+    use super::super::sample::Sample;
+    use super::{HEADER_SIZE, contents, tables};
+    use crate::boot_info::Region;
+    use crate::to_usize;
+
+    /// Copies parts of a file.
+    fn copy(file: &[u8], parts: impl IntoIterator<Item = Region>, copy: &mut [u8]) {
+        for part in parts {
+            let range = to_usize(part.start)..to_usize(part.end()).min(file.len());
+            copy[range.clone()].copy_from_slice(&file[range]);
+        }
+    }
+
+    #[test]
+    fn file_of_parts_alone_is_the_same_image() {
+        let mut file = Sample::default().build();
+        let unused = file.len();
+        file.resize(unused + 0x1000, 0xaa);
+        let mut read = vec![0; file.len()];
+        copy(&file, [Region { start: 0, size: HEADER_SIZE as u64 }], &mut read);
+        let tables = tables(&read).unwrap();
+        copy(&file, tables, &mut read);
+        let contents: Vec<_> = contents(&read).collect();
+        copy(&file, contents, &mut read);
+        let [all, parts] = [&file, &read].map(|file| check(file).unwrap());
+        assert_eq!(parts.segments().collect::<Vec<_>>(), all.segments().collect::<Vec<_>>());
+        assert_eq!(parts.relocations().collect::<Vec<_>>(), all.relocations().collect::<Vec<_>>());
+        assert!(parts.symbols().is_some() && parts.symbols() == all.symbols());
+        assert!(read[unused..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn other_files_have_no_tables() {
+        let mut file = Sample::default().build();
+        assert!(tables(&file).is_some() && tables(&file[..HEADER_SIZE]).is_none());
+        file[4] = elf::abi::ELFCLASS32;
+        for file in [&file[..], b"", b"#!/bin/sh\n"] {
+            assert!(tables(file).is_none());
+            assert_eq!(contents(file).count(), 0);
+        }
+    }
+}
