@@ -5,8 +5,8 @@ use core::arch::x86_64::{__cpuid, _rdtsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Minimum duration of a calibration. A sample is off by some ten nanoseconds at each end: less than 20 ppm.
-const MIN_DURATION: Duration = Duration::from_millis(2);
+/// Minimum duration of a calibration. A sample is off by some ten nanoseconds at each end: about 20 ppm.
+const MIN_DURATION: Duration = Duration::from_millis(1);
 
 /// Number of samples at each end, of which the most precise one counts.
 const SAMPLES: usize = 8;

@@ -28,6 +28,7 @@ use crate::network::{self, NetworkError};
 use crate::power_button::PowerButton;
 use crate::sandbox::{JailError, Role, Rules, Sandbox, SandboxError, Threads, jail};
 use crate::stats::ExitCounters;
+use crate::tsc::TscCalibration;
 use crate::vcpu_manager::VcpuManager;
 use crate::vcpu_thread::VcpuContext;
 use crate::vm_handle::{ShutDownOnPanic, ShutdownCause, VmHandle};
@@ -146,13 +147,15 @@ impl Vm<Configured> {
     /// See [`VmError`].
     pub fn load(self) -> Result<Vm<Loaded>, VmError> {
         let config = self.0.0;
+        // First of all: the calibration takes a minimum time.
+        let calibration = TscCalibration::start();
         // Before anything is started or opened that the host's user would have to clean up.
         check_jail(&config).map_err(SandboxError::from)?;
         hermit_options::memory::check(config.memory)?;
         let file = ImageFile::open(&config.image, config.memory)?;
         let image = file.check()?;
         let tree = root_tree(&config)?;
-        let mut selection = SelectedEngine::new(&config)?;
+        let mut selection = SelectedEngine::new(&config, calibration)?;
         let devices = DeviceManager::new(&config, &selection.memory, &*selection.engine)?;
         let params = BootParams {
             platform: selection.platform,

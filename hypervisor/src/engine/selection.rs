@@ -11,6 +11,7 @@ use crate::config::{Config, EngineKind};
 use crate::log::note;
 use crate::memory::{Memory, MemoryError};
 use crate::once_per_boot;
+use crate::tsc::TscCalibration;
 
 /// Why no engine can run the VM.
 #[derive(Debug, thiserror::Error)]
@@ -37,15 +38,15 @@ pub(crate) struct SelectedEngine {
 
 impl SelectedEngine {
     /// Selects the configured engine. [`EngineKind::Auto`] selects KVM if it executes code at native speed, otherwise
-    /// the process engine.
-    pub(crate) fn new(config: &Config) -> Result<Self, SelectionError> {
+    /// the process engine, which uses `calibration`.
+    pub(crate) fn new(config: &Config, calibration: TscCalibration) -> Result<Self, SelectionError> {
         match config.engine {
             EngineKind::Kvm => Self::kvm(config, |_| Ok(())),
-            EngineKind::Process => Self::process(config),
+            EngineKind::Process => Self::process(config, calibration),
             EngineKind::Auto => match Self::kvm(config, self_test) {
                 Err(SelectionError::Kvm(error)) => {
                     report(&error);
-                    Self::process(config)
+                    Self::process(config, calibration)
                 }
                 result => result,
             },
@@ -66,9 +67,9 @@ impl SelectedEngine {
     }
 
     /// Creates the VM on the process engine; with `--gdb`, each vCPU can be debugged.
-    fn process(config: &Config) -> Result<Self, SelectionError> {
+    fn process(config: &Config, calibration: TscCalibration) -> Result<Self, SelectionError> {
         let memory = Memory::shared(config.memory)?;
-        let engine = ProcessEngine::new(memory.clone())?;
+        let engine = ProcessEngine::new(memory.clone())?.calibrated_by(calibration);
         let engine = match (&config.gdb, &config.jail) {
             (Some(_), _) => engine.traced(),
             (None, Some(_)) => engine.with_pid_namespace(),

@@ -108,6 +108,12 @@ impl ProcessEngine {
         Ok(Self { shared: Arc::new(shared), calibration, is_traced, has_pid_namespace })
     }
 
+    /// Uses a calibration of the time-stamp counter that has started earlier, so that less of it is left.
+    #[must_use]
+    pub(crate) fn calibrated_by(self, calibration: TscCalibration) -> Self {
+        Self { calibration, ..self }
+    }
+
     /// Makes the vCPUs debuggable, each a thread that is traced by ptrace. This costs time: each hypercall and each
     /// signal stops the thread.
     #[must_use]
