@@ -1,6 +1,6 @@
 //! Hardware entropy.
 
-use crate::arch::entropy;
+use crate::arch::entropy::RandomNumbers;
 
 /// Fills `seed` with random bits from the processor.
 ///
@@ -8,7 +8,8 @@ use crate::arch::entropy;
 /// is no weak substitute.
 #[must_use]
 pub fn fill(seed: &mut [u8; 32]) -> bool {
-    seed.chunks_exact_mut(8).all(|chunk| match entropy::word() {
+    let processor = RandomNumbers::of_processor();
+    seed.chunks_exact_mut(8).all(|chunk| match processor.word() {
         Some(word) => {
             chunk.copy_from_slice(&word.to_le_bytes());
             true

@@ -18,23 +18,32 @@ const TILES: u64 = 0b11 << 17;
 /// Bytes of the legacy region and the XSAVE header (SDM volume 1, section 13.4).
 const LEGACY_AND_HEADER: u32 = 512 + 64;
 
-/// Whether CPUID has a leaf and a bit is set in a register of it (SDM volume 2, CPUID).
-fn has(leaf: u32, register: fn(&CpuidResult) -> u32, bit: u32) -> bool {
-    let base = leaf & 0x8000_0000;
-    leaf <= __cpuid(base).eax && register(&__cpuid_count(leaf, 0)) & 1 << bit != 0
+/// A leaf of CPUID (SDM volume 2, CPUID); zeros if the processor does not have it. Each execution of CPUID exits to a
+/// hypervisor, which takes microseconds.
+fn leaf(number: u32) -> CpuidResult {
+    // Each 64-bit processor has leaf 1.
+    if number <= 1 || number <= __cpuid(number & 0x8000_0000).eax {
+        __cpuid_count(number, 0)
+    } else {
+        CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 }
+    }
+}
+
+/// Whether a bit of a register is set.
+const fn has(register: u32, bit: u32) -> bool {
+    register & 1 << bit != 0
 }
 
 /// Enables the features that programs and the kernel's protection use.
 pub(super) fn init() {
-    let ecx = |leaf: &CpuidResult| leaf.ecx;
-    let ebx = |leaf: &CpuidResult| leaf.ebx;
+    let features = leaf(7);
     let mut flags = Cr4::read() | Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE;
     let protections = [
-        (has(7, ebx, 7), Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION),
-        (has(7, ebx, 20), Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION),
-        (has(7, ecx, 2), Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION),
-        (has(7, ebx, 0), Cr4Flags::FSGSBASE),
-        (XSAVE && has(1, ecx, 26), Cr4Flags::OSXSAVE),
+        (has(features.ebx, 7), Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION),
+        (has(features.ebx, 20), Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION),
+        (has(features.ecx, 2), Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION),
+        (has(features.ebx, 0), Cr4Flags::FSGSBASE),
+        (XSAVE && has(leaf(1).ecx, 26), Cr4Flags::OSXSAVE),
     ];
     for (_, flag) in protections.iter().filter(|(present, _)| *present) {
         flags |= *flag;
@@ -60,11 +69,10 @@ pub(super) fn init() {
 
 /// Uses the features that Linux has enabled, where the kernel has no privilege. `false` if they are not enough.
 pub(crate) fn adopt() -> bool {
-    let has_xsave = has(1, |leaf| leaf.ecx, 27);
-    if XSAVE && has_xsave {
+    if XSAVE && has(leaf(1).ecx, 27) {
         save_by_xsave(XCr0::read_raw() & !TILES);
     }
-    has(7, |leaf| leaf.ebx, 0)
+    has(leaf(7).ebx, 0)
 }
 
 /// Enables the vector registers that the processor has and XSAVE can manage; AVX-512 only with all its parts.
@@ -84,34 +92,41 @@ fn enable_vectors() {
 
 /// Has preemption save these state components, all of which are enabled in XCR0.
 fn save_by_xsave(components: u64) {
-    let components = u32::try_from(components).unwrap_or(u32::MAX);
-    // Ends of the components in the area (SDM volume 1, section 13.4.3); x87 and SSE are in the legacy region.
+    // Size of the area for the components that are enabled in XCR0, if these are all of them: CPUID, which exits to a
+    // hypervisor, is executed once.
+    let size = if components == XCr0::read_raw() { __cpuid_count(0xd, 0).ebx } else { area_size(components) };
+    preempt::use_xsave(u32::try_from(components).unwrap_or(u32::MAX), size.max(LEGACY_AND_HEADER));
+}
+
+/// Size of the area for some state components: the end of the last one in it (SDM volume 1, section 13.4.3). x87 and SSE are
+/// in the legacy region.
+fn area_size(components: u64) -> u32 {
     let end = |component: u32| {
         let leaf = __cpuid_count(0xd, component);
         leaf.ebx + leaf.eax
     };
     let ends = (2..u32::BITS).filter(|component| components & 1 << component != 0).map(end);
-    preempt::use_xsave(components, ends.fold(LEGACY_AND_HEADER, u32::max));
+    ends.max().unwrap_or_default()
 }
 
 /// Whether the processor has a local APIC.
 pub(crate) fn has_apic() -> bool {
-    has(1, |leaf| leaf.edx, 9)
+    has(leaf(1).edx, 9)
 }
 
 /// Whether the local APIC has x2APIC mode, in which its registers are MSRs.
 pub(crate) fn has_x2apic() -> bool {
-    has(1, |leaf| leaf.ecx, 21)
+    has(leaf(1).ecx, 21)
 }
 
 /// Whether the local APIC's timer has TSC-deadline mode.
 pub(crate) fn has_tsc_deadline() -> bool {
-    has(1, |leaf| leaf.ecx, 24)
+    has(leaf(1).ecx, 24)
 }
 
 /// Whether the time-stamp counter runs at a constant rate in all power states (invariant TSC).
 pub(super) fn has_invariant_tsc() -> bool {
-    has(0x8000_0007, |leaf| leaf.edx, 8)
+    has(leaf(0x8000_0007).edx, 8)
 }
 
 /// First CPUID leaf of the hypervisor range.
@@ -119,7 +134,7 @@ const HYPERVISOR: u32 = 0x4000_0000;
 
 /// A leaf of the hypervisor range of CPUID by its offset, if there is a hypervisor that has the leaf.
 pub(crate) fn hypervisor_leaf(number: u32) -> Option<CpuidResult> {
-    let present = has(1, |leaf| leaf.ecx, 31) && __cpuid(HYPERVISOR).eax >= HYPERVISOR + number;
+    let present = has(leaf(1).ecx, 31) && __cpuid(HYPERVISOR).eax >= HYPERVISOR + number;
     present.then(|| __cpuid(HYPERVISOR + number))
 }
 

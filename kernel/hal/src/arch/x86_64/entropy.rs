@@ -6,13 +6,28 @@ use core::arch::x86_64::{__cpuid, __cpuid_count, _rdrand64_step, _rdseed64_step}
 /// bits for longer.
 const MAX_ATTEMPTS: usize = 100;
 
-/// 64 random bits from RDSEED, else from RDRAND; `None` if the processor has neither or both fail.
-pub(crate) fn word() -> Option<u64> {
-    let has_seed = __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 18 != 0;
-    let has_random = __cpuid(1).ecx & 1 << 30 != 0;
-    let seed = || if has_seed { repeat(seed_step) } else { None };
-    let random = || if has_random { repeat(random_step) } else { None };
-    seed().or_else(random)
+/// The processor's generators.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RandomNumbers {
+    has_seed: bool,
+    has_random: bool,
+}
+
+impl RandomNumbers {
+    /// Finds the generators. CPUID exits to a hypervisor: it is executed once, not for each word.
+    pub(crate) fn of_processor() -> Self {
+        Self {
+            has_seed: __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 18 != 0,
+            has_random: __cpuid(1).ecx & 1 << 30 != 0,
+        }
+    }
+
+    /// 64 random bits from RDSEED, else from RDRAND; `None` if the processor has neither or both fail.
+    pub(crate) fn word(self) -> Option<u64> {
+        let seed = || if self.has_seed { repeat(seed_step) } else { None };
+        let random = || if self.has_random { repeat(random_step) } else { None };
+        seed().or_else(random)
+    }
 }
 
 fn repeat(step: fn() -> Option<u64>) -> Option<u64> {
@@ -25,7 +40,7 @@ fn seed_step() -> Option<u64> {
         _rdseed64_step(bits)
     }
     let mut bits = 0;
-    // SAFETY: `word`, the only caller, calls this only if CPUID reports RDSEED.
+    // SAFETY: `RandomNumbers::word`, the only caller, calls this only if CPUID reports RDSEED.
     (unsafe { step(&mut bits) } == 1).then_some(bits)
 }
 
@@ -35,6 +50,6 @@ fn random_step() -> Option<u64> {
         _rdrand64_step(bits)
     }
     let mut bits = 0;
-    // SAFETY: `word`, the only caller, calls this only if CPUID reports RDRAND.
+    // SAFETY: `RandomNumbers::word`, the only caller, calls this only if CPUID reports RDRAND.
     (unsafe { step(&mut bits) } == 1).then_some(bits)
 }
