@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll};
 
 use hermit_hal::clock;
+use hermit_hal::exit::drains_consoles;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::console::END_OF_FILE;
 use hermit_io::WaitQueue as _;
@@ -98,9 +99,10 @@ pub(crate) fn error_console() -> ErrorDevice {
     })
 }
 
-/// Waits until the host has taken all output of the console devices, for at most [`FLUSH_TIMEOUT`].
+/// Waits until the host has taken all output of the console devices, for at most [`FLUSH_TIMEOUT`]; not at all for a host
+/// that takes it after the machine has ended.
 pub(crate) fn flush_consoles() {
-    let Some(console) = console() else { return };
+    let Some(console) = console().filter(|_| !drains_consoles()) else { return };
     let deadline = clock::monotonic() + FLUSH_TIMEOUT;
     console.flush(deadline);
     if let Some(ErrorDevice::Device(console)) = ERROR_CONSOLE.get() {

@@ -5,6 +5,11 @@ pub(crate) trait Power: Sync {
     /// Shuts the machine down; its hypervisor exits with this status.
     fn exit(&self, status: u8) -> !;
 
+    /// Whether the host, after [`Self::exit`], takes the output that the virtio console devices still have in their queues.
+    fn drains_consoles(&self) -> bool {
+        false
+    }
+
     /// Interrupt line of the power button; `None` if the machine has none.
     fn power_button_line(&self) -> Option<u8> {
         None

@@ -86,6 +86,11 @@ impl Power for UhyveKvm {
         cpu::stop()
     }
 
+    /// uhyve's output threads process their queues before they exit.
+    fn drains_consoles(&self) -> bool {
+        true
+    }
+
     fn power_button_line(&self) -> Option<u8> {
         u8::try_from(POWER_BUTTON_LINE).ok()
     }

@@ -256,6 +256,11 @@ impl Power for Process {
         self.stop()
     }
 
+    /// uhyve's output threads process their queues before they exit.
+    fn drains_consoles(&self) -> bool {
+        true
+    }
+
     fn power_button_line(&self) -> Option<u8> {
         u8::try_from(POWER_BUTTON_LINE).ok()
     }
