@@ -18,7 +18,6 @@
 //! uses this crate as a library gives the VM a thread of its own.
 
 mod allocator;
-#[cfg(test)]
 pub(crate) mod bpf;
 mod calls;
 mod denial;
@@ -73,9 +72,6 @@ pub enum SandboxError {
     /// The handler of SIGSYS cannot be installed.
     #[error("sandbox: cannot install a handler for denied system calls: {0}")]
     Handler(io::Error),
-    /// The seccomp filters cannot be compiled.
-    #[error("sandbox: cannot compile a seccomp filter: {0}")]
-    Compile(#[from] seccompiler::BackendError),
     /// A seccomp filter cannot be installed.
     #[error("sandbox: cannot install the seccomp filter of thread {role}: {source}")]
     Filter {
@@ -241,7 +237,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// [`SandboxError::Compile`], [`SandboxError::Filter`].
+    /// [`SandboxError::Filter`].
     pub fn enter(&self, role: Role) -> Result<(), SandboxError> {
         self.0.as_ref().map_or(Ok(()), |rules| filters::enter(role, rules))
     }

@@ -154,7 +154,7 @@ fn start(
     // The kernel gives the listener the lowest number that is free.
     let is_free = |number: &u32| descriptors.iter().all(|(_, taken)| taken != number);
     let listener = (0..).find(is_free).unwrap_or(CONTROL_FD);
-    let BootstrapProgram { file, pid_offset } = bootstrap::build(config, listener, has_ruleset)?;
+    let BootstrapProgram { file, pid_offset } = bootstrap::build(config, listener, has_ruleset);
     let program = program_file(&file).map_err(syscall_failed("memfd_create"))?;
     write_timer_events(memory, config.cpu_count).map_err(syscall_failed("write"))?;
     let has_pid_namespace = config.has_pid_namespace;

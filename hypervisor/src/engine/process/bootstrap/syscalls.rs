@@ -1,6 +1,5 @@
 //! Bootstrap system calls: they turn the process into one that has what the kernel expects, and nothing else.
 
-use std::io;
 use std::mem::offset_of;
 
 use hermit_interface::boot_info::Region;
@@ -8,7 +7,6 @@ use hermit_interface::process::{CALL, MEMORY, SharedCpu};
 use rustix::process::{Resource, SpeculationFeatureControl, getrlimit};
 
 use super::elf::{BASE, BootstrapElf, file_offset};
-use crate::engine::process::error::ProcessError;
 use crate::engine::process::fds::{CONTROL_FD, RULESET_FD};
 use crate::engine::process::memory_map::Mapping;
 use crate::engine::process::seccomp::{Filter, HypercallAction, ListenerMessage, MappingLimits};
@@ -80,7 +78,7 @@ pub(in super::super) fn build(
     config: &BootstrapConfig,
     listener: u32,
     has_ruleset: bool,
-) -> Result<BootstrapProgram, ProcessError> {
+) -> BootstrapProgram {
     let mut elf = BootstrapElf::new();
     confine(&mut elf, config.memory_size, has_ruleset);
     if !config.is_traced {
@@ -92,19 +90,15 @@ pub(in super::super) fn build(
     }
     start_threads(&mut elf, config);
     let limits = MappingLimits { windows: config.windows, max_size: config.memory_size };
-    let new_filter = |message, action| {
-        Filter::new(&limits, message, action)
-            .map_err(|error| ProcessError::Syscall { call: "seccomp", source: io::Error::other(error) })
-    };
     let pid_offset = if config.is_traced {
         wait_for_tracers(&mut elf);
-        let pid_offset = install(&mut elf, &new_filter(None, HypercallAction::Trace)?, ALL_THREADS);
+        let pid_offset = install(&mut elf, &Filter::new(&limits, None, HypercallAction::Trace), ALL_THREADS);
         elf.call(libc::SYS_close, [CONTROL_FD.into()]);
         pid_offset
     } else {
         let address = listener_message(&mut elf, listener);
         let message = ListenerMessage { address, listener };
-        let filter = new_filter(Some(message), HypercallAction::Notify)?;
+        let filter = Filter::new(&limits, Some(message), HypercallAction::Notify);
         let pid_offset = install(&mut elf, &filter, ALL_THREADS | WITH_LISTENER);
         elf.call(libc::SYS_sendmsg, [CONTROL_FD.into(), address, 0]);
         elf.call(libc::SYS_close, [listener.into()]);
@@ -113,7 +107,7 @@ pub(in super::super) fn build(
         elf.call(CALL.cast_signed(), []);
         pid_offset
     };
-    Ok(BootstrapProgram { file: elf.finish(config.entry, config.argument), pid_offset })
+    BootstrapProgram { file: elf.finish(config.entry, config.argument), pid_offset }
 }
 
 /// Reports that all threads exist, and waits for a byte.

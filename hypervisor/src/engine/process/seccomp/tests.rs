@@ -7,7 +7,8 @@ use libc::{c_int, c_long};
 use proptest::prelude::*;
 
 use super::{Filter, HypercallAction, ListenerMessage, MappingLimits, PID_PLACEHOLDER};
-use crate::sandbox::bpf::{self, I386, X32, X86_64};
+use crate::sandbox::bpf::X86_64;
+use crate::sandbox::bpf::interpreter::{self, I386, X32};
 
 const MESSAGE: u64 = 0x40_1234;
 const LISTENER: u32 = 9;
@@ -26,7 +27,7 @@ const LIMITS: MappingLimits = MappingLimits { windows: WINDOWS, max_size: MAX_SI
 
 fn filter() -> Filter {
     let message = ListenerMessage { address: MESSAGE, listener: LISTENER };
-    let mut filter = Filter::new(&LIMITS, Some(message), HypercallAction::Notify).unwrap();
+    let mut filter = Filter::new(&LIMITS, Some(message), HypercallAction::Notify);
     assert_eq!(filter.bytes[filter.pid_offset..][..4], PID_PLACEHOLDER.to_le_bytes());
     filter.bytes[filter.pid_offset..][..4].copy_from_slice(&PROCESS.to_le_bytes());
     filter
@@ -40,7 +41,7 @@ fn verdict(filter: &Filter, architecture: u32, number: u32, arguments: [u64; 6])
         jf,
         k: u32::from_le_bytes(k),
     });
-    bpf::verdict(&instructions.collect::<Vec<_>>(), architecture, number, arguments)
+    interpreter::verdict(&instructions.collect::<Vec<_>>(), architecture, number, arguments)
 }
 
 #[track_caller]
@@ -74,7 +75,7 @@ const LISTED: [c_long; 14] = [
 #[test]
 fn unlisted_calls_kill_the_process() {
     for action in [HypercallAction::Notify, HypercallAction::Trace] {
-        let filter = Filter::new(&LIMITS, None, action).unwrap();
+        let filter = Filter::new(&LIMITS, None, action);
         for number in (0..0x8000).chain((0..1024).map(|number| X32 | number)).chain([1 << 20, u32::MAX]) {
             let is_listed = LISTED.contains(&number.into()) || i64::from(number) == libc::SYS_write;
             if is_listed || u64::from(number) == CALL {
@@ -96,7 +97,7 @@ fn hypercall_is_reported_to_listener_or_tracer() {
     let call = u32::try_from(CALL).unwrap();
     for arguments in [[0; 6], [u64::MAX; 6]] {
         assert_eq!(verdict(&filter(), X86_64, call, arguments), libc::SECCOMP_RET_USER_NOTIF);
-        let traced = Filter::new(&LIMITS, None, HypercallAction::Trace).unwrap();
+        let traced = Filter::new(&LIMITS, None, HypercallAction::Trace);
         assert_eq!(verdict(&traced, X86_64, call, arguments), libc::SECCOMP_RET_TRACE);
         for filter in [filter(), traced] {
             assert_eq!(verdict(&filter, I386, call, arguments), libc::SECCOMP_RET_KILL_PROCESS);
@@ -111,7 +112,7 @@ fn only_bootstrap_descriptors_can_be_closed() {
     {
         check(libc::SYS_close, &[descriptor], is_allowed);
     }
-    let traced = Filter::new(&LIMITS, None, HypercallAction::Trace).unwrap();
+    let traced = Filter::new(&LIMITS, None, HypercallAction::Trace);
     let close = u32::try_from(libc::SYS_close).unwrap();
     let listener = [u64::from(LISTENER), 0, 0, 0, 0, 0];
     assert_eq!(verdict(&traced, X86_64, close, listener), libc::SECCOMP_RET_KILL_PROCESS);
