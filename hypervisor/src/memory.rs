@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use hermit_boot::{FreeMemory, PhysicalMemory};
@@ -22,6 +23,9 @@ const LOW_END: u64 = 1 << 20;
 
 /// First physical address that is used: not 0.
 const MIN_ADDRESS: u64 = 0x1000;
+
+/// Size in bytes from which on the image's loader writes to the file of shared memory instead of its mapping.
+const MIN_FILE_WRITE: usize = 1 << 14;
 
 /// Unit of `st_blocks` in bytes (stat(2)).
 const BLOCK: u64 = 512;
@@ -143,6 +147,13 @@ fn ranges(size: u64) -> [Region; 2] {
 /// Access by the image loader, which uses only addresses that [`Memory::free`] has returned: no access can fail.
 impl PhysicalMemory for Memory {
     fn write(&mut self, address: u64, bytes: &[u8]) {
+        // A file takes whole pages without page faults, and without filling them with zeros first.
+        if bytes.len() >= MIN_FILE_WRITE
+            && let Some(file) = self.file()
+            && file.write_all_at(bytes, process::memory_offset(address)).is_ok()
+        {
+            return;
+        }
         self.guest.write_slice(bytes, GuestAddress(address)).expect("free memory is memory");
     }
 
