@@ -248,7 +248,11 @@ impl VcpuHandle {
             if start.elapsed() > timeout {
                 return;
             }
-            thread::sleep(interval);
+            // The thread drops its endpoint last.
+            match self.replies.recv_timeout(interval) {
+                Err(RecvTimeoutError::Disconnected) => break,
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            }
             interval = (interval * 2).min(MAX_SIGNAL_INTERVAL);
             self.interrupt();
         }
