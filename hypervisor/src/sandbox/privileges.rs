@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
@@ -43,9 +43,8 @@ pub(super) fn hide() -> io::Result<()> {
 fn empty_bounding_set() -> io::Result<()> {
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);
-        match capability_is_in_bounding_set(capability) {
-            Ok(true) => remove_capability_from_bounding_set(capability)?,
-            Ok(false) => {}
+        match remove_capability_from_bounding_set(capability) {
+            Ok(()) => {}
             // The kernel knows no capability of this number or above.
             Err(Errno::INVAL) => break,
             Err(error) => return Err(error.into()),
