@@ -6,8 +6,10 @@ use hermit_boot::{FreeMemory, LoadError, LoadedImage, Randomness};
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_info::{MmioDevice, Platform, Region, Symbols};
 use hermit_interface::image::Image;
+use rustix::io::Errno;
 
 use crate::memory::Memory;
+use crate::random;
 
 /// Part of the free memory that the symbol table may take, as a divisor.
 const SYMBOLS_DIVISOR: u64 = 8;
@@ -30,7 +32,7 @@ pub enum BootError {
     Load(LoadError),
     /// The host's random number generator failed.
     #[error("the host's random number generator failed: {0}")]
-    Random(getrandom::Error),
+    Random(std::io::Error),
 }
 
 impl From<LoadError> for BootError {
@@ -107,7 +109,7 @@ pub fn load(
     info.wall_clock_counter = params.tsc.value;
     info.wall_clock = params.wall_clock_ns;
     info.cpus = params.cpus;
-    getrandom::fill(&mut info.seed).map_err(BootError::Random)?;
+    random::fill(&mut info.seed).map_err(random_failed)?;
     info.seed_size = 32;
     let entry = KernelEntry {
         rip: loaded.entry,
@@ -158,8 +160,12 @@ fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, l
     }
 }
 
+fn random_failed(error: Errno) -> BootError {
+    BootError::Random(error.into())
+}
+
 fn randomness() -> Result<Randomness, BootError> {
-    let number = || getrandom::u64().map_err(BootError::Random);
+    let number = || random::word().map_err(random_failed);
     Ok(Randomness { image: number()?, direct_map: number()?, free_addresses: number()? })
 }
 

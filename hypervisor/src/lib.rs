@@ -72,6 +72,7 @@ pub mod memory;
 pub mod network;
 mod once_per_boot;
 pub mod power_button;
+mod random;
 pub mod sandbox;
 pub mod signals;
 mod standard_streams;

@@ -15,6 +15,7 @@ use crate::devices::net::backend::tap::{Tap, TapError};
 use crate::devices::net::{Net, NetConfig};
 use crate::devices::rate_limiter::RateLimiter;
 use crate::log::say;
+use crate::random;
 
 /// Reason for which the network device cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +46,7 @@ pub enum NetworkError {
     Timer(io::Error),
     /// getrandom(2) fails.
     #[error("the host gives no random numbers: {0}")]
-    Random(#[from] getrandom::Error),
+    Random(#[from] rustix::io::Errno),
 }
 
 /// A network device with its backend.
@@ -103,7 +104,7 @@ fn device(network: &NetworkConfig, backend: Box<dyn Backend>, mtu: u16) -> Resul
         Some(mac) => mac,
         None => {
             let mut bytes = [0; 6];
-            getrandom::fill(&mut bytes)?;
+            random::fill(&mut bytes)?;
             MacAddress::local(bytes)
         }
     };

@@ -126,7 +126,7 @@ fn serve(mut disk: &File, epoll: &Epoll, event: &EventFd) {
     assert_eq!(&bytes, b"ab01");
     assert_eq!(disk.read(&mut bytes).unwrap(), 4);
     disk.sync_data().unwrap();
-    getrandom::fill(&mut bytes).unwrap();
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).unwrap();
 }
 
 /// Waits for one event. A stop and continuation of the process interrupts the call (signal(7)).

@@ -12,6 +12,7 @@ use vm_memory::GuestMemoryMmap;
 use self::config::{CHUNK, MAX_REQUEST, QUEUE_SIZES};
 use super::virtio::chain::{Buffers, Completion, serve_chains};
 use super::virtio::{DeviceError, QueueProgress, VirtioDevice};
+use crate::random;
 
 /// Random bytes of the host's kernel (getrandom(2)).
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +20,7 @@ pub struct HostRandom;
 
 impl Read for HostRandom {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        getrandom::fill(bytes).map_err(io::Error::other)?;
+        random::fill(bytes)?;
         Ok(bytes.len())
     }
 }

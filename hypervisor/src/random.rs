@@ -1,0 +1,34 @@
+//! Random numbers of the host's kernel.
+
+use rustix::io::{Result, retry_on_intr};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// Fills `bytes` by getrandom(2). It takes no file, such as `/dev/urandom`, which a confined thread could not open.
+pub(crate) fn fill(bytes: &mut [u8]) -> Result<()> {
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += retry_on_intr(|| getrandom(&mut *rest, GetRandomFlags::empty()))?;
+    }
+    Ok(())
+}
+
+/// Returns 64 random bits.
+pub(crate) fn word() -> Result<u64> {
+    let mut bytes = [0; 8];
+    fill(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fill, word};
+
+    #[test]
+    fn all_bytes_are_filled() {
+        // getrandom(2) may return less than it was asked for beyond 256 bytes.
+        let mut bytes = vec![0; 1 << 20];
+        fill(&mut bytes).unwrap();
+        assert!(bytes.chunks(64).all(|chunk| chunk.iter().any(|byte| *byte != 0)));
+        assert_ne!(word().unwrap(), word().unwrap());
+    }
+}
