@@ -3,6 +3,7 @@
 use core::iter;
 use core::ops::Range;
 
+use hermit_interface::to_usize;
 use zerocopy::little_endian::U16;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -88,15 +89,38 @@ impl<'memory> FirmwareTable<'memory> {
     }
 }
 
-/// The addresses in `range`, multiples of 16, that have `signature`.
-pub(crate) fn search<const N: usize>(
+/// Bytes that are searched at once: each read looks for a mapping.
+const SEARCHED_SIZE: usize = 256;
+
+/// The addresses in `range`, multiples of 16, that have `signature`, which has at most 16 bytes.
+pub(crate) fn search(
     memory: &dyn PhysicalMemory,
-    range: Range<u64>,
-    signature: [u8; N],
+    mut range: Range<u64>,
+    signature: &'static [u8],
 ) -> impl Iterator<Item = u64> {
-    let first = range.start.next_multiple_of(16);
-    let places = (first..range.end).step_by(16);
-    places.filter(move |&place| read::<[u8; N]>(memory, place) == Some(signature))
+    iter::from_fn(move || {
+        let found = first_match(memory, range.clone(), signature)?;
+        range.start = found + 16;
+        Some(found)
+    })
+}
+
+/// The first address in `range`, a multiple of 16, that has `signature`.
+#[inline(never)] // Keeps it in the image once.
+fn first_match(memory: &dyn PhysicalMemory, range: Range<u64>, signature: &[u8]) -> Option<u64> {
+    let mut start = range.start.next_multiple_of(16);
+    while start < range.end {
+        let mut bytes = [0; SEARCHED_SIZE];
+        let size = to_usize(range.end - start).min(SEARCHED_SIZE);
+        if memory.read(start, &mut bytes[..size]) {
+            let pieces = bytes[..size].chunks(16);
+            if let Some(piece) = (0..).zip(pieces).find(|(_, bytes)| bytes.starts_with(signature)) {
+                return Some(start + 16 * piece.0);
+            }
+        }
+        start += SEARCHED_SIZE as u64;
+    }
+    None
 }
 
 /// The first KiB of the extended BIOS data area; empty if there is none.
