@@ -1,7 +1,6 @@
 //! The suite `bursts`: HTTP clients that connect at the same time to `examples/httpd`, as a process of the host and in
 //! guests behind a forwarded port.
 
-use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -11,16 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, ensure};
 use hermit_interface::port_forward::PortForward;
-use plotters::chart::ChartBuilder;
-use plotters::drawing::IntoDrawingArea;
-use plotters::element::PathElement;
-use plotters::prelude::{IntoLogRange, RGBColor, SVGBackend, WHITE};
-use plotters::series::LineSeries;
-use plotters::style::Color;
+use plotters::prelude::RGBColor;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use super::chart::{self, FONT, SIZE};
+use super::chart::{self, PercentileCurve};
 use super::{example, linux};
 use crate::burst::{self, Burst, Pace};
 use xtask::passt::Passt;
@@ -71,7 +65,7 @@ impl System {
         match self {
             Self::Linux => chart::BLUE,
             Self::Process => chart::RED,
-            Self::Kvm => RGBColor(148, 103, 189),
+            Self::Kvm => chart::PURPLE,
             Self::Qemu => chart::ORANGE,
         }
     }
@@ -179,13 +173,17 @@ pub(super) fn main() -> Result<Value> {
             }
             figures.insert(format!("{clients} clients, {}", system.name()), to_json(&bursts));
             if Some(&clients) == CLIENTS.last() {
-                curves.extend(bursts.pop().map(|burst| (system, burst)));
+                curves.extend(bursts.pop().map(|burst| curve(system, &burst)));
             }
         }
     }
     let file = workspace::target_dir().join("bench").join("bursts.svg");
-    draw(&curves, &file).with_context(|| format!("cannot draw {}", file.display()))?;
-    eprintln!("bursts: see {}", file.display());
+    chart::draw_percentiles(
+        &file,
+        "time until served (ms), 5,000 clients at once",
+        "clients served (%)",
+        curves,
+    )?;
     Ok(Value::Object(figures))
 }
 
@@ -205,31 +203,10 @@ fn to_json(bursts: &[Burst]) -> Value {
     json!({ "failed": failed, "p50_ms": p50, "p99_ms": p99, "max_ms": max })
 }
 
-/// Draws the time within which each share of the clients of the largest burst was served.
-fn draw(curves: &[(System, Burst)], file: &Path) -> Result<()> {
-    file.parent().map_or(Ok(()), fs::create_dir_all)?;
-    let curve = |burst: &Burst| -> Vec<(f64, f64)> {
-        (1_u32..=100)
-            .zip(1..=100)
-            .map(|(at, percent)| (f64::from(at), milliseconds(burst.percentile(percent)).max(0.1)))
-            .collect()
-    };
-    let max = curves.iter().map(|(_, burst)| milliseconds(burst.percentile(100))).fold(1.0, f64::max);
-    let area = SVGBackend::new(file, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut builder = ChartBuilder::on(&area);
-    builder.caption("time until served (ms), 5,000 clients at once", FONT).margin(12);
-    builder.x_label_area_size(40).y_label_area_size(64);
-    let mut chart = builder.build_cartesian_2d(0.0..100.0, (1.0..max * 2.0).log_scale())?;
-    chart.configure_mesh().x_desc("clients served (%)").label_style(FONT).draw()?;
-    for (system, burst) in curves {
-        let color = system.color();
-        let line = chart.draw_series(LineSeries::new(curve(burst), color.stroke_width(2)))?;
-        line.label(system.name()).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
-    }
-    chart::legend(&mut chart.configure_series_labels())?;
-    area.present()?;
-    Ok(())
+/// The time within which each share of the clients of a burst was served.
+fn curve(system: System, burst: &Burst) -> PercentileCurve {
+    let milliseconds = (1..=100).map(|percent| milliseconds(burst.percentile(percent))).collect();
+    PercentileCurve { name: system.name(), color: system.color(), milliseconds }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! | suite | measures |
 //! | --- | --- |
-//! | `boot` | image size, minimum memory, instructions and time until the program's `main` |
+//! | `boot` | image size, minimum memory, instructions and time until the program's `main`; starts beside uhyve and Linux |
 //! | `bursts` | latency of clients that connect at the same time, through a forwarded port, beside Linux itself |
 //! | `core` | threads, locks, clocks and memory: instructions, beside a Linux guest; time, beside Linux itself |
 //! | `fs` | calls with files in memory: instructions, beside a Linux guest; time, beside Linux's tmpfs; time in a mounted folder |
@@ -26,6 +26,7 @@ pub(crate) mod net;
 pub(crate) mod operations;
 mod process;
 mod running;
+mod starts;
 
 use std::path::{Path, PathBuf};
 
@@ -103,8 +104,9 @@ impl Arguments {
 type Measure = fn() -> Result<Value>;
 
 /// The suites by platform, with their names in `--json` and in the record.
-const SUITES: [(Suite, BenchPlatform, &str, Measure); 10] = [
+const SUITES: [(Suite, BenchPlatform, &str, Measure); 11] = [
     (Suite::Boot, BenchPlatform::Qemu, "boot", boot::main),
+    (Suite::Boot, BenchPlatform::Qemu, "starts", starts::main),
     (Suite::Bursts, BenchPlatform::Process, "bursts", bursts::main),
     (Suite::Core, BenchPlatform::Qemu, "core", core::main),
     (Suite::Core, BenchPlatform::Process, "core, process", || {
