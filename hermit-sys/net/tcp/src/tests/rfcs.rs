@@ -240,6 +240,21 @@ fn late_tail_probe_is_given_up() {
     );
 }
 
+/// An acknowledgement that is due while the device is full holds no timer up, and is sent when there is room.
+#[test]
+fn acknowledgement_waits_for_the_device() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 write 1000
+        100 > A 1:1001
+        300 hold
+        300 < A 1001:2001 ack 1
+        700 resume
+        700 > A 1:1001 ack 1
+        ",
+    );
+}
+
 /// RFC 9293 §3.8.6.2.2: a window that was full opens when it is worth a segment.
 #[test]
 fn window_opens_in_large_steps() {

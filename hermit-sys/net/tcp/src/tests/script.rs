@@ -222,12 +222,15 @@ impl Script {
         }
     }
 
-    /// Lets time pass, with what is due.
+    /// Lets time pass, with what is due. What waits for the device stays due, so that the timers are then looked at every
+    /// millisecond.
     fn advance(&mut self, at: u64, line: &str) {
         assert!(at >= self.now, "{line}");
         while let Some(connection) = &mut self.connection {
-            let Some(deadline) = connection.deadline().filter(|&deadline| deadline <= at) else { break };
-            self.now = self.now.max(deadline);
+            let is_waiting = |deadline: u64| self.is_held && deadline <= self.now;
+            let next = |deadline| if is_waiting(deadline) { self.now + MS } else { deadline };
+            let Some(next) = connection.deadline().map(next).filter(|&next| next <= at) else { break };
+            self.now = self.now.max(next);
             connection.on_timer(&mut self.pool, self.now);
             let before = self.sent.len();
             self.collect();
