@@ -73,6 +73,8 @@ pub struct Parameters {
     pub clock_offset: u32,
     /// Bytes of TCP data and options in the largest packet of the path: the MSS of the SYN.
     pub mss: u16,
+    /// MSS of a peer whose SYN has none: 536 over IPv4, 1,220 over IPv6 (RFC 9293 §3.7.1).
+    pub default_mss: u16,
     /// Congestion control.
     pub algorithm: Algorithm,
     /// Bytes of the receive buffer at the start, and at most.

@@ -10,9 +10,6 @@ use crate::segment::{Flags, Header, Options, Segment, Timestamp};
 use crate::seq::Seq;
 use crate::timers::MIN_MSS;
 
-/// What a peer that says nothing takes in a segment (RFC 9293 §3.7.1).
-const DEFAULT_MSS: u16 = 536;
-
 impl Connection {
     /// Begins a connection: a SYN is sent.
     #[must_use]
@@ -39,8 +36,8 @@ impl Connection {
         self.ack = AckState::new(next, self.ack.is_quick_forced);
         let options = &header.options;
         let offers = self.parameters.has_options;
-        let peer_mss = options.mss.filter(|&mss| mss != 0).unwrap_or(DEFAULT_MSS).max(MIN_MSS);
-        self.sending.mss = peer_mss.min(self.parameters.mss);
+        let peer_mss = options.mss.filter(|&mss| mss != 0).unwrap_or(self.parameters.default_mss);
+        self.sending.mss = peer_mss.max(MIN_MSS).min(self.parameters.mss);
         self.has_window_scale = offers && options.window_scale.is_some();
         match options.window_scale.filter(|_| offers) {
             Some(scale) => self.sending.scale = scale.min(MAX_SCALE),

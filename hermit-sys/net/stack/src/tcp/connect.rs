@@ -143,6 +143,7 @@ pub(super) fn parameters(
         iss: Seq(iss),
         clock_offset,
         mss: path.limits(context.phy.interface.as_ref()).mss(remote),
+        default_mss: if remote.is_ipv4() { 536 } else { 1220 },
         algorithm,
         receive_buffer: context.buffers.buffer(settings.receive_buffer),
         send_buffer: context.buffers.buffer(settings.send_buffer),

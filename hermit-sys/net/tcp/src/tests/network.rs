@@ -106,6 +106,7 @@ pub(super) fn parameters(random: &mut Random) -> Parameters {
         iss: Seq(u32::try_from(random.next() >> 32).unwrap()),
         clock_offset: u32::try_from(random.next() >> 32).unwrap(),
         mss: 1460,
+        default_mss: 536,
         algorithm: Algorithm::Cubic,
         receive_buffer: (128 << 10, 4 << 20),
         send_buffer: (64 << 10, 4 << 20),

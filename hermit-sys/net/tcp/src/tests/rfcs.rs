@@ -33,6 +33,28 @@ fn handshake_agrees_on_options() {
     Script::new().run(ACCEPTED_PLAIN).run("100 write 1000\n 100 > A 1:1001 ack 1");
 }
 
+/// RFC 9293 §3.7.1: a SYN without the MSS option, over IPv4 and IPv6.
+#[test]
+fn peer_without_mss_option_has_the_default() {
+    for mss in [536, 800] {
+        let script = std::format!(
+            "
+            0 < S 0:1 win 64000
+            0 > SA 0:1 ack 1 mss 1000
+            100 < A 1:1 ack 1 win 64000
+            100 write {mss}
+            100 > A 1:{}
+            110 write {mss}
+            110 > A {}:{}
+            ",
+            1 + mss,
+            1 + mss,
+            1 + 2 * mss
+        );
+        Script::new().with(|parameters| parameters.default_mss = mss).run(&script);
+    }
+}
+
 /// RFC 6298 §2.1, §5.5; Linux's six retransmissions.
 #[test]
 fn syn_is_retransmitted_with_backoff() {

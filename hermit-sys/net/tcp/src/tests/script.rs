@@ -115,6 +115,7 @@ impl Script {
             iss: ISS,
             clock_offset: 0,
             mss: 1000,
+            default_mss: 536,
             algorithm: Algorithm::Reno,
             receive_buffer: (64_000, 64_000),
             send_buffer: (1_000_000, 1_000_000),
