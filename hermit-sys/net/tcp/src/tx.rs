@@ -236,8 +236,7 @@ impl Connection {
         let field = if window <= known { window.div_ceil(1 << scale) } else { window >> scale };
         let timestamp = self.timestamp(now);
         let max_blocks = if timestamp.is_some() { 3 } else { 4 };
-        let has_blocks = self.has_sack && (self.receiving.buffer.has_gap() || self.ack.dsack.is_some());
-        let sack = if has_blocks {
+        let sack = if self.has_sack_blocks() {
             self.receiving.buffer.sack_blocks(self.ack.dsack, max_blocks)
         } else {
             SackBlocks::default()
@@ -253,6 +252,16 @@ impl Connection {
         }
     }
 
+    /// Whether an acknowledgement has SACK blocks.
+    const fn has_sack_blocks(&self) -> bool {
+        self.has_sack && (self.receiving.buffer.has_gap() || self.ack.dsack.is_some())
+    }
+
+    /// Whether an acknowledgement is due at once that says what is missing, or was received twice.
+    fn reports_disorder(&self) -> bool {
+        self.ack.deadline() == Some(0) && self.has_sack_blocks()
+    }
+
     fn bare(&self, header: Header, kind: Kind) -> Transmit {
         Transmit { header, offset: 0, size: 0, mss: self.data_mss(), is_ecn_capable: false, kind }
     }
@@ -263,7 +272,7 @@ impl Connection {
         self.bare(header, Kind::Reset)
     }
 
-    /// A segment with data or a FIN. SACK blocks give way to it.
+    /// A segment with data or a FIN. SACK blocks give way to it: see [`sent`](Self::sent).
     fn with_data(&self, seq: Seq, size: u32, has_fin: bool, now: u64) -> Transmit {
         let mut header = self.header(now);
         header.options.sack = SackBlocks::default();
@@ -326,7 +335,12 @@ impl Connection {
         let data_next = self.receiving.buffer.next();
         let window = u32::from(header.window) << self.receiving.scale;
         self.receiving.edge = self.receiving.edge.max(data_next + window);
-        self.ack.on_sent(header.ack);
+        // SACK blocks that gave way to data follow in a segment of their own.
+        if size > 0 && self.reports_disorder() {
+            self.ack.last = header.ack;
+        } else {
+            self.ack.on_sent(header.ack);
+        }
         if size > 0 {
             self.timers.stalled_since.get_or_insert(now);
         }

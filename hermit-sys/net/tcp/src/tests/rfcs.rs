@@ -192,6 +192,25 @@ fn gaps_and_duplicates_are_reported_at_once() {
     );
 }
 
+/// RFC 2018 §4: a gap is reported though there is data to be sent.
+#[test]
+fn gaps_are_reported_beside_data() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 hold
+        100 < A 1001:2001 ack 1
+        100 write 1500
+        100 resume
+        100 > A 1:1001 ack 1
+        100 > A 1001:1501 ack 1
+        100 > A 1501:1501 ack 1 sack 1001-2001
+        110 write 500
+        110 < A 1:1001 ack 1501
+        110 > A 1501:2001 ack 2001
+        ",
+    );
+}
+
 /// RFC 9293 §3.8.6.1: a shut window is probed, ever more seldom, for as long as the peer answers.
 #[test]
 fn shut_window_is_probed() {
@@ -273,6 +292,7 @@ fn acknowledgement_waits_for_the_device() {
         300 < A 1001:2001 ack 1
         700 resume
         700 > A 1:1001 ack 1
+        700 > A 1001:1001 ack 1 sack 1001-2001
         ",
     );
 }
