@@ -8,9 +8,11 @@ use crate::seq::Seq;
 const DELAY: u64 = 40 * MS;
 
 /// Full-sized segments that may wait for one acknowledgement when data flows, and how long they do. RFC 9293 has two, but much
-/// of the work of a transfer is in them, and receivers have long been stretching that, since devices join segments.
+/// of the work of a transfer is in them, and receivers have long been stretching that, since devices join segments. A sender
+/// with a small window waits for each acknowledgement: with 5 ms a flow over 20 ms and 1 % loss had 3 % less throughput, and 8 %
+/// less with pacing.
 const MAX_STRETCH: u32 = 8;
-const STRETCH_DELAY: u64 = 5 * MS;
+const STRETCH_DELAY: u64 = MS;
 
 /// Bytes that have flowed for each byte that waits; and the part of the receive buffer that waits at most: a peer that begins,
 /// or has lost something, sends little before it waits.

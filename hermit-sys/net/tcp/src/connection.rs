@@ -77,6 +77,8 @@ pub struct Parameters {
     pub default_mss: u16,
     /// Congestion control.
     pub algorithm: Algorithm,
+    /// Whether data leaves at a rate instead of a window at once.
+    pub is_paced: bool,
     /// Bytes of the receive buffer at the start, and at most.
     pub receive_buffer: (u32, u32),
     /// Bytes of the send buffer at the start, and at most.

@@ -187,6 +187,9 @@ impl Connection {
         }
         let mss = self.data_mss();
         self.recovery = Recovery::new(una, self.parameters.algorithm, mss, self.has_sack, rtt, now);
+        if self.parameters.is_paced {
+            self.recovery.start_pacing();
+        }
         (self.timers.handshake_at, self.timers.stalled_since) = (None, None);
         self.state = if self.sending.is_closed { State::FinWait1 } else { State::Established };
     }

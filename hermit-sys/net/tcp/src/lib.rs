@@ -18,14 +18,14 @@
 //! | `rx`, `tx` | segments that arrive and leave | RFC 9293 §3.10.7, RFC 5961, RFC 7323 §5; RFC 9293 §3.8.6 |
 //! | `ack` | delayed acknowledgements, challenges | RFC 5681 §4.2, RFC 5961 §7 |
 //! | `timers` | keep-alive, user timeout, TIME-WAIT, black holes | RFC 9293 §3.8.3, §3.8.4 |
-//! | `recovery` | losses: SACK, RACK-TLP, PRR, Eifel | RFC 2018, 2883, 3522, 6298, 6582, 6937, 8985 |
+//! | `recovery` | losses: SACK, RACK-TLP, PRR, Eifel; pacing | RFC 2018, 2883, 3522, 6298, 6582, 6937, 8985 |
 //! | `congestion` | CUBIC, Reno, HyStart++ | RFC 5681, 6928, 9406, 9438 |
 //! | `rtt` | round-trip time and retransmission timeout | RFC 6298 |
 //! | `local` | data between two ends in one host | |
 //! | `buffers` | data to be sent and read | |
 //!
 //! What a host keeps of several connections is not here: ports, listeners, SYN cookies, records of TIME-WAIT. Urgent data is
-//! received as any other. There is no pacing, and no search for a larger MTU.
+//! received as any other. There is no search for a larger MTU.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

@@ -105,6 +105,10 @@ impl Connection {
             _ => {
                 let sending =
                     earliest(self.recovery.timer().map(|(deadline, _)| deadline), timers.window_probe_at);
+                let sending = match self.recovery.pacing_deadline() {
+                    None => sending,
+                    pacing => earliest(sending, pacing),
+                };
                 let idle = if timers.keep_alive.is_some() { self.keep_alive_deadline() } else { None };
                 earliest(earliest(sending, self.ack.deadline()), earliest(idle, self.give_up_at()))
             }

@@ -102,7 +102,8 @@ impl Connection {
         let mss = self.data_mss();
         let is_small = sending.buffer.size().saturating_sub(outstanding) < mss && !self.may_send_small();
         let is_shut = outstanding >= sending.window;
-        outstanding > 0 && (is_small || is_shut || self.recovery.room() < mss)
+        let is_paced = self.recovery.pacing_deadline().is_some();
+        outstanding > 0 && (is_small || is_shut || is_paced || self.recovery.room() < mss)
     }
 
     fn next_data(&mut self, max: u32, now: u64) -> Option<Transmit> {
@@ -113,6 +114,9 @@ impl Connection {
             }
             // All was acknowledged meanwhile.
             self.timers.sends_tail_probe = false;
+        }
+        if !self.recovery.may_leave(now) {
+            return None;
         }
         if let Some((seq, size)) = self.recovery.next_lost(max.max(self.data_mss()))
             && (self.recovery.room() >= self.data_mss().min(size) || self.recovery.in_flight() == 0)

@@ -145,6 +145,7 @@ pub(super) fn parameters(
         mss: path.limits(context.phy.interface.as_ref()).mss(remote),
         default_mss: if remote.is_ipv4() { 536 } else { 1220 },
         algorithm,
+        is_paced: true,
         receive_buffer: context.buffers.buffer(settings.receive_buffer),
         send_buffer: context.buffers.buffer(settings.send_buffer),
         asks_for_ecn: false,

@@ -8,9 +8,11 @@
 //! | `probe` | tail loss probes (RFC 8985 §7) |
 //! | `reduction` | when the congestion window shrinks, and when that was wrong |
 //! | `usage` | whether the congestion window is used, so that it may grow |
+//! | `pacing` | when the next burst leaves |
 //! | `prr` | how fast the congestion window shrinks (RFC 6937) |
 
 mod on_ack;
+mod pacing;
 mod probe;
 mod prr;
 mod rack;
@@ -19,6 +21,7 @@ mod scoreboard;
 mod timer;
 mod usage;
 
+use pacing::Pacer;
 use probe::Probe;
 use prr::Prr;
 use rack::Rack;
@@ -118,6 +121,7 @@ pub(crate) struct Recovery {
     reorder_deadline: Option<u64>,
     last_sent: u64,
     usage: Usage,
+    pacer: Option<Pacer>,
     /// The window was reduced, and no segment has said so (CWR, RFC 3168 §6.1.2).
     is_reduced: bool,
     /// Retransmission timeouts, for measurements.
@@ -157,10 +161,17 @@ impl Recovery {
             reorder_deadline: None,
             last_sent: now,
             usage: Usage::new(una),
+            pacer: None,
             is_reduced: false,
             #[cfg(test)]
             timeouts: 0,
         }
+    }
+
+    /// Has data leave at a rate instead of at once. A window without a limit makes no rate.
+    pub(crate) fn start_pacing(&mut self) {
+        let is_limited = !matches!(self.control, Control::Unlimited);
+        self.pacer = is_limited.then(|| Pacer::new(self.window.mss));
     }
 
     /// SND.UNA
@@ -267,6 +278,23 @@ impl Recovery {
         Some((range.start, range.size().min(whole)))
     }
 
+    /// Whether data that there is may leave now, as far as pacing goes.
+    pub(crate) fn may_leave(&mut self, now: u64) -> bool {
+        self.pacer.as_mut().is_none_or(|pacer| pacer.permits(now))
+    }
+
+    /// When data may leave that pacing holds back.
+    pub(crate) fn pacing_deadline(&self) -> Option<u64> {
+        self.pacer.as_ref().and_then(Pacer::deadline)
+    }
+
+    fn pace(&mut self, size: u32, now: u64) {
+        if let Some(mut pacer) = self.pacer {
+            pacer.on_sent(size, &self.window, self.in_flight(), &self.rtt, now);
+            self.pacer = Some(pacer);
+        }
+    }
+
     /// Data was sent for the first time.
     pub(crate) fn on_sent(&mut self, start: Seq, size: u32, now: u64) {
         if self.board.size() == 0 {
@@ -275,6 +303,7 @@ impl Recovery {
         self.board.push(start, start + size, now);
         (self.probe_timer_start, self.last_sent) = (now, now);
         self.prr.on_sent(size);
+        self.pace(size, now);
         self.note_usage(self.room() < self.window.mss);
     }
 
@@ -286,6 +315,7 @@ impl Recovery {
         self.board.retransmit(start, start + size, now);
         (self.probe_timer_start, self.last_sent) = (now, now);
         self.prr.on_sent(size);
+        self.pace(size, now);
         if let Some(undo) = &mut self.undo {
             undo.retransmitted_at.get_or_insert(now);
             undo.retransmitted = undo.retransmitted.saturating_add(size);

@@ -35,6 +35,9 @@ impl Recovery {
 
     /// Does what is due. A probe is to be sent by the caller.
     pub(crate) fn on_timer(&mut self, now: u64) -> Option<Expiry> {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_timer(now);
+        }
         let (_, expiry) = self.timer().filter(|&(deadline, _)| deadline <= now)?;
         match expiry {
             Expiry::Retransmit => {

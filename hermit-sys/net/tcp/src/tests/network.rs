@@ -108,6 +108,7 @@ pub(super) fn parameters(random: &mut Random) -> Parameters {
         mss: 1460,
         default_mss: 536,
         algorithm: Algorithm::Cubic,
+        is_paced: true,
         receive_buffer: (128 << 10, 4 << 20),
         send_buffer: (64 << 10, 4 << 20),
         asks_for_ecn: false,

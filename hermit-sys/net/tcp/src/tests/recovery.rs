@@ -40,6 +40,23 @@ fn ten_segments() -> String {
     format!("100 write 10000 {TEN_SEGMENTS_SENT}")
 }
 
+/// Twice the window in a round trip, in bursts of four segments, behind the initial window.
+#[test]
+fn data_leaves_at_a_rate() {
+    let sent: String = (10..30)
+        .map(|number| {
+            let time = 200 + (number - 10) / 4 * 10;
+            format!("{time} > A {}:{}\n", number * 1000 + 1, number * 1000 + 1001)
+        })
+        .collect();
+    let script = format!("200 < A 1:1 ack 10001 win 64000\n200 write 20000\n{sent}");
+    Script::new()
+        .with(|parameters| parameters.is_paced = true)
+        .run(ACCEPTED)
+        .run(&ten_segments())
+        .run(&script);
+}
+
 /// RFC 8985 §6.2: three segments behind a gap, without reordering before. RFC 6937: the second loss waits for its share.
 #[test]
 fn loss_is_retransmitted_after_three_segments_are_sacked() {

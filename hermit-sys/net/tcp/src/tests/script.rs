@@ -117,6 +117,7 @@ impl Script {
             mss: 1000,
             default_mss: 536,
             algorithm: Algorithm::Reno,
+            is_paced: false,
             receive_buffer: (64_000, 64_000),
             send_buffer: (1_000_000, 1_000_000),
             asks_for_ecn: false,

@@ -1,6 +1,7 @@
 //! Every byte arrives once and in order, whatever the network does; and how fast.
 
 use std::eprintln;
+use std::vec::Vec;
 
 use super::network::{Network, Path, Random, rate};
 use crate::rtt::{MS, SECOND};
@@ -105,6 +106,44 @@ fn print_throughput(algorithm: Algorithm, delay: u64, loss: u64, seeds: u64) {
         rate(TOTAL * seeds, time) / 1000,
         (1.22 * 1448.0 / (rtt * share.sqrt())).min(12_500.0),
         sent * 100 / (TOTAL * seeds),
+    );
+}
+
+/// Duration of 6 MiB over 100 Mbit/s with queues of a tenth, a quarter and all of what is sent in a round trip, with and
+/// without pacing, as a table of comma-separated values. `error` is the standard error of the mean.
+/// Run by `cargo test -p hermit-tcp --release duration_by_queue -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints a table"]
+fn duration_by_queue() {
+    eprintln!("rtt_ms,loss_percent,queue_kb,is_paced,ms,error_ms,sent_percent");
+    for delay in [10, 20, 100] {
+        for (loss, count) in [(0, 2), (10, 40), (100, 100)] {
+            for queue in [delay * 1250, delay * 3125, delay * 12_500] {
+                print_duration(delay, (loss, count), queue, false);
+                print_duration(delay, (loss, count), queue, true);
+            }
+        }
+    }
+}
+
+fn print_duration(delay: u64, (loss, count): (u64, u32), queue: u64, is_paced: bool) {
+    let path = Path { delay: delay * MS / 2, loss, ns_per_byte: 80, queue, ..Path::IDEAL };
+    let (mut times, mut sent) = (Vec::new(), 0);
+    for seed in 0..u64::from(count) {
+        let mut network =
+            Network::with(seed, [path; 2], [TOTAL, 0], |parameters| parameters.is_paced = is_paced);
+        assert!(network.run(4000 * SECOND), "{delay} {loss} {seed}");
+        times.push(f64::from(u32::try_from(network.now / 1000).unwrap()) / 1000.0);
+        sent += network.ends[0].sent_bytes;
+    }
+    let mean = times.iter().sum::<f64>() / f64::from(count);
+    let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / f64::from(count - 1);
+    eprintln!(
+        "{delay},{},{},{is_paced},{mean:.0},{:.0},{}",
+        f64::from(u32::try_from(loss).unwrap()) / 100.0,
+        queue / 1000,
+        (variance / f64::from(count)).sqrt(),
+        sent * 100 / (TOTAL * u64::from(count)),
     );
 }
 

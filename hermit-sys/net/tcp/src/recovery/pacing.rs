@@ -1,0 +1,132 @@
+//! Pacing: a window of data leaves over a round trip instead of at once, so that short queues hold it (as Linux's TCP does).
+
+use crate::congestion::Window;
+use crate::rtt::{MS, RttEstimator};
+
+/// The rate, in percent of a congestion window in a round trip: in the first half of slow start, and else. It must exceed the
+/// rate at which the window permits data, or it would limit throughput.
+const SLOW_START: u64 = 200;
+const AVOIDANCE: u64 = 120;
+
+/// Minimum RTT below which nothing is paced: the timer would cost more than the burst. It is the minimum that counts, since the
+/// smoothed RTT of a connection with little data is mostly the delay of acknowledgements.
+const MIN_RTT: u64 = MS;
+
+/// What leaves at once: as much as leaves in this time, and at least so many segments. Shorter bursts take more timers, and
+/// delay what shows a loss.
+const BURST: u64 = MS;
+const MIN_BURST: u64 = 4;
+
+/// State of pacing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacer {
+    /// When all that was sent would have left at the rate.
+    left_at: u64,
+    /// Nothing is sent until `left_at`.
+    is_waiting: bool,
+    /// There was something to be sent meanwhile.
+    has_blocked: bool,
+    /// Bytes left of the initial window, which is not paced.
+    initial: u32,
+}
+
+impl Pacer {
+    pub(super) fn new(mss: u32) -> Self {
+        Self { left_at: 0, is_waiting: false, has_blocked: false, initial: Window::initial(mss) }
+    }
+
+    /// Whether data that there is may be sent now; if not, [`deadline`](Self::deadline) says when.
+    pub(super) const fn permits(&mut self, now: u64) -> bool {
+        self.on_timer(now);
+        self.has_blocked = self.is_waiting;
+        !self.is_waiting
+    }
+
+    /// When data that had to wait may be sent.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.has_blocked.then_some(self.left_at)
+    }
+
+    /// Ends the pause if it is over.
+    pub(super) const fn on_timer(&mut self, now: u64) {
+        if self.left_at <= now {
+            (self.is_waiting, self.has_blocked) = (false, false);
+        }
+    }
+
+    /// Takes note of `size` bytes that were sent, when `in_flight` bytes are.
+    pub(super) fn on_sent(
+        &mut self,
+        size: u32,
+        window: &Window,
+        in_flight: u32,
+        rtt: &RttEstimator,
+        now: u64,
+    ) {
+        if self.initial > 0 {
+            self.initial = self.initial.saturating_sub(size);
+            return;
+        }
+        let Some(rtt) = rtt.smoothed().filter(|_| rtt.min() >= Some(MIN_RTT)) else { return };
+        let percent = if window.size < window.threshold / 2 { SLOW_START } else { AVOIDANCE };
+        let volume = u64::from(window.size.max(in_flight).max(1)) * percent / 100;
+        let time = |bytes: u64| bytes.saturating_mul(rtt) / volume.max(1);
+        self.left_at = self.left_at.max(now).saturating_add(time(size.into()));
+        let burst = BURST.max(time(MIN_BURST * u64::from(window.mss)));
+        self.is_waiting = self.left_at - now >= burst;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MIN_RTT, Pacer};
+    use crate::congestion::{MAX_WINDOW, Window};
+    use crate::rtt::{MS, RttEstimator};
+
+    fn estimator(rtts: &[u64]) -> RttEstimator {
+        let mut estimator = RttEstimator::new(0);
+        rtts.iter().for_each(|&rtt| estimator.add(rtt, 0));
+        estimator
+    }
+
+    /// Segments of a burst, and how long the pause behind it is.
+    fn burst(size: u32, threshold: u32, rtts: &[u64]) -> (u32, Option<u64>) {
+        let (window, rtt) = (Window { size, threshold, mss: 1000 }, estimator(rtts));
+        let mut pacer = Pacer::new(1000);
+        pacer.on_sent(10_000, &window, 10_000, &rtt, 0);
+        let mut count = 0;
+        while count < 1000 && pacer.permits(7 * MS) {
+            pacer.on_sent(1000, &window, 0, &rtt, 7 * MS);
+            count += 1;
+        }
+        (count, pacer.deadline().map(|deadline| deadline - 7 * MS))
+    }
+
+    #[test]
+    fn rate_is_twice_the_window_in_slow_start_and_a_fifth_more_behind() {
+        assert_eq!(burst(100_000, MAX_WINDOW, &[100 * MS]), (4, Some(2 * MS)));
+        assert_eq!(burst(100_000, 100_000, &[120 * MS]), (4, Some(4 * MS)));
+        // 12 segments in a millisecond, of 83.333 us each.
+        let (count, pause) = burst(1_000_000, 0, &[100 * MS]);
+        assert_eq!((count, pause.map(|pause| pause / 100_000)), (13, Some(10)));
+    }
+
+    #[test]
+    fn short_round_trips_are_not_paced() {
+        assert_eq!(burst(100_000, 0, &[MIN_RTT - 1, 40 * MS, 40 * MS]), (1000, None));
+        assert!(burst(100_000, 0, &[MIN_RTT, 40 * MS, 40 * MS]).1.is_some());
+    }
+
+    #[test]
+    fn pause_ends_whether_or_not_there_is_data() {
+        let window = Window { size: 10_000, threshold: 0, mss: 1000 };
+        let mut pacer = Pacer::new(0);
+        pacer.on_sent(9000, &window, 0, &estimator(&[120 * MS]), 0);
+        assert_eq!(pacer.deadline(), None);
+        assert!(!pacer.permits(0));
+        assert_eq!(pacer.deadline(), Some(90 * MS));
+        pacer.on_timer(90 * MS);
+        assert_eq!(pacer.deadline(), None);
+        assert!(pacer.permits(90 * MS));
+    }
+}
