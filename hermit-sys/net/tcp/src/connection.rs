@@ -373,8 +373,8 @@ impl Connection {
         taken
     }
 
-    /// Lets the receive buffer grow when the owner reads as much in a round trip as the peer may send: then the window holds
-    /// the peer back (dynamic right-sizing).
+    /// Lets the receive buffer grow with what the owner reads in a round trip (dynamic right-sizing). What is read now was sent
+    /// a round trip ago, and slow start doubles it in each: the window must be four times as large.
     fn tune_receive_buffer(&mut self, taken: u32, now: u64) {
         let receiving = &mut self.receiving;
         receiving.read = receiving.read.saturating_add(taken);
@@ -382,7 +382,7 @@ impl Connection {
         if now.saturating_sub(receiving.read_since) < round {
             return;
         }
-        let wanted = receiving.read.saturating_mul(2).min(receiving.max_limit);
+        let wanted = receiving.read.saturating_mul(4).min(receiving.max_limit);
         if wanted > receiving.buffer.limit() {
             receiving.buffer.set_limit(wanted);
         }

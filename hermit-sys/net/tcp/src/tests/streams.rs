@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::network::{Network, Path, Random, rate};
 use crate::rtt::{MS, SECOND};
-use crate::{Algorithm, Failure};
+use crate::{Algorithm, Failure, Parameters};
 
 #[test]
 fn stream_arrives_over_an_ideal_network() {
@@ -13,6 +13,28 @@ fn stream_arrives_over_an_ideal_network() {
     assert!(network.run(60 * SECOND), "{}", network.ends[1].received);
     eprintln!("{} ms, {} segments", network.now / MS, network.ends[0].sent_segments);
     assert_eq!(network.ends[0].sent_bytes, 1 << 20);
+}
+
+/// Durations in ms of 6 MiB over 100 Mbit/s with round trips of 20 to 200 ms, with receive buffers of at most 4 MiB that have
+/// `size` bytes at the start.
+fn durations(size: u32) -> Vec<u64> {
+    let duration = |round_trip| {
+        let path =
+            Path { delay: round_trip * MS / 2, ns_per_byte: 80, queue: 12_500 * round_trip, ..Path::IDEAL };
+        let change = |parameters: &mut Parameters| parameters.receive_buffer = (size, 4 << 20);
+        let mut network = Network::with(7, [path; 2], [TOTAL, 0], change);
+        assert!(network.run(60 * SECOND));
+        network.now / MS
+    };
+    [20, 50, 100, 200].map(duration).to_vec()
+}
+
+/// With twice what was read in a round trip, 200 ms took 31 % longer.
+#[test]
+fn growing_receive_buffer_does_not_hold_slow_start_back() {
+    for (growing, fixed) in durations(128 << 10).into_iter().zip(durations(4 << 20)) {
+        assert!(growing <= fixed * 104 / 100, "{growing} {fixed}");
+    }
 }
 
 /// A network at random: loss up to 20 %, duplication, jitter, slow links with short queues, slow readers, small buffers.
