@@ -1,9 +1,13 @@
 //! Fuzz targets of the network stack.
 //!
 //! The fuzzer's bytes are a script: socket calls of two hosts, and what a lossy, corrupting link does to the frames between
-//! them. A third host has no addresses: the script sends it router advertisements and DHCP replies.
+//! them. A third host has no addresses: the script sends it router advertisements and DHCP replies. A second target has
+//! one end of a TCP connection instead.
 
+mod connection;
 mod unconfigured;
+
+pub use connection::connection;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -293,21 +297,44 @@ pub fn replay(target: fn(&[u8])) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::stack;
+    use super::{connection, stack};
+
+    /// Pseudorandom numbers, always the same.
+    fn random() -> impl Iterator<Item = [u8; 8]> {
+        let next = |state: &u64| {
+            Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
+        };
+        std::iter::successors(Some(1), next).map(u64::to_be_bytes)
+    }
 
     /// Random scripts for the third host. Router advertisements that reach smoltcp unfiltered make it panic here.
     #[test]
     fn random_frames_do_not_panic() {
-        let mut state = 1_u64;
+        let mut random = random().skip(1);
         for _ in 0..3000 {
             let mut data = Vec::new();
-            for _ in 0..60 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let bytes = state.to_be_bytes();
+            for bytes in random.by_ref().take(60) {
                 data.push(0xa0 | bytes[0] & 3);
                 data.extend(&bytes[1..]);
             }
             stack(&data);
         }
+    }
+
+    #[test]
+    fn random_segments_and_calls_do_not_harm_a_connection() {
+        let mut random = random();
+        for number in 0..scripts() {
+            let data: Vec<u8> =
+                random.by_ref().take(150).flat_map(|bytes| [bytes[0], bytes[1], bytes[2]]).collect();
+            if std::panic::catch_unwind(|| connection(&data)).is_err() {
+                panic!("script {number}: {data:?}");
+            }
+        }
+    }
+
+    /// Number of scripts: more are run by hand.
+    fn scripts() -> usize {
+        std::env::var("HERMIT_FUZZ_SCRIPTS").ok().and_then(|count| count.parse().ok()).unwrap_or(1000)
     }
 }

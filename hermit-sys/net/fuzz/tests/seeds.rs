@@ -1,4 +1,4 @@
-//! Runs the fuzz target on its seeds and its corpus: without a fuzzer, on a stable compiler.
+//! Runs the fuzz targets on their seeds and their corpora: without a fuzzer, on a stable compiler.
 
 #[cfg(test)]
 mod tests {
@@ -6,15 +6,20 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn all_seeds_and_the_corpus_pass() {
-        for folder in ["seeds/stack", "corpus/stack"] {
-            let inputs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
-            let inputs: Vec<_> = inputs.map(|socket| socket.unwrap().path()).collect();
-            assert!(!inputs.is_empty(), "{folder}");
-            for input in inputs {
-                println!("{}", input.display());
-                net_fuzz::stack(&fs::read(input).unwrap());
-            }
+    fn all_seeds_and_corpora_pass_their_target() {
+        for folder in ["seeds", "corpus"] {
+            pass(&format!("{folder}/stack"), net_fuzz::stack);
+            pass(&format!("{folder}/connection"), net_fuzz::connection);
+        }
+    }
+
+    fn pass(folder: &str, target: fn(&[u8])) {
+        let inputs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
+        let inputs: Vec<_> = inputs.map(|input| input.unwrap().path()).collect();
+        assert!(!inputs.is_empty(), "{folder}");
+        for input in inputs {
+            println!("{}", input.display());
+            target(&fs::read(input).unwrap());
         }
     }
 }
