@@ -1,7 +1,7 @@
 //! The CPUs of the machine.
 
 use core::marker::PhantomData;
-use core::ptr;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -117,12 +117,10 @@ impl<T: Sync> PerCpu<T> {
     #[inline]
     pub fn get(&'static self, masked: &Masked) -> Option<&'static T> {
         let _ = masked;
-        let local = cpu_local::current();
-        if local.value_owner.load(Relaxed) != self.identity() {
-            return None;
-        }
-        // SAFETY: the owner is this very variable, so `set` of it, which takes a `&'static T`, stored the pointer;
-        // and `T` is `Sync`, so that any thread on this CPU may use the reference.
-        unsafe { local.value.load(Relaxed).cast::<T>().as_ref() }
+        let value = cpu_local::value(self.identity())?;
+        // SAFETY: the owner is this very variable, so `set` of it, which takes a `&'static T`, has stored the pointer before.
+        let value = unsafe { NonNull::new_unchecked(value.cast::<T>()) };
+        // SAFETY: as above; and `T` is `Sync`, so that any thread on this CPU may use the reference.
+        Some(unsafe { value.as_ref() })
     }
 }

@@ -129,7 +129,7 @@ impl Drop for Masked {
 /// If they are not: a lock is held.
 #[inline]
 pub(crate) fn assert_depth() {
-    assert!(local::mask_depth() == 1, "a lock is held, or interrupts are not masked");
+    assert!(local::is_masked_once(), "a lock is held, or interrupts are not masked");
 }
 
 /// Checks that interrupts are masked, in builds with debug assertions.

@@ -5,7 +5,7 @@
 
 mod word_lock;
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use lock_api::{GuardNoSend, RawMutex};
 
@@ -55,7 +55,16 @@ pub struct RawSpinLock(RawMaskedLock);
 /// The raw lock of [`MaskedLock`].
 #[derive(Debug)]
 struct RawMaskedLock {
-    locked: AtomicBool,
+    /// 1 while the lock is held, else 0. A word, of which one instruction sets a bit and says what it was.
+    locked: AtomicU32,
+}
+
+impl RawMaskedLock {
+    /// Takes the lock if it is free.
+    #[inline]
+    fn set(&self) -> bool {
+        self.locked.fetch_or(1, Ordering::Acquire) & 1 == 0
+    }
 }
 
 /// Waits for another CPU, which holds a lock.
@@ -69,29 +78,29 @@ fn wait_while(is_held: impl Fn() -> bool) {
     }
 }
 
-// SAFETY: a CPU holds the lock after it has changed `locked` from false to true, which the atomic swap lets one CPU
-// do at a time; only `unlock`, whose caller holds the lock, changes it back. Acquire and release order the accesses
+// SAFETY: a CPU holds the lock after it has changed `locked` from 0 to 1, which the atomic operation lets one CPU do at a
+// time; only `unlock`, whose caller holds the lock, changes it back. Acquire and release order the accesses
 // to the value.
 unsafe impl RawMutex for RawMaskedLock {
-    const INIT: Self = Self { locked: AtomicBool::new(false) };
+    const INIT: Self = Self { locked: AtomicU32::new(0) };
 
     type GuardMarker = GuardNoSend;
 
     #[inline]
     fn lock(&self) {
-        while self.locked.swap(true, Ordering::Acquire) {
-            wait_while(|| self.locked.load(Ordering::Relaxed));
+        while !self.set() {
+            wait_while(|| self.locked.load(Ordering::Relaxed) != 0);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        !self.locked.swap(true, Ordering::Acquire)
+        self.set()
     }
 
     #[inline]
     unsafe fn unlock(&self) {
-        self.locked.store(false, Ordering::Release);
+        self.locked.store(0, Ordering::Release);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Threads as the processor sees them, and switching between them.
 
+use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::arch::context::Context;
-use crate::cpu_local;
+use crate::cpu_local::{self, NO_THREAD};
 use crate::fallible::OutOfMemory;
 use crate::interrupts::{self, Masked};
 use crate::memory::{Stack, ThreadLocals};
@@ -39,7 +40,7 @@ impl Thread {
     pub fn adopt_cpu(&'static self, masked: &Masked) {
         let _ = masked;
         let local = cpu_local::current();
-        let is_free = local.current.load(Relaxed).is_null() && self.context.is_empty();
+        let is_free = ptr::eq(local.current.load(Relaxed), &raw const NO_THREAD) && self.context.is_empty();
         assert!(is_free, "a CPU has one thread of its own");
         self.context.adopt();
         local.current.store((&raw const self.context).cast_mut(), Relaxed);
@@ -107,7 +108,7 @@ impl Thread {
 /// If `to` is not suspended, or a lock is held.
 #[inline]
 pub fn switch(masked: &mut Masked, to: &'static Thread) {
-    leave(masked, to, false);
+    leave::<false>(masked, to);
 }
 
 /// What threads execute.
@@ -125,21 +126,20 @@ pub trait ThreadMain {
 /// If the next thread is not suspended, or a lock is held.
 extern "C" fn run<M: ThreadMain>() -> ! {
     let (mut masked, next) = M::run(Masked::inherited());
-    leave(&mut masked, next, true);
+    leave::<true>(&mut masked, next);
     unreachable!("a thread that has ended was resumed")
 }
 
 #[inline]
-fn leave(masked: &mut Masked, to: &'static Thread, ended: bool) {
+fn leave<const ENDED: bool>(masked: &mut Masked, to: &'static Thread) {
     let _ = masked;
     interrupts::assert_depth();
-    let local = cpu_local::current();
-    let from = local.current.load(Relaxed);
-    local.current.store((&raw const to.context).cast_mut(), Relaxed);
-    // SAFETY: the pointer is null or, stored by `adopt_cpu` or an earlier call of this function, that of a context
-    // in a `&'static Thread`.
-    let from = unsafe { from.as_ref() }.expect("the CPU has a thread");
+    let from = cpu_local::replace_context(&to.context);
+    // SAFETY: the pointer is that of a static context or, stored by `adopt_cpu` or an earlier call of this function, that of
+    // one in a `&'static Thread`: `CpuLocal::current` never is another.
+    let from = unsafe { &*from };
     // SAFETY: `adopt_cpu` and this function, which alone switch threads, keep `current` at the context of the
-    // thread that runs on this CPU. Interrupts are masked once (asserted).
-    unsafe { from.switch(&to.context, ended) };
+    // thread that runs on this CPU; before `adopt_cpu` it is one that no thread has, and so is never switched to. Interrupts
+    // are masked once (asserted).
+    unsafe { from.switch::<ENDED>(&to.context) };
 }

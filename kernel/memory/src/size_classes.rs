@@ -6,9 +6,6 @@
 /// Alignment of the blocks of every class in bytes.
 pub const ALIGN: usize = 16;
 
-/// Number of classes of [`small_class`].
-pub const SMALL: usize = LINEAR;
-
 /// Maximum size of a class in bytes.
 pub const MAX_SIZE: usize = 32 << 10;
 
@@ -28,25 +25,41 @@ const BATCH_BYTES: usize = 16 << 10;
 const MAX_BATCH: usize = 128;
 const MIN_BATCH: usize = 2;
 
-/// The class of a size from 1 to 1,024 bytes, for the fast path; `None` for other sizes.
+/// Granularity in bytes of the classes above the linear part: the smallest distance between two of them.
+const STEP: usize = LINEAR_END / PER_DOUBLING;
+
+/// The classes above the linear part, by the last byte of a size, in units of [`STEP`].
+static STEPS: [u8; MAX_SIZE / STEP] = {
+    let mut steps = [0; MAX_SIZE / STEP];
+    let mut step = LINEAR_END / STEP;
+    while step < steps.len() {
+        let doubling = step.ilog2();
+        let part = (step >> (doubling - PER_DOUBLING.ilog2())) % PER_DOUBLING;
+        let class = LINEAR + (doubling - (LINEAR_END / STEP).ilog2()) as usize * PER_DOUBLING + part;
+        assert!(class < COUNT, "a class has a number below their count");
+        steps[step] = class.to_le_bytes()[0];
+        step += 1;
+    }
+    steps
+};
+const _: () = assert!(COUNT <= u8::MAX as usize, "a class fits in a byte");
+
+/// The class of a size from 1 to [`MAX_SIZE`] bytes; `None` for other sizes.
 #[inline]
 #[must_use]
-pub const fn small_class(size: usize) -> Option<usize> {
-    let last = size.wrapping_sub(1);
-    if last < LINEAR_END { Some(last / ALIGN) } else { None }
+pub fn class(size: usize) -> Option<usize> {
+    scaled_class(size).map(|scaled| scaled / ALIGN)
 }
 
-/// The class of a size from 1 to [`MAX_SIZE`] bytes. For other sizes the result is not below [`COUNT`].
+/// [`class`] times [`ALIGN`]: of small sizes it is found without a shift.
 #[inline]
 #[must_use]
-pub const fn class(size: usize) -> usize {
+pub fn scaled_class(size: usize) -> Option<usize> {
     let last = size.wrapping_sub(1);
     if last < LINEAR_END {
-        return last / ALIGN;
+        return Some(last / ALIGN * ALIGN);
     }
-    let doubling = last.ilog2();
-    let part = (last >> (doubling - 2)) % PER_DOUBLING;
-    LINEAR + (doubling - LINEAR_END.ilog2()) as usize * PER_DOUBLING + part
+    STEPS.get(last / STEP).map(|&class| usize::from(class) * ALIGN)
 }
 
 /// Size of the blocks of a class in bytes.
@@ -76,21 +89,21 @@ pub const fn batch(class: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{ALIGN, COUNT, MAX_SIZE, batch, class, size};
-    use proptest::{prop_assert, prop_assert_eq, proptest};
+    use proptest::{prop_assert, proptest};
 
     #[test]
     fn smallest_and_largest_size_have_a_class() {
-        assert_eq!((class(1), size(0)), (0, 16));
-        assert_eq!((class(MAX_SIZE), size(COUNT - 1)), (COUNT - 1, MAX_SIZE));
-        assert!(class(0) >= COUNT && class(MAX_SIZE + 1) >= COUNT);
+        assert_eq!((class(1), size(0)), (Some(0), 16));
+        assert_eq!((class(MAX_SIZE), size(COUNT - 1)), (Some(COUNT - 1), MAX_SIZE));
+        assert_eq!([0, MAX_SIZE + 1, usize::MAX].map(class), [None; 3]);
     }
 
     #[test]
     fn sizes_increase_with_the_class() {
         for number in 1..COUNT {
             assert!(size(number) > size(number - 1));
-            assert_eq!(class(size(number)), number);
-            assert_eq!(class(size(number - 1) + 1), number);
+            assert_eq!(class(size(number)), Some(number));
+            assert_eq!(class(size(number - 1) + 1), Some(number));
             assert!(batch(number) <= batch(number - 1) && batch(number) >= 2);
         }
     }
@@ -98,11 +111,9 @@ mod tests {
     proptest! {
         #[test]
         fn block_is_large_enough_with_bounded_waste(wanted in 1..=MAX_SIZE) {
-            let block = size(class(wanted));
+            let block = class(wanted).map_or(0, size);
             prop_assert!(block >= wanted && block.is_multiple_of(ALIGN));
             prop_assert!(block - wanted < ALIGN.max(wanted / 4 + 1));
-            let small = (wanted <= 1024).then(|| class(wanted));
-            prop_assert_eq!(super::small_class(wanted), small);
         }
     }
 }

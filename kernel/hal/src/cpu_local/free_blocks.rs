@@ -3,11 +3,15 @@
 //! Taking and freeing a block touches no shared data. Only when a list is empty or full, a batch of blocks comes
 //! from the heap or goes back to it. A block may be freed on another CPU than the one that allocated it.
 
+use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
 use hermit_memory::size_classes;
+
+use super::CpuLocal;
+use crate::arch::local;
 
 /// The lists of one CPU. Only that CPU uses them, with interrupts masked.
 #[derive(Debug)]
@@ -24,6 +28,66 @@ pub(crate) struct FreeList {
     batch: AtomicU32,
 }
 
+/// Where a list is in [`FreeBlocks`], in bytes: one instruction reaches a field of the list of the CPU that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListOffset(usize);
+
+const _: () = assert!(size_of::<FreeList>() == size_classes::ALIGN, "a scaled class is an offset");
+
+impl ListOffset {
+    /// The list of the blocks for a size; `None` if CPUs keep no such blocks.
+    #[inline]
+    pub(crate) fn of(size: usize) -> Option<Self> {
+        size_classes::scaled_class(size).map(Self)
+    }
+
+    /// The size class of the blocks.
+    #[inline]
+    pub(crate) const fn class(self) -> usize {
+        self.0 / size_classes::ALIGN
+    }
+}
+
+/// Offset of [`FreeList::first`] of the first list in the CPU-local block.
+const FIRST: usize = offset_of!(CpuLocal, free_blocks) + offset_of!(FreeList, first);
+
+/// Offset of [`FreeList::room`] of the first list in the CPU-local block.
+const ROOM: usize = offset_of!(CpuLocal, free_blocks) + offset_of!(FreeList, room);
+
+/// [`FreeList::pop`] for a list of the CPU that runs. Interrupts are masked.
+#[inline]
+pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
+    // SAFETY: the block of each CPU is a `CpuLocal`. An offset is that of a list in it: `ListOffset::of` alone makes one, of a
+    // class below their number, and lists have the size by which it is scaled. The word is the list's first field.
+    let first = NonNull::new(unsafe { local::load_at::<FIRST>(list.0) })?.cast::<u8>();
+    // SAFETY: `push` and `FreeList::push`, which alone add blocks, have written the first word of the block. Free blocks have
+    // no other user, and the CPU's interrupts are masked, so nothing has changed it since.
+    let next = unsafe { first.cast::<*mut ()>().read() };
+    // SAFETY: as above; `next` is null or the list's next block.
+    unsafe { local::store_at::<FIRST>(list.0, next) };
+    // SAFETY: as above, of the list's room, which has one more now.
+    unsafe { local::increment_at::<ROOM>(list.0) };
+    Some(first)
+}
+
+/// [`FreeList::push`] for a list of the CPU that runs. Interrupts are masked.
+///
+/// # Safety
+///
+/// The contract of [`FreeList::push`].
+#[inline]
+pub(crate) unsafe fn push(list: ListOffset, block: NonNull<u8>) -> bool {
+    // SAFETY: the offset is that of a list in the CPU-local block, as in `pop`; the word is its first field.
+    let first = unsafe { local::load_at::<FIRST>(list.0) };
+    // SAFETY: the block is exclusively the caller's (contract). The smallest class has 16 bytes, aligned to 16, so the word fits.
+    unsafe { block.cast::<*mut ()>().write(first) };
+    // SAFETY: as above; the block is of the list's class (contract), and its first word is the next one.
+    unsafe { local::store_at::<FIRST>(list.0, block.as_ptr().cast()) };
+    // SAFETY: as above, of the list's room, which has one less now.
+    let is_full = unsafe { local::decrement_at::<ROOM>(list.0) };
+    !is_full
+}
+
 impl FreeBlocks {
     /// Empty lists.
     pub(crate) const fn new() -> Self {
@@ -36,16 +100,10 @@ impl FreeBlocks {
         Self(lists)
     }
 
-    /// The list of a small class. The index wraps around, so that no bounds check is needed.
+    /// The list at an offset.
     #[inline]
-    pub(crate) const fn small_list(&self, class: usize) -> &FreeList {
-        &self.0[class % size_classes::SMALL]
-    }
-
-    /// The list of a class; `None` if there is no such class.
-    #[inline]
-    pub(crate) fn list(&self, class: usize) -> Option<&FreeList> {
-        self.0.get(class)
+    pub(crate) fn list(&self, offset: ListOffset) -> Option<&FreeList> {
+        self.0.get(offset.class())
     }
 
     /// All lists, with their classes.

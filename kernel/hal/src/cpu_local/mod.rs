@@ -2,6 +2,7 @@
 
 pub(crate) mod free_blocks;
 
+use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr};
 
@@ -19,7 +20,7 @@ pub(crate) struct CpuLocal {
     pub(crate) woken: AtomicBool,
     /// Another thread is to run.
     pub(crate) reschedule: AtomicBool,
-    /// The context of the running thread.
+    /// The context of the running thread; [`NO_THREAD`] before there is one.
     pub(crate) current: AtomicPtr<Context>,
     /// The value of the [`crate::cpus::PerCpu`] that is set on this CPU.
     pub(crate) value: AtomicPtr<()>,
@@ -36,7 +37,7 @@ impl CpuLocal {
             header: LocalHeader::new(number),
             woken: AtomicBool::new(false),
             reschedule: AtomicBool::new(false),
-            current: AtomicPtr::new(ptr::null_mut()),
+            current: AtomicPtr::new((&raw const NO_THREAD).cast_mut()),
             value: AtomicPtr::new(ptr::null_mut()),
             value_owner: AtomicPtr::new(ptr::null_mut()),
             free_blocks: FreeBlocks::new(),
@@ -49,6 +50,9 @@ impl CpuLocal {
     }
 }
 
+/// The context of a CPU without a thread. No thread has it, so none is ever resumed by it.
+pub(crate) static NO_THREAD: Context = Context::new();
+
 /// The block of the first CPU.
 pub(crate) static BOOT_CPU: CpuLocal = CpuLocal::new(0);
 
@@ -59,4 +63,24 @@ pub(crate) fn current() -> &'static CpuLocal {
     // SAFETY: every `Base` is made by `CpuLocal::base`, so the block of each CPU is a `CpuLocal`; it is static or
     // leaked, and only shared references to it exist.
     unsafe { &*local::block().cast::<CpuLocal>() }
+}
+
+/// The value of [`CpuLocal::value`] of the CPU that runs this, if [`CpuLocal::value_owner`] is `owner`. Interrupts are masked.
+#[inline]
+pub(crate) fn value(owner: *mut ()) -> Option<*mut ()> {
+    // SAFETY: the block of each CPU is a `CpuLocal` (see `current`), whose field this is, an atomic of 64 bits.
+    let is_owner = unsafe { local::is::<{ offset_of!(CpuLocal, value_owner) }>(owner) };
+    // SAFETY: the same of this field.
+    is_owner.then(|| unsafe { local::load::<{ offset_of!(CpuLocal, value) }>() })
+}
+
+/// Replaces [`CpuLocal::current`] of the CPU that runs this; returns the context that was there. Interrupts are masked.
+#[inline]
+pub(crate) fn replace_context(context: &'static Context) -> *mut Context {
+    const OFFSET: usize = offset_of!(CpuLocal, current);
+    // SAFETY: the block of each CPU is a `CpuLocal` (see `current`), whose field this is, an atomic of 64 bits.
+    let before = unsafe { local::load::<OFFSET>() };
+    // SAFETY: the same; the word is a pointer to a context.
+    unsafe { local::store::<OFFSET>(ptr::from_ref(context).cast_mut().cast()) };
+    before.cast()
 }

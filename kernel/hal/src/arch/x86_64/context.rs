@@ -2,7 +2,7 @@
 
 use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
-use core::ptr::with_exposed_provenance_mut;
+use core::ptr::{self, with_exposed_provenance_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
@@ -20,18 +20,19 @@ pub(crate) struct Context {
     state: AtomicU32,
 }
 
-/// State of a context without a thread: it has no stack.
-const EMPTY: u32 = 0;
-/// State of a context that can be switched to.
-const SUSPENDED: u32 = 1;
 /// State of a context that a CPU runs, or is about to leave.
-const RUNNING: u32 = 2;
+const RUNNING: u32 = 0;
+/// State of a context that can be switched to. One instruction clears its bit and says whether it was set.
+const SUSPENDED: u32 = 1;
+/// State of a context without a thread: it has no stack.
+const EMPTY: u32 = 2;
 
 /// MXCSR and, from bit 32 on, the x87 control word of a new thread: the defaults of the System V ABI.
 const FLOAT_CONTROL: u64 = 0x1f80 | 0x037f << 32;
 
-/// What [`switch`] leaves on the stack: floating-point control words, six registers, the return address.
-const FRAME: [u64; 8] = [FLOAT_CONTROL, 0, 0, 0, 0, 0, 0, 0];
+/// What [`switch`] leaves on the stack: floating-point control words, two registers, the return address. The stack pointer points
+/// at the second word: the first one is in the red zone, which the suspended thread keeps.
+const FRAME: [u64; 4] = [FLOAT_CONTROL, 0, 0, 0];
 
 /// WRFSBASE is enabled: it takes no privilege, and is faster than writing the MSR.
 static FSGSBASE: AtomicBool = AtomicBool::new(false);
@@ -91,7 +92,7 @@ impl Context {
         // SAFETY: the last word below `top` is mapped, aligned, and the caller's. It is the return address of the
         // function: null, as the function never returns; this also ends a backtrace.
         unsafe { returns_to.cast::<u64>().write(0) };
-        self.stack_pointer.store(start, Relaxed);
+        self.stack_pointer.store(start + size_of::<u64>() as u64, Relaxed);
         self.thread_pointer.store(thread_pointer, Relaxed);
         self.state.store(SUSPENDED, Release);
     }
@@ -107,26 +108,45 @@ impl Context {
     ///
     /// If `to` is not suspended.
     #[inline]
-    pub(crate) unsafe fn switch(&self, to: &Self, ended: bool) {
-        let before = to.state.swap(RUNNING, Acquire);
-        assert!(before == SUSPENDED, "switch to a thread that is not suspended");
+    pub(crate) unsafe fn switch<const ENDED: bool>(&self, to: &Self) {
+        let before = to.state.fetch_and(!SUSPENDED, Acquire);
+        assert!(before & SUSPENDED != 0, "switch to a thread that is not suspended");
         write_thread_pointer(to.thread_pointer.load(Relaxed));
-        let state = if ended { EMPTY } else { SUSPENDED };
-        // SAFETY: `to` was suspended, so its stack is as `prepare` or `switch` left it. The swap made this CPU the
-        // only one that runs it. `self` is the context of this thread (contract), so its fields are free to be
-        // written.
-        unsafe { switch(self, to, state) };
+        // SAFETY: `to` was suspended, so its stack is as `prepare` or `switch` left it. Clearing its bit made this CPU
+        // the only one that runs it. `self` is the context of this thread (contract), so its fields are free to be
+        // written. When the thread runs again, all registers are lost but the stack pointer and the two that `switch` saves: those
+        // that a function may change, and four that are named. The compiler saves these once, and only where it needs them.
+        unsafe {
+            asm!(
+                "call {switch}",
+                switch = sym switch::<ENDED>,
+                inout("rdi") ptr::from_ref(self) => _,
+                inout("rsi") ptr::from_ref(to) => _,
+                out("r12") _,
+                out("r13") _,
+                out("r14") _,
+                out("r15") _,
+                clobber_abi("C"),
+            );
+        }
     }
 }
 
 #[inline]
 fn write_thread_pointer(address: u64) {
-    if FSGSBASE.load(Relaxed) {
-        // SAFETY: FSGSBASE is enabled (contract of `use_fsgsbase`). The base is that of the thread that runs next;
-        // kernel code between here and there has no thread-local variables.
-        unsafe { asm!("wrfsbase {}", in(reg) address, options(nostack, preserves_flags, nomem)) };
-    } else {
-        FsBase::write(VirtAddr::new(address));
+    // SAFETY: the instruction runs if the flag is set: then FSGSBASE is enabled (contract of `use_fsgsbase`). The flag is an atomic
+    // byte, which is only read. The base is that of the thread that runs next; kernel code between here and there has no
+    // thread-local variables.
+    unsafe {
+        asm!(
+            "cmp byte ptr [rip + {fsgsbase}], 0",
+            "je {disabled}",
+            "wrfsbase {address}",
+            fsgsbase = sym FSGSBASE,
+            address = in(reg) address,
+            disabled = label { FsBase::write(VirtAddr::new(address)) },
+            options(nostack, readonly),
+        );
     }
 }
 
@@ -135,10 +155,10 @@ fn write_thread_pointer(address: u64) {
 #[cfg(not(feature = "soft-float"))]
 macro_rules! float_control {
     (save) => {
-        "stmxcsr [rsp]\nfnstcw [rsp + 4]"
+        "stmxcsr [rsp - 8]\nfnstcw [rsp - 4]"
     };
     (restore) => {
-        "ldmxcsr [rsp]\nfldcw [rsp + 4]"
+        "ldmxcsr [rsp - 8]\nfldcw [rsp - 4]"
     };
 }
 
@@ -150,34 +170,27 @@ macro_rules! float_control {
     };
 }
 
-/// Saves the callee-saved registers and changes stacks. The vector registers need no saving: they are caller-saved
-/// in the System V ABI, and this is a function.
+/// Saves the registers that no caller can give up, and changes stacks. The caller gives up all others ([`Context::switch`]): the
+/// vector registers, too, which are caller-saved in the System V ABI.
+///
+/// The control words are stored in the red zone: neither interrupts nor exceptions use the stack that they interrupt.
 #[unsafe(naked)]
-unsafe extern "C" fn switch(from: *const Context, to: *const Context, state: u32) {
+unsafe extern "C" fn switch<const ENDED: bool>(from: *const Context, to: *const Context) {
     naked_asm!(
         "push rbp",
         "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "sub rsp, 8",
         float_control!(save),
         "mov [rdi + {stack_pointer}], rsp",
         "mov rsp, [rsi + {stack_pointer}]",
         // From this store on another CPU may run the thread that was left. Stores of x86 are not reordered with
         // earlier ones.
-        "mov [rdi + {state}], edx",
+        "mov dword ptr [rdi + {state}], {left}",
         float_control!(restore),
-        "add rsp, 8",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
         "pop rbx",
         "pop rbp",
         "ret",
         stack_pointer = const offset_of!(Context, stack_pointer),
         state = const offset_of!(Context, state),
+        left = const if ENDED { EMPTY } else { SUSPENDED },
     )
 }

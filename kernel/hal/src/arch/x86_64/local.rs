@@ -152,6 +152,134 @@ pub(crate) fn block() -> *const () {
     this
 }
 
+/// The word of 64 bits at an offset of the CPU-local block of the CPU that runs this.
+///
+/// # Safety
+///
+/// The block has an atomic word at this offset.
+#[inline]
+pub(crate) unsafe fn load<const OFFSET: usize>() -> *mut () {
+    let word: *mut ();
+    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract).
+    unsafe {
+        asm!("mov {}, gs:[{offset}]", out(reg) word, offset = const OFFSET, options(nostack, readonly, preserves_flags));
+    };
+    word
+}
+
+/// Whether the word of 64 bits at an offset of the CPU-local block of the CPU that runs this is a value.
+///
+/// # Safety
+///
+/// The contract of [`load`].
+#[inline]
+pub(crate) unsafe fn is<const OFFSET: usize>(value: *mut ()) -> bool {
+    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract).
+    unsafe {
+        asm!(
+            "cmp gs:[{offset}], {value}",
+            "jne {differs}",
+            value = in(reg) value,
+            offset = const OFFSET,
+            differs = label { return false },
+            options(nostack, readonly),
+        );
+    }
+    true
+}
+
+/// Stores a word of 64 bits at an offset of the CPU-local block of the CPU that runs this.
+///
+/// # Safety
+///
+/// The contract of [`load`]. The word may have this value.
+#[inline]
+pub(crate) unsafe fn store<const OFFSET: usize>(word: *mut ()) {
+    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract). Only the CPU itself
+    // uses the block, so this store is as good as an atomic one.
+    unsafe {
+        asm!("mov gs:[{offset}], {}", in(reg) word, offset = const OFFSET, options(nostack, preserves_flags));
+    };
+}
+
+/// [`load`] at a constant offset plus `index`.
+///
+/// # Safety
+///
+/// The block has an atomic word at this offset.
+#[inline]
+pub(crate) unsafe fn load_at<const BASE: usize>(index: usize) -> *mut () {
+    let word: *mut ();
+    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract).
+    unsafe {
+        asm!(
+            "mov {word}, gs:[{index} + {base}]",
+            word = lateout(reg) word,
+            index = in(reg) index,
+            base = const BASE,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    word
+}
+
+/// [`store`] at a constant offset plus `index`.
+///
+/// # Safety
+///
+/// The contract of [`load_at`]. The word may have this value.
+#[inline]
+pub(crate) unsafe fn store_at<const BASE: usize>(index: usize, word: *mut ()) {
+    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract). Only the CPU itself
+    // uses the block, so this store is as good as an atomic one.
+    unsafe {
+        asm!(
+            "mov gs:[{index} + {base}], {word}",
+            word = in(reg) word,
+            index = in(reg) index,
+            base = const BASE,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Adds one to a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that runs this.
+///
+/// # Safety
+///
+/// The block has an atomic word at this offset, which may have the value that it has then.
+#[inline]
+pub(crate) unsafe fn increment_at<const BASE: usize>(index: usize) {
+    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract). Only the CPU itself
+    // uses the block, so one instruction is as good as an atomic one.
+    unsafe {
+        asm!("inc dword ptr gs:[{index} + {base}]", index = in(reg) index, base = const BASE, options(nostack));
+    };
+}
+
+/// Takes one from a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that runs this.
+/// Returns whether it is zero now.
+///
+/// # Safety
+///
+/// The contract of [`increment_at`].
+#[inline]
+pub(crate) unsafe fn decrement_at<const BASE: usize>(index: usize) -> bool {
+    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract). Only the CPU itself
+    // uses the block, so one instruction is as good as an atomic one.
+    unsafe {
+        asm!(
+            "dec dword ptr gs:[{index} + {base}]",
+            "jz {zero}",
+            index = in(reg) index,
+            base = const BASE,
+            zero = label { return true },
+            options(nostack),
+        );
+    }
+    false
+}
+
 /// The number of the CPU that runs this.
 #[inline]
 pub(crate) fn number() -> u32 {
@@ -172,6 +300,23 @@ pub(crate) fn mask_depth() -> u32 {
         asm!("mov {:e}, gs:[{offset}]", out(reg) mask, offset = const MASK, options(nostack, readonly, preserves_flags));
     }
     depth(mask)
+}
+
+/// Whether interrupts are masked exactly once on the CPU that runs this.
+#[inline]
+pub(crate) fn is_masked_once() -> bool {
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this reads a field.
+    unsafe {
+        asm!(
+            "cmp dword ptr gs:[{mask}], {once}",
+            "jne {unusual}",
+            mask = const MASK,
+            once = const (1 | NONE_PENDING).cast_signed(),
+            unusual = label { return mask_depth() == 1 },
+            options(nostack, readonly),
+        );
+    }
+    true
 }
 
 /// Adds one to the mask depth of this CPU; [`unmask`](super::preempt::unmask) takes it back.

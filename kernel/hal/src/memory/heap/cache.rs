@@ -12,17 +12,9 @@ use hermit_memory::size_classes;
 use super::shared;
 use crate::backoff::Backoff;
 use crate::cpu_local;
-use crate::cpu_local::free_blocks::FreeList;
+use crate::cpu_local::free_blocks::{FreeList, ListOffset};
 use crate::interrupts::{self, Masked};
 use crate::ops;
-
-/// Takes a free block of this CPU, if it has one.
-#[inline]
-pub(super) fn pop(class: usize) -> Option<NonNull<u8>> {
-    let _masked = Masked::new();
-    // A size of zero has no list.
-    cpu_local::current().free_blocks.list(class)?.pop()
-}
 
 /// Whether this CPU has a free block of a size in bytes, aligned as for each type of an alignment of at most 16 bytes: the next
 /// allocation of that size, while interrupts are masked, cannot fail.
@@ -30,8 +22,8 @@ pub(super) fn pop(class: usize) -> Option<NonNull<u8>> {
 #[must_use]
 pub fn has_free_block(masked: &Masked, size: usize) -> bool {
     let _ = masked;
-    let list = (size <= size_classes::MAX_SIZE).then(|| size_classes::class(size));
-    list.and_then(|class| cpu_local::current().free_blocks.list(class)).is_some_and(|list| !list.is_empty())
+    let list = ListOffset::of(size).and_then(|list| cpu_local::current().free_blocks.list(list));
+    list.is_some_and(|list| !list.is_empty())
 }
 
 /// Layout of the blocks of a size class.
@@ -44,10 +36,11 @@ fn layout_of(class: usize) -> Option<Layout> {
 const MAX_LOCKED: u32 = 16;
 
 /// Moves a batch of blocks from the shared heap to this CPU; returns one of them.
-pub(super) fn refill(class: usize) -> Option<NonNull<u8>> {
+pub(super) fn refill(list: ListOffset) -> Option<NonNull<u8>> {
+    let class = list.class();
     let layout = layout_of(class)?;
     let masked = Masked::new();
-    let list = cpu_local::current().free_blocks.list(class)?;
+    let list = cpu_local::current().free_blocks.list(list)?;
     let add = |heap: &mut shared::Heap, count| {
         // The heap does not grow for blocks that are taken in advance.
         // SAFETY: the blocks of every size class have at least 16 bytes; talc demands a size that is not zero.
@@ -69,9 +62,17 @@ pub(super) fn refill(class: usize) -> Option<NonNull<u8>> {
     Some(block)
 }
 
-/// Moves up to `count` blocks of a list to the shared heap.
+/// Moves a batch of blocks of a list, which is full, to the shared heap.
 #[cold]
-pub(super) fn drain(masked: &Masked, list: &FreeList, class: usize, count: usize) {
+#[inline(never)]
+pub(super) fn drain_full(masked: Masked, list: ListOffset) {
+    if let Some(free) = cpu_local::current().free_blocks.list(list) {
+        drain(&masked, free, list.class(), size_classes::batch(list.class()));
+    }
+}
+
+/// Moves up to `count` blocks of a list to the shared heap.
+fn drain(masked: &Masked, list: &FreeList, class: usize, count: usize) {
     let Some(layout) = layout_of(class) else { return };
     let mut blocks = core::iter::from_fn(|| list.pop()).take(count).peekable();
     while blocks.peek().is_some() {

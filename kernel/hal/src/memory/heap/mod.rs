@@ -11,7 +11,7 @@ use hermit_memory::size_classes;
 use spin::Once;
 
 use super::large;
-use crate::cpu_local;
+use crate::cpu_local::free_blocks::{self, ListOffset};
 use crate::interrupts::{self, Masked};
 
 pub(super) use cache::drain_caches;
@@ -57,10 +57,10 @@ const fn is_large(size: usize) -> bool {
     size >= large::MIN_SIZE
 }
 
-/// Whether CPUs keep free blocks of this size and alignment.
+/// The list of free blocks of this size and alignment; `None` if CPUs keep none of it.
 #[inline]
-const fn is_cached(size: usize, align: usize) -> bool {
-    align <= size_classes::ALIGN && size <= size_classes::MAX_SIZE
+fn list(size: usize, align: usize) -> Option<ListOffset> {
+    if align <= size_classes::ALIGN { ListOffset::of(size) } else { None }
 }
 
 /// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size of
@@ -68,43 +68,25 @@ const fn is_cached(size: usize, align: usize) -> bool {
 #[inline]
 #[must_use]
 pub fn allocate(size: usize, align: usize) -> *mut u8 {
-    if align <= size_classes::ALIGN
-        && let Some(class) = size_classes::small_class(size)
-    {
+    if let Some(list) = list(size, align) {
         let masked = Masked::new();
-        if let Some(block) = cpu_local::current().free_blocks.small_list(class).pop() {
+        if let Some(block) = free_blocks::pop(list) {
             return block.as_ptr();
         }
         drop(masked);
-    }
-    allocate_more(size, align)
-}
-
-/// Allocates a block that is not small, or of which this CPU has none.
-#[inline(never)]
-fn allocate_more(size: usize, align: usize) -> *mut u8 {
-    if is_cached(size, align)
-        && let Some(block) = cache::pop(size_classes::class(size))
-    {
-        return block.as_ptr();
     }
     allocate_slow(size, align)
 }
 
 /// Allocates a block if this CPU has none.
 #[cold]
+#[inline(never)]
 fn allocate_slow(size: usize, align: usize) -> *mut u8 {
     let Ok(layout) = Layout::from_size_align(size, align) else { return ptr::null_mut() };
     if size == 0 {
         return ptr::without_provenance_mut(align);
     }
-    let take = || {
-        if is_cached(size, align) {
-            cache::refill(size_classes::class(size))
-        } else {
-            allocate_shared(layout)
-        }
-    };
+    let take = || list(size, align).map_or_else(|| allocate_shared(layout), cache::refill);
     let block = take().or_else(|| {
         // The kernel may keep memory for reuse.
         RECLAIM.get().filter(|_| interrupts::are_unmasked()).and_then(|reclaim| {
@@ -152,48 +134,19 @@ pub fn allocate_zeroed(size: usize, align: usize) -> *mut u8 {
 /// `pointer` must come from this heap, with this size and alignment, and not be used again.
 #[inline]
 pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
-    if align <= size_classes::ALIGN
-        && let Some(class) = size_classes::small_class(size)
-    {
-        let masked = Masked::new();
-        let list = cpu_local::current().free_blocks.small_list(class);
-        // SAFETY: the pointer comes from this heap (contract), whose blocks are not null.
-        let block = unsafe { NonNull::new_unchecked(pointer) };
-        // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used
-        // again (contract).
-        let has_room = unsafe { list.push(block) };
-        if has_room {
-            return;
-        }
-        return cache::drain(&masked, list, class, size_classes::batch(class));
+    let Some(list) = list(size, align) else {
+        // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same contract).
+        return unsafe { deallocate_shared(pointer, size, align) };
+    };
+    let masked = Masked::new();
+    // SAFETY: the pointer comes from this heap (contract), whose blocks are not null.
+    let block = unsafe { NonNull::new_unchecked(pointer) };
+    // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used again
+    // (contract).
+    let has_room = unsafe { free_blocks::push(list, block) };
+    if !has_room {
+        cache::drain_full(masked, list);
     }
-    // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same contract).
-    unsafe { deallocate_more(pointer, size, align) };
-}
-
-/// Frees a block that is not small.
-///
-/// # Safety
-///
-/// The contract of [`deallocate`].
-#[inline(never)]
-unsafe fn deallocate_more(pointer: *mut u8, size: usize, align: usize) {
-    if is_cached(size, align)
-        && let Some(block) = NonNull::new(pointer)
-    {
-        let class = size_classes::class(size);
-        let masked = Masked::new();
-        // A size of zero has no list.
-        let Some(list) = cpu_local::current().free_blocks.list(class) else { return };
-        // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used
-        // again (contract).
-        if !unsafe { list.push(block) } {
-            cache::drain(&masked, list, class, size_classes::batch(class));
-        }
-        return;
-    }
-    // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same contract).
-    unsafe { deallocate_shared(pointer, size, align) };
 }
 
 /// Frees a block of which CPUs keep no free ones.
@@ -202,6 +155,7 @@ unsafe fn deallocate_more(pointer: *mut u8, size: usize, align: usize) {
 ///
 /// The contract of [`deallocate`].
 #[cold]
+#[inline(never)]
 unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
     let Ok(layout) = Layout::from_size_align(size, align) else { return };
     if is_large(size) {
@@ -223,11 +177,13 @@ unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
 /// `pointer` must come from this heap, with the size `old` and this alignment, and not be used again unless the
 /// result is null.
 pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
-    let cached = [old, size].map(|size| is_cached(size, align));
-    if cached == [true, true] && size_classes::class(old) == size_classes::class(size) {
+    let lists = [old, size].map(|size| list(size, align));
+    if let [Some(old), Some(new)] = lists
+        && old == new
+    {
         return pointer;
     }
-    if cached == [false, false]
+    if lists == [None; 2]
         && let Ok(layout) = Layout::from_size_align(old, align)
         && Layout::from_size_align(size, align).is_ok()
         && old.min(size) != 0
