@@ -77,32 +77,29 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.ready_count.store(change(self.ready_count.load(Relaxed)), Relaxed);
     }
 
-    /// Makes `next` the current thread.
+    /// Makes `next`, a thread of this CPU, the current one.
     #[inline]
     fn set_current(&self, next: &'static T) -> &'static T {
-        next.entity().set_cpu(self.number);
         self.current.store(next);
         next
     }
 
-    /// Charges `current` for the time since the last call, if the policy accounts for run time.
-    fn charge(&self, policy: &mut P, current: &'static T, now: impl FnOnce() -> u64) {
+    /// Charges the current thread for the time since the last call, if the policy accounts for run time.
+    fn charge(&self, policy: &mut P, now: impl FnOnce() -> u64) {
         if P::ACCOUNTS {
             let now = now();
             let before = self.charged_at.swap(now, Relaxed);
-            policy.charge(current, now.saturating_sub(before));
+            policy.charge(self.current(), now.saturating_sub(before));
         }
     }
 
     /// Yields: requeues `current`, which must not be the idle thread, behind the threads of its rank. Returns the
-    /// thread to switch to, or `None` if `current` keeps the CPU.
+    /// thread to switch to, or `None` if `current` keeps the CPU: also if no thread is ready, which [`Self::ready_count`] tells
+    /// without the lock.
     #[inline]
     pub fn yield_now(&self, current: &'static T, now: impl FnOnce() -> u64) -> Option<&'static T> {
-        if self.ready_count() == 0 {
-            return None;
-        }
         self.run_queue.with(|policy| {
-            self.charge(policy, current, now);
+            self.charge(policy, now);
             Some(self.set_current(policy.yield_to_next(current)?))
         })
     }
@@ -112,7 +109,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     pub fn preempt(&self, slice_over: bool, now: impl FnOnce() -> u64) -> Option<&'static T> {
         let current = self.current();
         self.run_queue.with(|policy| {
-            self.charge(policy, current, now);
+            self.charge(policy, now);
             let next =
                 if slice_over { policy.pick_after_slice(current) } else { policy.pick_preempting(current) }?;
             policy.requeue(current);
@@ -133,9 +130,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         if self.ready_count() == 0 && !P::ACCOUNTS {
             return None;
         }
-        let current = self.current();
         self.run_queue.with(|policy| {
-            self.charge(policy, current, now);
+            self.charge(policy, now);
             let next = policy.pick_next()?;
             self.update_count(|count| count - 1);
             picked();
@@ -174,7 +170,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
 
     /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the current
     /// one, or a slice must be started.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue(&self, thread: &'static T, loaded: &CpuMask) -> bool {
         self.run_queue.with(|policy| {
             policy.enqueue(thread);
@@ -217,6 +213,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     pub(crate) fn adopt(&self, stolen: &'static T, loaded: &CpuMask) -> &'static T {
         self.run_queue.with(|_| {
             self.leave_idle(loaded);
+            stolen.entity().set_cpu(self.number);
             self.set_current(stolen)
         })
     }

@@ -98,21 +98,30 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
 
     /// Makes a blocked or new thread ready: enqueues it on an idle CPU if it may migrate and one is idle, else on its
     /// own CPU.
-    #[inline]
+    #[inline(always)]
     pub fn make_ready(&self, thread: &'static T) -> Reschedule {
+        if self.count() != 1 {
+            return self.place(thread);
+        }
+        // The only CPU that runs is the first. If it is idle, it is inside the interrupt that wakes the thread, and looks at its
+        // run queue afterwards.
+        let must_reschedule = self.slots[0].load().is_some_and(|cpu| cpu.enqueue(thread, &self.loaded));
+        if must_reschedule { Reschedule::Cpu(0) } else { Reschedule::None }
+    }
+
+    /// [`Self::make_ready`] where several CPUs run.
+    #[inline(never)]
+    fn place(&self, thread: &'static T) -> Reschedule {
         let entity = thread.entity();
         let (home, pinned) = (entity.cpu(), entity.is_pinned());
-        if self.count() == 1 {
-            // If this CPU is idle, it is inside the interrupt that wakes the thread, and looks at its run queue
-            // afterwards.
-            let must_reschedule = self.get(home).is_some_and(|cpu| cpu.enqueue(thread, &self.loaded));
-            return if must_reschedule { Reschedule::Cpu(home) } else { Reschedule::None };
-        }
         // A thread that still uses its stack cannot migrate.
         let fixed = pinned || thread.is_running();
         let claimed = if fixed { None } else { self.claim_idle(home) };
         let number = claimed.unwrap_or(home);
         let Some(cpu) = self.get(number) else { return Reschedule::None };
+        if claimed.is_some() {
+            entity.set_cpu(number);
+        }
         let must_reschedule = cpu.enqueue(thread, &self.loaded);
         if claimed.is_some() {
             return Reschedule::Cpu(number);
@@ -125,7 +134,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
     }
 
     /// Unparks a thread: makes it ready if it is parked, else its next park returns at once.
-    #[inline]
+    #[inline(always)]
     pub fn wake(&self, thread: &'static T) -> Reschedule {
         if thread.entity().unpark() { self.make_ready(thread) } else { Reschedule::None }
     }

@@ -157,8 +157,15 @@ impl<L> FutexTable<L> {
         L: Lock<Bucket<T>>,
     {
         self.bucket(address).with(|bucket| {
-            let thread = bucket.waiters_for(address).next()?;
-            bucket.dequeue(thread);
+            let first = bucket.waiters.first()?;
+            // Mostly the address is the only one of its bucket.
+            let thread = if first.entity().address.load(Relaxed) == address {
+                bucket.waiters.pop();
+                first.entity().address.store(0, Release);
+                first
+            } else {
+                bucket.dequeue_later(address)?
+            };
             Some((thread, inspect(bucket)))
         })
     }
@@ -201,6 +208,14 @@ impl<T: Thread> Bucket<T> {
     #[inline]
     fn waiters_for(&self, address: u64) -> impl Iterator<Item = &'static T> + use<T> {
         self.waiters.iter().filter(move |thread| thread.entity().address.load(Relaxed) == address)
+    }
+
+    /// Removes the first waiter for `address`, which is not the first in the queue.
+    #[cold]
+    fn dequeue_later(&mut self, address: u64) -> Option<&'static T> {
+        let thread = self.waiters_for(address).next()?;
+        self.dequeue(thread);
+        Some(thread)
     }
 
     /// Removes a waiter. From here on the thread may run, and wait for another address.

@@ -40,6 +40,7 @@ impl ListKind for Waiting {
 #[derive(Debug)]
 pub struct List<T: 'static, K> {
     first: Option<&'static T>,
+    /// The last thread; of an empty list any.
     last: Option<&'static T>,
     kind: core::marker::PhantomData<fn() -> K>,
 }
@@ -71,10 +72,11 @@ impl<T: Thread, K: ListKind> List<T, K> {
     pub fn push(&mut self, thread: &'static T) {
         let links = K::links(thread.entity());
         links.next.store(None);
-        links.previous.store(self.last);
-        match self.last {
-            Some(last) => K::links(last.entity()).next.store(Some(thread)),
-            None => self.first = Some(thread),
+        if self.is_empty() {
+            self.first = Some(thread);
+        } else if let Some(last) = self.last {
+            links.previous.store(Some(last));
+            K::links(last.entity()).next.store(Some(thread));
         }
         self.last = Some(thread);
     }
@@ -83,44 +85,42 @@ impl<T: Thread, K: ListKind> List<T, K> {
     #[inline]
     pub fn pop(&mut self) -> Option<&'static T> {
         let thread = self.first?;
-        let next = K::links(thread.entity()).next.load();
-        self.first = next;
-        match next {
-            Some(next) => K::links(next.entity()).previous.store(None),
-            None => self.last = None,
-        }
+        self.first = K::links(thread.entity()).next.load();
         Some(thread)
     }
 
     /// Adds a thread at the end, and takes the first thread; on an empty list it returns `thread` and adds nothing.
     #[inline]
     pub fn rotate(&mut self, thread: &'static T) -> &'static T {
-        let (Some(first), Some(last)) = (self.first, self.last) else { return thread };
+        let Some(first) = self.first else { return thread };
         let links = K::links(thread.entity());
         links.next.store(None);
-        links.previous.store(Some(last));
-        K::links(last.entity()).next.store(Some(thread));
-        self.last = Some(thread);
-        // At least the added thread follows.
-        let next = K::links(first.entity()).next.load();
-        self.first = next;
-        if let Some(next) = next {
-            K::links(next.entity()).previous.store(None);
+        match self.last.filter(|last| !same(first, last)) {
+            None => self.first = Some(thread),
+            Some(last) => {
+                links.previous.store(Some(last));
+                K::links(last.entity()).next.store(Some(thread));
+                self.first = K::links(first.entity()).next.load();
+            }
         }
+        self.last = Some(thread);
         first
     }
 
     /// Removes a thread that is in this list.
     pub fn remove(&mut self, thread: &'static T) {
         let links = K::links(thread.entity());
-        let (next, previous) = (links.next.load(), links.previous.load());
-        match previous {
-            Some(previous) => K::links(previous.entity()).next.store(next),
+        let next = links.next.load();
+        let is_first = self.first.is_some_and(|first| same(first, thread));
+        match links.previous.load().filter(|_| !is_first) {
             None => self.first = next,
-        }
-        match next {
-            Some(next) => K::links(next.entity()).previous.store(previous),
-            None => self.last = previous,
+            Some(previous) => {
+                K::links(previous.entity()).next.store(next);
+                match next {
+                    Some(next) => K::links(next.entity()).previous.store(Some(previous)),
+                    None => self.last = Some(previous),
+                }
+            }
         }
     }
 

@@ -50,6 +50,13 @@ impl<T: Thread, const N: usize> QueueArray<T, N> {
         Some(bits.trailing_zeros() as usize)
     }
 
+    /// Index of the first list that is not empty; 64 if there is none.
+    #[inline]
+    #[must_use]
+    pub const fn first_used(&self) -> usize {
+        self.used.trailing_zeros() as usize
+    }
+
     /// Takes the first thread of a list.
     #[inline]
     pub fn pop(&mut self, index: usize) -> Option<&'static T> {

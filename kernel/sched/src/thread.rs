@@ -27,6 +27,7 @@ pub trait Thread: Sync + Sized + 'static {
 #[derive(Debug)]
 pub(crate) struct Links<T: 'static> {
     pub(crate) next: Link<T>,
+    /// The previous thread; of the first one any.
     pub(crate) previous: Link<T>,
 }
 
@@ -60,7 +61,7 @@ pub struct Entity<T: 'static> {
     cpu: AtomicU32,
     pinned: AtomicBool,
     /// Number of priorities that are higher than the thread's.
-    rank: AtomicU8,
+    rank: AtomicU32,
     /// Index of the list of a [`QueueArray`](crate::queue_array::QueueArray) that it is in.
     pub(crate) queue_index: AtomicU8,
     /// Virtual runtime in nanoseconds, for the fair policy.
@@ -106,7 +107,7 @@ impl<T> Entity<T> {
             sleeps: AtomicU32::new(0),
             cpu: AtomicU32::new(0),
             pinned: AtomicBool::new(false),
-            rank: AtomicU8::new(MAX_PRIORITY),
+            rank: AtomicU32::new(MAX_PRIORITY.into()),
             queue_index: AtomicU8::new(0),
             runtime: AtomicU64::new(0),
         }
@@ -139,18 +140,18 @@ impl<T> Entity<T> {
     /// Priority of the thread.
     #[inline]
     pub fn priority(&self) -> u8 {
-        MAX_PRIORITY.saturating_sub(self.rank.load(Relaxed))
+        MAX_PRIORITY.saturating_sub(self.rank.load(Relaxed).to_le_bytes()[0])
     }
 
     /// Number of priorities that are higher than the thread's.
     #[inline]
     pub(crate) fn rank(&self) -> usize {
-        self.rank.load(Relaxed).into()
+        self.rank.load(Relaxed) as usize
     }
 
     /// Sets the priority, at most [`MAX_PRIORITY`]. It takes effect when the thread next becomes ready.
     pub fn set_priority(&self, priority: u8) {
-        self.rank.store(MAX_PRIORITY - priority.min(MAX_PRIORITY), Relaxed);
+        self.rank.store((MAX_PRIORITY - priority.min(MAX_PRIORITY)).into(), Relaxed);
     }
 
     /// Clears the park token and the virtual runtime, for an entity that is reused for a new thread.
@@ -176,6 +177,17 @@ impl<T> Entity<T> {
     #[inline]
     #[must_use]
     pub fn unpark(&self) -> bool {
+        // A thread that is woken is mostly parked.
+        if self.token.compare_exchange(PARKED, EMPTY, AcqRel, Relaxed).is_ok() {
+            true
+        } else {
+            self.unpark_slow()
+        }
+    }
+
+    /// [`Self::unpark`] of a thread that was found not to be parked.
+    #[cold]
+    fn unpark_slow(&self) -> bool {
         let mut token = self.token.load(Relaxed);
         loop {
             let next = if token == PARKED { EMPTY } else { NOTIFIED };

@@ -9,27 +9,27 @@ use hermit_interface::Errno;
 
 use super::export;
 use super::time::nanoseconds;
-use super::user::UserPtr;
 use crate::threads::{deferred_block, futex};
 
-/// Deadline of a futex wait by the monotonic clock; `None` for a null `timeout`.
-fn deadline(timeout: UserPtr<'_, timespec>, flags: u32) -> Result<Option<u64>, Errno> {
-    if flags & !FUTEX_RELATIVE_TIMEOUT != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if timeout.is_null() {
-        return Ok(None);
-    }
-    let timeout = nanoseconds(timeout.read()?)?;
+/// Deadline of a futex wait by the monotonic clock.
+fn deadline(timeout: timespec, flags: u32) -> Result<u64, Errno> {
+    let timeout = nanoseconds(timeout)?;
     let start = if flags & FUTEX_RELATIVE_TIMEOUT != 0 { clock::monotonic() } else { 0 };
-    Ok(Some(start.saturating_add(timeout)))
+    Ok(start.saturating_add(timeout))
 }
 
 export! {
     fn sys_futex_wait as futex_wait(address: *mut u32, expected: u32, timeout: *const timespec, flags: u32) -> i32
     where futex: UserAtomic::new(address), timeout: UserPtr::new(timeout) {
-        let deadline = deadline(timeout, flags)?;
-        futex::wait(futex.get()?, expected, deadline).map(|()| 0)
+        if flags & !FUTEX_RELATIVE_TIMEOUT != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if timeout.is_null() {
+            futex::wait_unlimited(futex.get()?, expected).map(|()| 0)
+        } else {
+            let deadline = deadline(timeout.read()?, flags)?;
+            futex::wait_until(futex.get()?, expected, deadline).map(|()| 0)
+        }
     }
 
     fn sys_futex_wake as futex_wake(address: *mut u32, count: i32) -> i32 {
@@ -37,8 +37,11 @@ export! {
         if address.is_null() {
             return Err(Errno::EINVAL);
         }
-        let woken = futex::wake(address.addr() as u64, count);
-        Ok(i32::try_from(woken).unwrap_or(i32::MAX))
+        let address = address.addr() as u64;
+        if count == 1 {
+            return Ok(futex::wake_one(address));
+        }
+        Ok(i32::try_from(futex::wake_many(address, count)).unwrap_or(i32::MAX))
     }
 }
 
@@ -71,7 +74,7 @@ export! {
     where count: UserAtomic::new(sem) {
         let increment = |count: u32| count.checked_add(1).filter(|&count| i32::try_from(count).is_ok());
         count.get()?.fetch_update(SeqCst, SeqCst, increment).map_err(|_| Errno::EOVERFLOW)?;
-        futex::wake(sem.addr() as u64, 1);
+        futex::wake_one(sem.addr() as u64);
         Ok(0)
     }
 

@@ -181,6 +181,12 @@ pub(super) fn request_reschedule(masked: &Masked, reschedule: Reschedule) {
     }
 }
 
+/// Wakes a thread, for callers that need not be as fast as a futex.
+#[inline(never)]
+pub(super) fn wake(masked: &Masked, thread: &'static Thread) {
+    request_reschedule(masked, SYSTEM.wake(thread));
+}
+
 impl Cpu {
     /// Whether the CPU runs its idle thread.
     pub(super) fn is_idle(&self) -> bool {
@@ -243,7 +249,7 @@ impl Cpu {
         self.armed.store(NEVER, Relaxed);
         let now = clock::monotonic();
         while let Some(due) = self.timers.with(masked, |timers| timers.pop_due(now)) {
-            request_reschedule(masked, SYSTEM.wake(due));
+            wake(masked, due);
         }
         if self.slice_end.load(Relaxed) <= now {
             // An idle CPU picks its next thread under the lock of the run queue, and then starts a slice if needed.

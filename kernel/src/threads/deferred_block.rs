@@ -67,18 +67,19 @@ pub(crate) fn wake(thread: &'static Thread) {
     schedule::wake(thread);
 }
 
-/// Yields to other ready threads, or blocks if the thread has called [`block`]. Yields of the kernel itself take this
-/// path, too: with a second caller the scheduler's part would not be inlined into `sys_yield`.
+/// Yields to other ready threads, or blocks if the thread has called [`block`].
 #[inline]
 pub(crate) fn yield_now() {
-    let mut masked = Masked::new();
+    let masked = Masked::new();
     let cpu = cpu::here(&masked);
     let current = cpu.sched.current();
     if current.deferred_block.block.load(Relaxed) {
         drop(masked);
         return block_now();
     }
-    schedule::yield_masked(&mut masked, cpu, current);
+    if cpu.sched.ready_count() != 0 {
+        schedule::yield_masked(masked, cpu, current);
+    }
 }
 
 /// Blocks the current thread until [`wake`] or its deadline. Wake-ups by other means, such as those of a descriptor

@@ -20,13 +20,54 @@ fn address(futex: &AtomicU32) -> u64 {
     core::ptr::from_ref(futex).addr() as u64
 }
 
-/// Waits while the futex has the value `expected`, until a [`wake`] of its address or until `deadline`, a time of the
+/// Waits while the futex has the value `expected`, until a [`wake_one`] of its address or until `deadline`, a time of the
 /// monotonic clock.
 ///
 /// # Errors
 ///
 /// `EAGAIN` if the futex has another value, `ETIMEDOUT`.
 pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> Result<(), Errno> {
+    match deadline {
+        Some(deadline) => wait_until(futex, expected, deadline),
+        None => wait_unlimited(futex, expected),
+    }
+}
+
+/// [`wait`] without a deadline. Inlined, since programs wait like this most of the time.
+#[inline(always)]
+pub(crate) fn wait_unlimited(futex: &AtomicU32, expected: u32) -> Result<(), Errno> {
+    let mut masked = Masked::new();
+    let cpu = cpu::here(&masked);
+    let thread = cpu.sched.current();
+    if !TABLE.wait(address(futex), thread, || futex.load(SeqCst) == expected) {
+        return has_changed(masked);
+    }
+    schedule::park(&mut masked, cpu, thread);
+    if thread.entity().is_waiting() {
+        wait_again(&mut masked, thread);
+    }
+    Ok(())
+}
+
+/// The result of a wait for a futex that has another value already.
+#[cold]
+#[inline(never)]
+fn has_changed(_masked: Masked) -> Result<(), Errno> {
+    Err(Errno::EAGAIN)
+}
+
+/// Waits until the current thread, `thread`, whose wait ended early, no longer waits for a futex.
+#[cold]
+#[inline(never)]
+fn wait_again(masked: &mut Masked, thread: &'static Thread) {
+    while thread.entity().is_waiting() {
+        schedule::wait_masked(masked, thread, None);
+    }
+}
+
+/// [`wait`] with a deadline.
+#[inline(never)]
+pub(crate) fn wait_until(futex: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
     let address = address(futex);
     let mut masked = Masked::new();
     let thread = cpu::here(&masked).sched.current();
@@ -34,36 +75,31 @@ pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> R
         return Err(Errno::EAGAIN);
     }
     loop {
-        schedule::wait_masked(&mut masked, thread, deadline);
+        schedule::wait_masked(&mut masked, thread, Some(deadline));
         if !thread.entity().is_waiting() {
             return Ok(());
         }
-        if deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {
+        if deadline <= clock::monotonic() {
             return if TABLE.cancel(address, thread) { Err(Errno::ETIMEDOUT) } else { Ok(()) };
         }
     }
 }
 
-/// Wakes at most `count` threads that wait for an address, and returns their number.
-#[inline]
-pub(crate) fn wake(address: u64, count: usize) -> usize {
-    if count == 1 { wake_one(address).into() } else { wake_many(address, count) }
-}
-
-/// Wakes the first thread that waits for an address. Returns whether there was one.
+/// Wakes the first thread that waits for an address. Returns the number of threads that it has woken, 0 or 1, as the call of
+/// the ABI does, which so ends with a jump to this function.
 #[inline(never)]
-fn wake_one(address: u64) -> bool {
+pub(crate) fn wake_one(address: u64) -> i32 {
     let masked = Masked::new();
-    TABLE.wake_one(address, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread)))
+    TABLE.wake_one(address, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread))).into()
 }
 
-/// [`wake`] in batches. Interrupts are unmasked between two of them, so the caller may be preempted there.
+/// Wakes at most `count` threads that wait for an address, and returns their number, in batches. Interrupts are unmasked between two of them, so the caller may be preempted there.
 #[inline(never)]
-fn wake_many(address: u64, count: usize) -> usize {
+pub(crate) fn wake_many(address: u64, count: usize) -> usize {
     let mut wake_up = WakeUp::new(address, count);
     loop {
         let masked = Masked::new();
-        if !TABLE.wake_batch(&mut wake_up, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread))) {
+        if !TABLE.wake_batch(&mut wake_up, |thread| cpu::wake(&masked, thread)) {
             return wake_up.woken();
         }
     }
@@ -78,5 +114,5 @@ pub(crate) fn wake_all(futex: &AtomicU32) {
 #[inline(never)]
 pub(crate) fn wake_next(futex: &AtomicU32) -> bool {
     let masked = Masked::new();
-    TABLE.wake_next(address(futex), |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread)))
+    TABLE.wake_next(address(futex), |thread| cpu::wake(&masked, thread))
 }

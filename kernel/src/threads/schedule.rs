@@ -7,7 +7,7 @@ use hermit_hal::{clock, thread};
 use hermit_sched::thread::Thread as _;
 use hermit_sched::timers;
 
-use super::cpu::{self, Cpu, SYSTEM};
+use super::cpu::{self, Cpu};
 use super::thread::Thread;
 
 /// The current thread.
@@ -22,12 +22,11 @@ pub(crate) fn try_current() -> Option<&'static Thread> {
     cpu::try_here(&masked).map(|cpu| cpu.sched.current())
 }
 
-/// Yields to other ready threads: switches from `thread`, which this CPU, `cpu`, runs. Its only caller is
-/// `deferred_block::yield_now`, so that the compiler inlines the whole path into `sys_yield`.
-#[inline]
-pub(super) fn yield_masked(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
+/// Yields to other ready threads, if there are any: switches from `thread`, which this CPU, `cpu`, runs.
+#[inline(never)]
+pub(super) fn yield_masked(mut masked: Masked, cpu: &'static Cpu, thread: &'static Thread) {
     if let Some(next) = cpu.sched.yield_now(thread, clock::monotonic) {
-        thread::switch(masked, &next.context);
+        thread::switch(&mut masked, &next.context);
     }
 }
 
@@ -47,6 +46,15 @@ pub(crate) fn wait(deadline: Option<u64>) {
     wait_masked(&mut masked, thread, deadline);
 }
 
+/// [`wait`] without a deadline for the current thread, `thread`, which this CPU, `cpu`, runs. When it returns, the thread may be
+/// on another CPU.
+#[inline(always)]
+pub(super) fn park(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
+    if thread.entity().park() {
+        switch_from(masked, cpu, thread);
+    }
+}
+
 /// [`wait`] for the current thread, `thread`. When it returns, the thread may be on another CPU.
 #[inline]
 pub(super) fn wait_masked(masked: &mut Masked, thread: &'static Thread, deadline: Option<u64>) {
@@ -62,9 +70,15 @@ pub(super) fn wait_masked(masked: &mut Masked, thread: &'static Thread, deadline
     }
 }
 
-/// Switches from `thread`, which is parked, to the next ready thread; returns when `thread` runs again.
-#[inline]
+/// [`switch_from`], not inlined.
+#[inline(never)]
 fn switch_away(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
+    switch_from(masked, cpu, thread);
+}
+
+/// Switches from `thread`, which is parked, to the next ready thread; returns when `thread` runs again.
+#[inline(always)]
+fn switch_from(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
     let next = cpu.next();
     // A wake-up since it was parked may have made the thread itself the next.
     if !next.is(thread) {
@@ -89,7 +103,7 @@ fn remove_timer(masked: &Masked, thread: &'static Thread) {
 /// Wakes a thread.
 pub(crate) fn wake(thread: &'static Thread) {
     let masked = Masked::new();
-    cpu::request_reschedule(&masked, SYSTEM.wake(thread));
+    cpu::wake(&masked, thread);
 }
 
 /// Sleeps until `deadline`, a time of the monotonic clock.

@@ -33,6 +33,14 @@ impl<T: Thread> Fifo<T> {
         let index = self.queues.first((index + 1) % LISTS)?;
         Some((index, self.queues.pop(index)?))
     }
+
+    /// [`Policy::yield_to_next`] to the first thread of list `first`, of a higher priority than `current`'s.
+    #[cold]
+    fn yield_to_higher(&mut self, first: usize, current: &'static T) -> Option<&'static T> {
+        let next = self.queues.pop(first);
+        self.enqueue(current);
+        next
+    }
 }
 
 impl<T: Thread> Policy<T> for Fifo<T> {
@@ -50,8 +58,8 @@ impl<T: Thread> Policy<T> for Fifo<T> {
 
     #[inline]
     fn pick_next(&mut self) -> Option<&'static T> {
-        let first = self.queues.first(0)?;
-        self.queues.pop(first)
+        let first = self.queues.first_used();
+        if first < LISTS { self.queues.pop(first) } else { None }
     }
 
     #[inline]
@@ -62,16 +70,11 @@ impl<T: Thread> Policy<T> for Fifo<T> {
 
     #[inline]
     fn yield_to_next(&mut self, current: &'static T) -> Option<&'static T> {
-        let own = index(current);
-        match self.queues.first(0) {
-            Some(first) if first == own => Some(self.queues.rotate(own, current)),
-            Some(first) if first < own => {
-                let next = self.queues.pop(first);
-                self.enqueue(current);
-                next
-            }
-            _ => None,
+        let (own, first) = (index(current), self.queues.first_used());
+        if first == own {
+            return Some(self.queues.rotate(own, current));
         }
+        if first < own { self.yield_to_higher(first, current) } else { None }
     }
 
     fn pick_preempting(&mut self, current: &'static T) -> Option<&'static T> {
