@@ -55,7 +55,7 @@ pub use calls::thread::{
     available_parallelism, backtrace, block_current_task, block_current_task_with_timeout, join,
     set_thread_name, spawn, spawn2, wakeup_task, yield_now,
 };
-pub use calls::time::{clock_gettime, nanosleep, usleep};
+pub use calls::time::{clock_gettime, monotonic_time, nanosleep, usleep};
 #[expect(deprecated, reason = "still exported, for programs that were written for them")]
 pub use calls::{file::opendir, socket::shutdown_socket, thread::get_processor_count};
 pub use constants::epoll::{

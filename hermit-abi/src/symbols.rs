@@ -65,6 +65,7 @@ pub const SYMBOLS: &[&str] = &[
     "sys_malloc",
     "sys_mkdir",
     "sys_mmap",
+    "sys_monotonic_time",
     "sys_mprotect",
     "sys_munmap",
     "sys_nanosleep",

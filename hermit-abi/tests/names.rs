@@ -118,6 +118,7 @@ mod ours {
         getdents: fn(i32, *mut u8, usize) -> isize;
         heap_lock_count: fn() -> u64;
         link: fn(*const c_char, *const c_char) -> i32;
+        monotonic_time: fn() -> timespec;
         open_path: fn(*const u8, usize, i32, i32) -> i32;
         pread: fn(i32, *mut u8, usize, i64) -> isize;
         pwrite: fn(i32, *const u8, usize, i64) -> isize;

@@ -12,6 +12,10 @@ unsafe extern "C" {
     #[link_name = "sys_clock_gettime"]
     pub fn clock_gettime(clockid: clockid_t, tp: *mut timespec) -> i32;
 
+    /// The time of `CLOCK_MONOTONIC`, in registers: for `Instant::now`.
+    #[link_name = "sys_monotonic_time"]
+    pub fn monotonic_time() -> timespec;
+
     /// Sleeps for at least `usecs` microseconds.
     #[link_name = "sys_usleep"]
     pub fn usleep(usecs: u64);

@@ -1,31 +1,32 @@
 //! The state of a mutex whose waiters sleep: a futex, from whose queue each unlock wakes one waiter.
 //!
-//! This is the third mutex of Ulrich Drepper's "Futexes Are Tricky". A woken thread may find the mutex locked again by
-//! one that arrived meanwhile, and then waits again.
+//! One bit says that the mutex is held, another one that threads may wait for it: so locking and unlocking are an instruction
+//! each, which also says what the bits were. A woken thread may find the mutex locked again by one that arrived meanwhile, and
+//! then waits again. The mutex of std is the same (`xtask/src/setup/patches/short_paths.rs`).
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::sync::AtomicU32;
 
-/// The mutex is not held.
+/// The mutex is not held, and no thread waits for it.
 pub const UNLOCKED: u32 = 0;
-/// The mutex is held, and no thread waits for it.
+/// Bit of a mutex that is held.
 const LOCKED: u32 = 1;
-/// The mutex is held, and threads may wait for it.
-const CONTENDED: u32 = 2;
+/// Bit of a mutex for which threads may wait. The thread that clears it wakes one of them.
+const WAITED: u32 = 2;
 
 /// Locks a mutex if it is not held; whether it was not.
 #[inline]
 pub fn try_lock(futex: &AtomicU32) -> bool {
-    futex.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_ok()
+    futex.fetch_or(LOCKED, Acquire) & LOCKED == 0
 }
 
 /// Locks a mutex, after [`try_lock`] has failed. `wait` waits while the futex has the value that it is given, until it is
 /// woken; it may return early.
 pub fn lock_contended(futex: &AtomicU32, mut wait: impl FnMut(u32)) {
     // From the swap on, an unlock wakes a waiter: there may be others, which this thread knows nothing of.
-    while futex.swap(CONTENDED, Acquire) != UNLOCKED {
-        wait(CONTENDED);
+    while futex.swap(LOCKED | WAITED, Acquire) & LOCKED != 0 {
+        wait(LOCKED | WAITED);
     }
 }
 
@@ -33,7 +34,13 @@ pub fn lock_contended(futex: &AtomicU32, mut wait: impl FnMut(u32)) {
 #[inline]
 #[must_use]
 pub fn unlock(futex: &AtomicU32) -> bool {
-    futex.swap(UNLOCKED, Release) == CONTENDED
+    futex.fetch_sub(LOCKED, Release) != LOCKED && try_clear_waited(futex)
+}
+
+/// Clears [`WAITED`] unless the mutex is held again: then the thread that unlocks it next clears the bit. Returns whether it did.
+#[cold]
+fn try_clear_waited(futex: &AtomicU32) -> bool {
+    futex.compare_exchange(WAITED, UNLOCKED, Relaxed, Relaxed).is_ok()
 }
 
 #[cfg(test)]

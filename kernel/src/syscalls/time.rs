@@ -17,6 +17,14 @@ pub(super) fn nanoseconds(time: timespec) -> Result<u64, Errno> {
     Ok(seconds.saturating_mul(NANOSECONDS).saturating_add(rest))
 }
 
+/// Seconds and nanoseconds of a time in nanoseconds.
+#[inline]
+fn seconds(now: u64) -> timespec {
+    let (seconds, rest) = (now / NANOSECONDS, now % NANOSECONDS);
+    // Neither is near the maximum.
+    timespec { tv_sec: seconds.cast_signed(), tv_nsec: i32::try_from(rest).unwrap_or_default() }
+}
+
 fn sleep(nanoseconds: u64) {
     schedule::sleep_until(clock::monotonic().saturating_add(nanoseconds));
 }
@@ -29,10 +37,7 @@ export! {
             CLOCK_REALTIME => clock::wall_clock(),
             _ => return Err(Errno::EINVAL),
         };
-        out.write(timespec {
-            tv_sec: i64::try_from(now / NANOSECONDS).map_err(|_| Errno::EOVERFLOW)?,
-            tv_nsec: i32::try_from(now % NANOSECONDS).map_err(|_| Errno::EOVERFLOW)?,
-        })?;
+        out.write(seconds(now))?;
         Ok(0)
     }
 
@@ -44,6 +49,10 @@ export! {
 }
 
 export_plain! {
+    fn sys_monotonic_time as monotonic_time() -> timespec {
+        seconds(clock::monotonic())
+    }
+
     fn sys_usleep as usleep(microseconds: u64) {
         sleep(microseconds.saturating_mul(NANOSECONDS_PER_MICROSECOND));
     }

@@ -114,5 +114,5 @@ pub(crate) fn wake_all(futex: &AtomicU32) {
 #[inline(never)]
 pub(crate) fn wake_next(futex: &AtomicU32) -> bool {
     let masked = Masked::new();
-    TABLE.wake_next(address(futex), |thread| cpu::wake(&masked, thread))
+    TABLE.wake_next(address(futex), |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread)))
 }

@@ -9,6 +9,7 @@ mod files;
 mod path_bytes;
 mod paths;
 mod properties;
+mod short_paths;
 mod tests_in_machines;
 mod unwinding;
 
@@ -302,7 +303,8 @@ pub(crate) fn digest() -> String {
 
 /// All patches, in the order in which they are applied.
 fn all() -> impl Iterator<Item = &'static Patch> {
-    let files = [files::PATCHES, paths::PATCHES, properties::PATCHES, path_bytes::PATCHES];
+    let files =
+        [files::PATCHES, paths::PATCHES, properties::PATCHES, path_bytes::PATCHES, short_paths::PATCHES];
     let others =
         [descriptor_calls::PATCHES, environment::PATCHES, tests_in_machines::PATCHES, unwinding::PATCHES];
     PATCHES.iter().chain(files.into_iter().chain(others).flatten())

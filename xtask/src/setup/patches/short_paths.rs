@@ -1,0 +1,78 @@
+//! The patches that shorten what programs call most: the lock of a mutex, the monotonic clock, and the start of a thread.
+//!
+//! A mutex has one bit that says that it is held, and one that says that threads may wait for it. So locking and unlocking are an
+//! instruction each, which also says what the bits were. `kernel/sched/src/mutex.rs` is the same, with models.
+
+use super::Patch;
+
+const MUTEX: &str = "std/src/sys/sync/mutex/futex.rs";
+const SPAWN_HOOKS: &str = "std/src/thread/spawnhook.rs";
+const TIME: &str = "std/src/sys/time/hermit.rs";
+
+pub(super) const PATCHES: &[Patch] = &[
+    Patch {
+        file: MUTEX,
+        old: "const LOCKED: State = 1; // locked, no other threads waiting
+const CONTENDED: State = 2; // locked, and other threads waiting (contended)
+",
+        new: "const LOCKED: State = 1; // the bit of a locked mutex
+const WAITED: State = 2; // the bit of a mutex for which other threads may wait
+const CONTENDED: State = LOCKED | WAITED;
+",
+    },
+    Patch {
+        file: MUTEX,
+        old: "        self.futex.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_ok()\n",
+        new: "        self.futex.fetch_or(LOCKED, Acquire) & LOCKED == 0\n",
+    },
+    Patch {
+        file: MUTEX,
+        old: "        if self.futex.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_err() {\n",
+        new: "        if !self.try_lock() {\n",
+    },
+    Patch {
+        file: MUTEX,
+        old: "self.futex.swap(CONTENDED, Acquire) == UNLOCKED {",
+        new: "self.futex.swap(CONTENDED, Acquire) & LOCKED == 0 {",
+    },
+    Patch {
+        file: MUTEX,
+        old: "        if self.futex.swap(UNLOCKED, Release) == CONTENDED {\n",
+        new: "        if self.futex.fetch_sub(LOCKED, Release) != LOCKED {\n",
+    },
+    Patch {
+        file: MUTEX,
+        old: "        futex_wake(&self.futex);\n",
+        new: "        // If the mutex is locked again, the thread that unlocks it wakes a waiter.
+        if self.futex.compare_exchange(WAITED, UNLOCKED, Relaxed, Relaxed).is_ok() {
+            futex_wake(&self.futex);
+        }
+",
+    },
+    Patch {
+        file: TIME,
+        old: "use hermit_abi::{self, CLOCK_MONOTONIC, CLOCK_REALTIME};\n",
+        new: "use hermit_abi::{self, CLOCK_REALTIME};\n",
+    },
+    Patch {
+        file: TIME,
+        old: "        let mut time: Timespec = Timespec::zero();
+        let _ = unsafe { hermit_abi::clock_gettime(CLOCK_MONOTONIC, &raw mut time.t) };
+
+        Instant(time)
+",
+        new: "        // SAFETY: the function has no preconditions.
+        Instant(Timespec { t: unsafe { hermit_abi::monotonic_time() } })
+",
+    },
+    // Without hooks there is nothing to run, and the new thread's list is empty already: it need not be dropped at its end.
+    Patch {
+        file: SPAWN_HOOKS,
+        old: "        SPAWN_HOOKS.set(self.hooks);\n",
+        new: "        if self.hooks.first.is_none() {
+            return;
+        }
+        SPAWN_HOOKS.set(self.hooks);
+",
+    },
+];
