@@ -31,7 +31,7 @@ enum Command {
     /// Measure sizes, times and instructions, beside Linux and QEMU
     Bench(bench::Arguments),
     /// Write the tables of figures in documents from the record of measurements
-    Figures,
+    Figures(figures::Arguments),
     /// Check formatting, clippy and the project's own rules
     Lint(lint::Arguments),
     /// Print the lines of source that addresses in a guest's backtrace belong to
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     exit::of_command(match command {
         Command::Test(arguments) => test::main(&arguments),
         Command::Bench(arguments) => bench::main(&arguments),
-        Command::Figures => figures::main(),
+        Command::Figures(arguments) => figures::main(&arguments),
         Command::Lint(arguments) => lint::main(&arguments),
         Command::Addr2line(arguments) => addr2line::main(&arguments),
         Command::NetBench(plan) => bench::net::inside(&plan),

@@ -155,7 +155,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         let text = serde_json::to_string_pretty(&figures)?;
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    if arguments.record { figures::main() } else { Ok(()) }
+    if arguments.record { figures::write() } else { Ok(()) }
 }
 
 /// Measures the suite `net` or `web`. They need privileges; without them they are skipped, unless they were named.
@@ -170,7 +170,7 @@ fn net(arguments: &Arguments, suite: Suite, name: &str, selection: &net::NetSele
 }
 
 /// Builds an example for the guest and returns its image.
-fn example(name: &str) -> Result<PathBuf> {
+pub(crate) fn example(name: &str) -> Result<PathBuf> {
     example_with(name, FloatAbi::Hard)
 }
 
@@ -180,7 +180,7 @@ fn example_with(name: &str, float: FloatAbi) -> Result<PathBuf> {
 }
 
 /// Returns the size of a program without symbols and debug information, in bytes.
-fn stripped_size(program: &Path) -> Result<u64> {
+pub(crate) fn stripped_size(program: &Path) -> Result<u64> {
     let folder = tempfile::TempDir::new().context("cannot make a temporary folder")?;
     let stripped = folder.path().join("stripped");
     build::strip(program, &stripped)?;

@@ -16,12 +16,25 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::compatibility;
+use crate::test::limits;
 use xtask::{process, workspace};
 
 pub(crate) use record::{Conditions, FigureRecord};
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Measure what the tests of the ring `qemu` limit, and record it, instead
+    #[arg(long)]
+    record_limits: bool,
+}
+
+/// Rewrites every file that is out of date, or records the limits.
+pub(crate) fn main(arguments: &Arguments) -> Result<()> {
+    if arguments.record_limits { limits::record() } else { write() }
+}
+
 /// Rewrites every file that is out of date.
-pub(crate) fn main() -> Result<()> {
+pub(crate) fn write() -> Result<()> {
     for (file, text) in outdated()? {
         let path = workspace::root().join(&file);
         fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))

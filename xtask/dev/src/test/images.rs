@@ -22,8 +22,10 @@ const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
 /// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
-const HARD_FLOAT_ONLY: [&str; 11] = [
+const HARD_FLOAT_ONLY: [&str; 13] = [
     "abi_calls",
+    "boot_mark",
+    "core_bench",
     "file_calls",
     "http_client",
     "kv",

@@ -26,6 +26,7 @@ mod fuzz;
 mod host_tests;
 mod images;
 mod instructions;
+pub(crate) mod limits;
 mod machine_types;
 mod miri;
 mod mounts;
@@ -251,6 +252,7 @@ impl<'a> QemuFixture<'a> {
         machine_types::test(tests, qemu);
         devices::test(tests, qemu);
         boot::test(tests, qemu)?;
+        limits::test(tests, qemu);
         symbols::test(tests, platform.images);
         soft_float::test(tests, qemu, soft_images);
         usage_errors::test(tests, platform.images)

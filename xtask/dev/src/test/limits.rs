@@ -1,0 +1,222 @@
+//! Limits: size and least memory of hello_world, instructions until `main`, and instructions of short paths. None of them may grow
+//! by more than 2 % over what `limits.txt` records.
+//!
+//! They do not depend on the machine: QEMU emulates the processor, counts its instructions as time, and draws the same random
+//! numbers each time. Only a few source paths, which panics print, make an image longer or shorter by less than 1 KiB.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use hermit_interface::memory_size::MemorySize;
+
+use super::machine_types::Qemu;
+use super::platform::LIMIT;
+use super::schedule::Tests;
+use crate::bench;
+use crate::bench::operations::{CORE, Count, FS, Operation};
+use xtask::qemu::{End, Guest, Input};
+use xtask::{program, setup, workspace};
+
+/// The record: a line for each figure, with its name, a tab, and the figure.
+const RECORD: &str = include_str!("limits.txt");
+
+/// Path of the record in the workspace.
+const RECORD_PATH: &str = "xtask/dev/src/test/limits.txt";
+
+/// Command that writes the record.
+const RECORD_COMMAND: &str = "cargo xtask figures --record-limits";
+
+/// How much a figure may grow, as a factor.
+const MAX_GROWTH: f64 = 1.02;
+
+/// Memory of the guest that measures operations.
+const MEMORY: &str = "256M";
+
+/// Operations that are left out, on large blocks: they take longer than all others, and few of their instructions are ours.
+const LARGE: [&str; 2] = ["read-1m", "write-1m"];
+
+/// Time limit of a guest that has too little memory.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Figures by name.
+type Figures = BTreeMap<String, f64>;
+
+/// The loader, and the images that are measured.
+#[derive(Debug)]
+pub(crate) struct Images {
+    loader: PathBuf,
+    hello_world: PathBuf,
+    boot_mark: PathBuf,
+    core_bench: PathBuf,
+}
+
+/// Measures some figures.
+type Measurement = fn(&Images) -> Result<Figures>;
+
+/// What is measured, by name.
+const MEASUREMENTS: [(&str, Measurement); 4] = [
+    ("size of hello_world", Images::size),
+    ("least memory of hello_world", Images::memory),
+    ("instructions until main", Images::start),
+    ("instructions of short paths", Images::short_paths),
+];
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
+    for (name, measure) in MEASUREMENTS {
+        tests.add(format!("limits: {name}"), move || {
+            let image = |name| qemu.image(name);
+            let images = Images {
+                loader: qemu.loader.clone(),
+                hello_world: image("hello_world"),
+                boot_mark: image("boot_mark"),
+                core_bench: image("core_bench"),
+            };
+            compare(&parse(RECORD), &measure(&images)?)
+        });
+    }
+}
+
+/// Measures all figures, and records them.
+pub(crate) fn record() -> Result<()> {
+    let images = Images {
+        loader: setup::loader()?,
+        hello_world: bench::example("hello_world")?,
+        boot_mark: bench::example("boot_mark")?,
+        core_bench: bench::example("core_bench")?,
+    };
+    let mut text = String::new();
+    for (name, measure) in MEASUREMENTS {
+        let figures = measure(&images).with_context(|| format!("cannot measure the {name}"))?;
+        text.extend(figures.iter().map(|(name, figure)| format!("{name}\t{figure}\n")));
+    }
+    fs::write(workspace::root().join(RECORD_PATH), text)
+        .with_context(|| format!("cannot write {RECORD_PATH}"))?;
+    eprintln!("figures: {RECORD_PATH} is written");
+    Ok(())
+}
+
+/// Fails if a figure is more than [`MAX_GROWTH`] times the recorded one, or is not recorded.
+fn compare(recorded: &Figures, figures: &Figures) -> Result<()> {
+    let wrong = figures.iter().filter_map(|(name, figure)| match recorded.get(name) {
+        None => Some(format!("\n  {name}: not recorded, now {figure}")),
+        Some(limit) if *figure > limit * MAX_GROWTH => {
+            Some(format!("\n  {name}: recorded {limit}, now {figure}"))
+        }
+        Some(_) => None,
+    });
+    let wrong: String = wrong.collect();
+    ensure!(
+        wrong.is_empty(),
+        "grown by more than 2 %:{wrong}\nIf that is intended, `{RECORD_COMMAND}` records today's figures in {RECORD_PATH}"
+    );
+    Ok(())
+}
+
+/// The lines of a text that consist of a name, a tab and a figure.
+fn parse(text: &str) -> Figures {
+    let lines = text.lines().filter_map(|line| line.split_once('\t'));
+    lines.filter_map(|(name, figure)| Some((name.to_owned(), figure.trim().parse().ok()?))).collect()
+}
+
+/// The operations that are measured.
+fn operations() -> impl Iterator<Item = &'static Operation> {
+    let is_measured = |operation: &&Operation| {
+        matches!(operation.count, Count::Any | Count::Max(_)) && !LARGE.contains(&operation.word)
+    };
+    CORE.iter().chain(&FS).filter(is_measured)
+}
+
+impl Images {
+    /// The size without symbols and debugging information, in bytes.
+    fn size(&self) -> Result<Figures> {
+        let size = u32::try_from(bench::stripped_size(&self.hello_world)?)?;
+        Ok(Figures::from([("hello_world, stripped (bytes)".to_owned(), size.into())]))
+    }
+
+    /// The least memory with which the program exits with 0. QEMU itself takes more than 1 MiB.
+    fn memory(&self) -> Result<Figures> {
+        let boots = |mebibytes: &u32| {
+            let memory = MemorySize::unchecked_mebibytes((*mebibytes).into());
+            let guest = Guest { memory, timeout: Some(SHORT_TIMEOUT), ..self.guest(&self.hello_world, &[]) };
+            matches!(guest.capture(Input::Bytes(Vec::new())), Ok((End::Exited(0), _)))
+        };
+        let least = (2..=16).find(boots).context("hello_world does not boot with 16 MiB")?;
+        Ok(Figures::from([("hello_world, least memory (MiB)".to_owned(), least.into())]))
+    }
+
+    /// Instructions from reset to `main` on microvm.
+    fn start(&self) -> Result<Figures> {
+        let output = run(&self.guest(&self.boot_mark, &[]).with_options(&COUNTING))?;
+        let number = output.lines().find_map(|line| line.strip_prefix("counter at main: "));
+        let number = number.context("boot_mark printed no number")?.trim().parse()?;
+        Ok(Figures::from([("reset to main, microvm".to_owned(), number)]))
+    }
+
+    /// Instructions of each operation.
+    fn short_paths(&self) -> Result<Figures> {
+        let words: Vec<&str> = operations().map(|operation| operation.word).collect();
+        let guest = self.guest(&self.core_bench, &words).with_options(&COUNTING);
+        let output = run(&Guest { memory: MEMORY.parse().map_err(anyhow::Error::msg)?, ..guest })?;
+        let printed = parse(&output);
+        let figure = |title: &str| match printed.get(title) {
+            Some(figure) => Ok((title.to_owned(), *figure)),
+            None => bail!("core_bench did not print {title:?}:\n{output}"),
+        };
+        operations().map(|operation| figure(operation.title)).collect()
+    }
+
+    fn guest(&self, image: &Path, arguments: &[&str]) -> Guest {
+        Guest {
+            arguments: arguments.iter().map(OsString::from).collect(),
+            timeout: Some(LIMIT),
+            ..Guest::new(self.loader.clone(), Some(image.to_owned()), program::name_of(image))
+        }
+    }
+}
+
+/// Options of QEMU with which instructions are counted, the same number each time.
+const COUNTING: [&str; 4] = ["-icount", "shift=0,sleep=off", "-seed", "1"];
+
+/// Runs a guest, which must exit with 0; returns its output.
+fn run(guest: &Guest) -> Result<String> {
+    let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
+    let text = String::from_utf8_lossy(&output).into_owned();
+    ensure!(end == End::Exited(0), "the guest ended with {end:?}:\n{text}");
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Figures, RECORD, compare, operations, parse};
+
+    fn figures(figure: f64) -> Figures {
+        Figures::from([("seek".to_owned(), figure)])
+    }
+
+    #[test]
+    fn growth_by_more_than_two_percent_fails_and_names_command_and_figures() {
+        let recorded = parse("seek\t100\n");
+        for figure in [50.0, 100.0, 102.0] {
+            compare(&recorded, &figures(figure)).unwrap();
+        }
+        let message = compare(&recorded, &figures(103.0)).unwrap_err().to_string();
+        let texts = ["seek: recorded 100, now 103", "cargo xtask figures --record-limits"];
+        assert!(texts.iter().all(|text| message.contains(text)), "{message}");
+    }
+
+    #[test]
+    fn figure_that_is_not_recorded_fails() {
+        assert!(compare(&Figures::new(), &figures(1.0)).is_err());
+    }
+
+    #[test]
+    fn record_has_each_operation_and_nothing_that_is_not_measured() {
+        let recorded = parse(RECORD);
+        assert!(operations().all(|operation| recorded.contains_key(operation.title)));
+        assert_eq!(recorded.len(), operations().count() + 3);
+    }
+}
