@@ -27,6 +27,19 @@ impl Connection {
         connection
     }
 
+    /// Accepts a peer whose SYN was answered without remembering it (RFC 4987 §3.6): `syn` is what is known of that SYN,
+    /// and the segment that acknowledges the answer is to be received next.
+    #[must_use]
+    pub fn accept_answered(parameters: Parameters, syn: &Segment<'_>, now: u64) -> Self {
+        let mut connection = Self::accept(parameters, syn, now);
+        if let Some(header) = connection.handshake_segment(now) {
+            connection.on_handshake_sent(&header, now);
+        }
+        // When it was answered is not known.
+        connection.timers.stalled_since = None;
+        connection
+    }
+
     /// Takes over the peer's sequence numbers and options.
     fn take_syn(&mut self, header: &Header, now: u64) {
         let (irs, next) = (header.seq, header.seq + 1);

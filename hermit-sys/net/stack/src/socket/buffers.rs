@@ -81,7 +81,8 @@ impl BufferAccounting {
     }
 
     /// Initial and maximum buffer size in bytes of the next connection; both are the wanted size, if there is one,
-    /// within limits.
+    /// within limits. The maximum, which decides the window scale, does not depend on the number of connections: it is the
+    /// same when a peer is answered with a SYN cookie and when the cookie comes back.
     pub(crate) fn buffer(&self, wanted: Option<u32>) -> (u32, u32) {
         let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
         if let Some(wanted) = wanted {
@@ -147,5 +148,16 @@ mod tests {
         assert_eq!(buffers.buffer(Some(1)), (least, least));
         assert_eq!(buffers.buffer(Some(u32::MAX)), (grown, grown));
         assert_eq!(buffers.buffer(None), (largest, grown));
+    }
+
+    #[test]
+    fn maximum_buffer_size_does_not_depend_on_the_number_of_connections() {
+        for limit in (13..27).map(|log| 1 << log) {
+            let mut buffers = BufferAccounting::new(limit);
+            let (_, max) = buffers.buffer(None);
+            while buffers.connect().is_ok() {
+                assert_eq!(buffers.buffer(None).1, max, "{limit}");
+            }
+        }
     }
 }

@@ -1,9 +1,7 @@
 //! Active open of connections.
 
-use core::net::IpAddr;
-
 use hermit_interface::Errno;
-use hermit_tcp::{Algorithm, Parameters, Seq};
+use hermit_tcp::{Algorithm, Parameters};
 
 use crate::ip::routes::{Route, or_loopback};
 use crate::socket::address::{Endpoint, Tuple};
@@ -47,7 +45,7 @@ impl Tcp {
         let tuple = Tuple { local, remote };
         let path = Path::to(&remote.address, is_local);
         context.buffers.connect()?;
-        let parameters = parameters(&settings, path, &remote.address, context);
+        let parameters = self.parameters(&settings, path, &tuple, context);
         let tcp = hermit_tcp::Connection::connect(parameters, context.now);
         let mut connection = Connection::new(tcp, tuple, path, Phase::Connecting, context.now);
         connection.apply(&settings);
@@ -124,31 +122,29 @@ impl Tcp {
         let port = port.ok_or(Errno::EADDRNOTAVAIL)?;
         Ok(Endpoint::new(address, port))
     }
-}
 
-/// Parameters of a new connection.
-pub(super) fn parameters(
-    settings: &SocketSettings,
-    path: Path,
-    remote: &IpAddr,
-    context: &mut Context<'_>,
-) -> Parameters {
-    // On the loopback, segments are lost only if memory is short.
-    let algorithm = if path == Path::Local { Algorithm::Unlimited } else { Algorithm::default() };
-    // Unpredictable from those of other connections (RFC 6528, RFC 7323 §5.4).
-    let random = context.random.random();
-    let [iss, clock_offset] =
-        [random & u64::from(u32::MAX), random >> 32].map(|half| u32::try_from(half).unwrap_or(0));
-    Parameters {
-        iss: Seq(iss),
-        clock_offset,
-        mss: path.limits(context.phy.interface.as_ref()).mss(remote),
-        default_mss: if remote.is_ipv4() { 536 } else { 1220 },
-        algorithm,
-        is_paced: true,
-        receive_buffer: context.buffers.buffer(settings.receive_buffer),
-        send_buffer: context.buffers.buffer(settings.send_buffer),
-        asks_for_ecn: false,
-        has_options: true,
+    /// Parameters of a new connection.
+    pub(super) fn parameters(
+        &self,
+        settings: &SocketSettings,
+        path: Path,
+        tuple: &Tuple,
+        context: &Context<'_>,
+    ) -> Parameters {
+        // On the loopback, segments are lost only if memory is short.
+        let algorithm = if path == Path::Local { Algorithm::Unlimited } else { Algorithm::default() };
+        let remote = &tuple.remote.address;
+        Parameters {
+            iss: self.secret.sequence_number(tuple, context.now),
+            clock_offset: self.secret.clock_offset(tuple),
+            mss: path.limits(context.phy.interface.as_ref()).mss(remote),
+            default_mss: if remote.is_ipv4() { 536 } else { 1220 },
+            algorithm,
+            is_paced: true,
+            receive_buffer: context.buffers.buffer(settings.receive_buffer),
+            send_buffer: context.buffers.buffer(settings.send_buffer),
+            asks_for_ecn: false,
+            has_options: true,
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Deferred SYNs, for which their listener has no room yet.
 //!
 //! A peer retransmits a SYN that is dropped, first after 1 s. passt does not (2023-03, Debian 12): it resets its client
-//! 10 s later. So the stack keeps such SYNs, and answers them in order as the program accepts.
+//! 10 s later. So the stack keeps such SYNs, and answers them in order as the program accepts. When there are too many,
+//! further ones are answered with SYN cookies.
 
 use alloc::collections::VecDeque;
 
@@ -10,6 +11,7 @@ use hermit_tcp::Segment;
 use crate::ip::delivery::Via;
 use crate::phy::Phy;
 use crate::socket::address::Tuple;
+use crate::socket::buffers::BufferAccounting;
 use crate::socket::context::Context;
 use crate::tcp::backlog::DeferredSyn;
 use crate::tcp::layer::Tcp;
@@ -33,6 +35,11 @@ const MAX_WAIT: u64 = LIFETIME / 2;
 /// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
 pub(crate) const RETRY_INTERVAL: u64 = 100_000_000;
 
+/// Maximum number of deferred SYNs.
+fn max_deferred(buffers: &BufferAccounting) -> usize {
+    MAX_DEFERRED.min(buffers.limit() / SHARE / SIZE)
+}
+
 impl Tcp {
     fn deferred_of(&mut self, listener: u32) -> Option<&mut VecDeque<DeferredSyn>> {
         self.listener(listener).map(|listener| &mut listener.deferred)
@@ -41,6 +48,13 @@ impl Tcp {
     /// Whether a listener has deferred SYNs, behind which a new one is queued.
     pub(crate) fn has_deferred(&mut self, listener: u32) -> bool {
         !self.deferred.is_empty() && self.deferred_of(listener).is_some_and(|queue| !queue.is_empty())
+    }
+
+    /// Whether there are as many deferred SYNs as there may be, which indicates a flood.
+    pub(crate) fn has_too_many_deferred(&mut self, buffers: &BufferAccounting) -> bool {
+        let is_full = self.deferred.count >= max_deferred(buffers);
+        self.deferred.is_flood |= is_full;
+        is_full
     }
 
     /// Defers a valid SYN. If there are too many, the oldest of the listener is dropped: in a SYN flood, the peer of a
@@ -52,8 +66,7 @@ impl Tcp {
         via: Via,
         context: &Context<'_>,
     ) {
-        let max = MAX_DEFERRED.min(context.buffers.limit() / SHARE / SIZE);
-        let (received, is_full) = (context.now, self.deferred.count >= max);
+        let (received, is_full) = (context.now, self.deferred.count >= max_deferred(context.buffers));
         if self.deferred.listeners.try_reserve(1).is_err() {
             return;
         }

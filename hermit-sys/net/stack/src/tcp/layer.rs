@@ -16,6 +16,7 @@ use crate::socket::table::{Socket, SocketTable};
 use crate::tcp::backlog::{DeferredSyns, Listener};
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::loopback::Loopback;
+use crate::tcp::numbers::Secret;
 use crate::tcp::time_wait::TimeWait;
 use crate::tcp::timers::Timers;
 
@@ -75,6 +76,9 @@ pub(crate) struct Tcp {
     /// Slots of the half-open connections of all listeners, oldest first.
     pub(crate) half_open: VecDeque<u32>,
     pub(crate) deferred: DeferredSyns,
+    pub(super) secret: Secret,
+    /// Time in nanoseconds until which a SYN cookie may be acknowledged.
+    pub(super) cookies_valid_until: u64,
     /// Segments from this host to itself.
     pub(crate) loopback: Loopback,
     /// Deadlines of connections.
@@ -101,6 +105,8 @@ impl Tcp {
             time_wait: TimeWait::new(random.random()),
             half_open: VecDeque::new(),
             deferred: DeferredSyns::default(),
+            secret: Secret::new(random),
+            cookies_valid_until: 0,
             loopback: Loopback::default(),
             timers: Timers::default(),
             dirty: VecDeque::new(),

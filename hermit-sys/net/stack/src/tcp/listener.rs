@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 
 use hermit_interface::Errno;
-use hermit_tcp::Segment;
+use hermit_tcp::{Parameters, Segment};
 
 use crate::ip::delivery::Via;
 use crate::socket::address::Tuple;
@@ -11,7 +11,6 @@ use crate::socket::buffers::CONNECTION;
 use crate::socket::context::Context;
 use crate::socket::table::Socket;
 use crate::tcp::backlog::{Listener, dequeue, enqueue};
-use crate::tcp::connect::parameters;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::layer::{Tcp, TcpState};
 
@@ -97,7 +96,8 @@ impl Tcp {
         Ok((slot, remote))
     }
 
-    /// Receives the SYN of a new connection; defers it if the listener has no room.
+    /// Receives the SYN of a new connection; defers it if the listener has no room, and answers it with a cookie if too
+    /// many are deferred.
     pub(crate) fn receive_syn(
         &mut self,
         listener: u32,
@@ -106,7 +106,12 @@ impl Tcp {
         context: &mut Context<'_>,
     ) {
         let is_behind = self.has_deferred(listener);
-        if is_behind || !self.add_half_open(listener, syn, via, context) {
+        if !is_behind && self.add_half_open(listener, syn, via, context) {
+            return;
+        }
+        if self.has_too_many_deferred(context.buffers) && self.is_accepting(listener) {
+            self.send_cookie(listener, syn, via, context);
+        } else {
             self.defer(listener, syn, via, context);
         }
     }
@@ -122,7 +127,10 @@ impl Tcp {
         if !self.make_room(listener, context) {
             return false;
         }
-        let Ok(slot) = self.half_open(listener, syn, via, context) else { return false };
+        let (segment, tuple) = syn;
+        let Some(parameters) = self.parameters_of(listener, &tuple, via, context) else { return false };
+        let tcp = hermit_tcp::Connection::accept(parameters, segment, context.now);
+        let Ok(slot) = self.half_open(listener, tcp, tuple, via, context) else { return false };
         self.mark(slot);
         true
     }
@@ -166,19 +174,35 @@ impl Tcp {
         self.connection(slot).is_none_or(|connection| connection.started <= time)
     }
 
-    /// Creates the connection of a listener for a SYN.
-    fn half_open(
+    /// Parameters of a new connection of a listener.
+    pub(super) fn parameters_of(
+        &self,
+        listener: u32,
+        tuple: &Tuple,
+        via: Via,
+        context: &Context<'_>,
+    ) -> Option<Parameters> {
+        let settings = self.sockets.get(listener)?.settings;
+        Some(self.parameters(&settings, via.path(&tuple.remote.address), tuple, context))
+    }
+
+    /// Whether the accept queue of a listener has room.
+    pub(super) fn is_accepting(&mut self, slot: u32) -> bool {
+        self.listener(slot).is_some_and(|listener| !listener.is_full())
+    }
+
+    /// Adds a half-open connection of a listener.
+    pub(super) fn half_open(
         &mut self,
         listener: u32,
-        (segment, tuple): (&Segment<'_>, Tuple),
+        tcp: hermit_tcp::Connection,
+        tuple: Tuple,
         via: Via,
         context: &mut Context<'_>,
     ) -> Result<u32, Errno> {
         let Some(socket) = self.sockets.get(listener) else { return Err(Errno::EBADF) };
         let (family, settings) = (socket.family, socket.settings);
         let path = via.path(&tuple.remote.address);
-        let parameters = parameters(&settings, path, &tuple.remote.address, context);
-        let tcp = hermit_tcp::Connection::accept(parameters, segment, context.now);
         let mut connection = Connection::new(tcp, tuple, path, Phase::HalfOpen { listener }, context.now);
         connection.apply(&settings);
         let socket = Socket::new(None, family, settings, TcpState::Connection(connection));

@@ -69,6 +69,7 @@ impl Tcp {
         }
         match listener {
             Some(listener) => self.receive_syn(listener, (segment, tuple), via, context),
+            None if self.receive_cookie((segment, tuple), via, context) => (),
             None => self.refuse(tuple, segment, via, context.phy),
         }
     }
@@ -189,7 +190,7 @@ impl Tcp {
     }
 
     /// Sends a segment without data and without connection, in answer to a received one; drops it without room.
-    fn answer(&mut self, tuple: Tuple, header: &Header, via: Via, phy: &mut Phy) {
+    pub(super) fn answer(&mut self, tuple: Tuple, header: &Header, via: Via, phy: &mut Phy) {
         match via {
             Via::Wire(destination) => answer_on_wire(tuple, header, destination, phy),
             Via::Local if self.loopback.reserve(0) => self.loopback.push(tuple, header, [[0; 0]; 0]),

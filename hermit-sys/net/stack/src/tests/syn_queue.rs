@@ -1,6 +1,7 @@
 //! SYNs that find a full queue: bursts, which are served, and floods, which keep no peer out.
 
 use crate::socket::buffers::CONNECTION;
+use crate::testing::peer::{ACK, Peer};
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, System, World, configuration, header, mac, v4};
 use crate::{Configuration, Errno};
@@ -242,4 +243,49 @@ fn syn_flood_of_one_listener_does_not_block_others() {
     world.nodes[1].close(asked).unwrap();
     world.nodes[1].close(other).unwrap();
     assert_eq!(world.nodes[1].layers.tcp.connections.len(), 2);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "4,000 segments take minutes")]
+fn peers_connect_by_cookies_when_too_many_syns_are_deferred() {
+    // 1 MiB: at most 327 deferred SYNs.
+    let small = |node| (Configuration { buffers: 1 << 20, ..configuration(node) }, SimDevice::plain(node));
+    let mut world = World::with([small(0), small(1)], Faults::default());
+    let listener = world.listen(1, 80, 1024);
+    for port in 1..=1000 {
+        send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);
+    }
+    world.run(MILLISECOND);
+    let half_open = world.nodes[1].layers.tcp.half_open.clone();
+    let clients: Vec<_> = (0..3).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
+    // All are half-open or deferred for 100 ms at least.
+    let are_connected = |world: &mut World| clients.iter().all(|&id| world.readiness(0, id).write);
+    assert!(world.run_until(50 * MILLISECOND, are_connected));
+    assert_eq!(world.nodes[1].layers.tcp.half_open, half_open);
+    for &client in &clients {
+        let (server, _) = world.nodes[1].accept(listener, 1).unwrap();
+        let slot = world.nodes[1].layers.tcp.sockets.slot(server.key()).unwrap();
+        let ours = world.nodes[0].layers.tcp.sockets.slot(client.key()).unwrap();
+        let peer = world.nodes[0].layers.tcp.connection(ours).unwrap().numbers();
+        let (next, expected) = world.nodes[1].layers.tcp.connection(slot).unwrap().numbers();
+        assert_eq!((expected, next), peer);
+        world.nodes[1].send(server, b"hello", None).unwrap();
+        assert!(world.run_until(SECOND, |world| world.readiness(0, client).read));
+        assert_eq!(world.receive(0, client), Ok(b"hello".to_vec()));
+    }
+    // What acknowledges no cookie is refused as ever.
+    let mut stray = Peer {
+        node: 1,
+        ends: (SocketAddr::new([10, 0, 0, 100].into(), 9), SocketAddr::new(v4(1), 80)),
+        first: TcpSeqNumber(1),
+        acknowledged: TcpSeqNumber(1000),
+        window: 9,
+    };
+    let count = world.nodes[1].layers.tcp.connections.len();
+    for acknowledged in 0..1000 {
+        stray.acknowledged = TcpSeqNumber(acknowledged);
+        stray.send(&mut world, ACK, stray.first, (&[], &[]));
+        stray.poll(&mut world);
+    }
+    assert!(world.nodes[1].layers.tcp.connections.len() <= count);
 }
