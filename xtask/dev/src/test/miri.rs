@@ -14,7 +14,7 @@ use xtask::{process, workspace};
 const INSTALLATION: &str = "`rustup toolchain install nightly --profile minimal --component miri,rust-src`";
 
 /// The packages: all that run on the development machine and that images contain, but [`WITHOUT_PROVENANCE`].
-const PACKAGES: [&str; 14] = [
+const PACKAGES: [&str; 15] = [
     "hermit-boot",
     "hermit-clock",
     "hermit-entropy",
@@ -28,6 +28,7 @@ const PACKAGES: [&str; 14] = [
     "hermit-net-stack",
     "hermit-paging",
     "hermit-symbols",
+    "hermit-tcp",
     "hermit-virtio",
 ];
 
