@@ -120,7 +120,7 @@ impl<T: Sync> PerCpu<T> {
         let value = cpu_local::value(self.identity())?;
         // SAFETY: the owner is this very variable, so `set` of it, which takes a `&'static T`, has stored the pointer before.
         let value = unsafe { NonNull::new_unchecked(value.cast::<T>()) };
-        // SAFETY: as above; and `T` is `Sync`, so that any thread on this CPU may use the reference.
+        // SAFETY: `set` has stored a `&'static T`, which never ends; `T` is `Sync`, so that any thread on this CPU may use it.
         Some(unsafe { value.as_ref() })
     }
 }

@@ -63,9 +63,9 @@ pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
     // SAFETY: `push` and `FreeList::push`, which alone add blocks, have written the first word of the block. Free blocks have
     // no other user, and the CPU's interrupts are masked, so nothing has changed it since.
     let next = unsafe { first.cast::<*mut ()>().read() };
-    // SAFETY: as above; `next` is null or the list's next block.
+    // SAFETY: the word at the offset is the list's first field, as for the load; `next` is null or the list's next block.
     unsafe { local::store_at::<FIRST>(list.0, next) };
-    // SAFETY: as above, of the list's room, which has one more now.
+    // SAFETY: the offset is that of a list in the CPU-local block, and the word its room, which has one more now.
     unsafe { local::increment_at::<ROOM>(list.0) };
     Some(first)
 }
@@ -81,9 +81,10 @@ pub(crate) unsafe fn push(list: ListOffset, block: NonNull<u8>) -> bool {
     let first = unsafe { local::load_at::<FIRST>(list.0) };
     // SAFETY: the block is exclusively the caller's (contract). The smallest class has 16 bytes, aligned to 16, so the word fits.
     unsafe { block.cast::<*mut ()>().write(first) };
-    // SAFETY: as above; the block is of the list's class (contract), and its first word is the next one.
+    // SAFETY: the word at the offset is the list's first field, as for the load; the block is of the list's class (contract),
+    // and its first word is the next one.
     unsafe { local::store_at::<FIRST>(list.0, block.as_ptr().cast()) };
-    // SAFETY: as above, of the list's room, which has one less now.
+    // SAFETY: the offset is that of a list in the CPU-local block, and the word its room, which has one less now.
     let is_full = unsafe { local::decrement_at::<ROOM>(list.0) };
     !is_full
 }

@@ -70,7 +70,7 @@ pub(crate) fn current() -> &'static CpuLocal {
 pub(crate) fn value(owner: *mut ()) -> Option<*mut ()> {
     // SAFETY: the block of each CPU is a `CpuLocal` (see `current`), whose field this is, an atomic of 64 bits.
     let is_owner = unsafe { local::is::<{ offset_of!(CpuLocal, value_owner) }>(owner) };
-    // SAFETY: the same of this field.
+    // SAFETY: the block of each CPU is a `CpuLocal`, which has an atomic of 64 bits at the offset of `value`.
     is_owner.then(|| unsafe { local::load::<{ offset_of!(CpuLocal, value) }>() })
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn replace_context(context: &'static Context) -> *mut Context {
     const OFFSET: usize = offset_of!(CpuLocal, current);
     // SAFETY: the block of each CPU is a `CpuLocal` (see `current`), whose field this is, an atomic of 64 bits.
     let before = unsafe { local::load::<OFFSET>() };
-    // SAFETY: the same; the word is a pointer to a context.
+    // SAFETY: the block of each CPU is a `CpuLocal`, whose `current` may be a pointer to any static context.
     unsafe { local::store::<OFFSET>(ptr::from_ref(context).cast_mut().cast()) };
     before.cast()
 }

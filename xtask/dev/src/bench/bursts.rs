@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, ensure};
 use hermit_interface::port_forward::PortForward;
-use plotters::prelude::RGBColor;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::chart::{self, PercentileCurve};
+use super::system::System;
 use super::{example, linux};
 use crate::burst::{self, Burst, Pace};
 use xtask::passt::Passt;
@@ -38,36 +38,13 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Port of the server in a guest.
 const PORT: u16 = 8080;
 
-/// A system that runs the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum System {
-    /// A process of the host, over the loopback device.
-    Linux,
-    /// A guest in uhyve's process engine, behind passt.
-    Process,
-    /// A guest in uhyve on KVM, behind passt.
-    Kvm,
-    /// A guest in QEMU with TCG, behind passt.
-    Qemu,
-}
-
-impl System {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Linux => "Linux",
-            Self::Process => "process",
-            Self::Kvm => "KVM",
-            Self::Qemu => "QEMU",
-        }
-    }
-
-    fn color(self) -> RGBColor {
-        match self {
-            Self::Linux => chart::BLUE,
-            Self::Process => chart::RED,
-            Self::Kvm => chart::PURPLE,
-            Self::Qemu => chart::ORANGE,
-        }
+/// Name of a system in the figures. The process of the host is reached over the loopback device, guests behind passt.
+const fn name(system: System) -> &'static str {
+    match system {
+        System::Linux => "Linux",
+        System::Process => "process",
+        System::Kvm => "KVM",
+        System::Qemu => "QEMU",
     }
 }
 
@@ -105,11 +82,11 @@ impl Server {
         };
         // QEMU closes the console when its standard input is closed.
         let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-        let child = child.with_context(|| format!("cannot start the server: {}", system.name()))?;
+        let child = child.with_context(|| format!("cannot start the server: {}", name(system)))?;
         let server = Self { child, address, _folder: folder };
         let start = Instant::now();
         while burst::run(address, 1, Pace::Fastest, Duration::from_secs(1))?.served() == 0 {
-            ensure!(start.elapsed() < READY_TIMEOUT, "{}: the server does not respond", system.name());
+            ensure!(start.elapsed() < READY_TIMEOUT, "{}: the server does not respond", name(system));
             thread::sleep(Duration::from_millis(20));
         }
         Ok(server)
@@ -158,9 +135,7 @@ pub(super) fn main() -> Result<Value> {
     let engines = [(System::Process, Engine::Process), (System::Kvm, Engine::Kvm)];
     let works =
         |system| engines.iter().all(|&(other, engine)| other != system || programs.uhyve.works(engine));
-    let systems = [System::Linux, System::Process, System::Kvm, System::Qemu]
-        .into_iter()
-        .filter(|&system| works(system));
+    let systems = System::ALL.into_iter().filter(|&system| works(system));
     let (mut figures, mut curves) = (Map::new(), Vec::new());
     for system in systems {
         let server = Server::start(&programs, system)?;
@@ -168,10 +143,10 @@ pub(super) fn main() -> Result<Value> {
             let mut bursts = Vec::new();
             for _ in 0..RUNS {
                 let burst = burst::run(server.address, clients, Pace::Fastest, LIMIT)?;
-                println!("{:<8} {burst}", system.name());
+                println!("{:<8} {burst}", name(system));
                 bursts.push(burst);
             }
-            figures.insert(format!("{clients} clients, {}", system.name()), to_json(&bursts));
+            figures.insert(format!("{clients} clients, {}", name(system)), to_json(&bursts));
             if Some(&clients) == CLIENTS.last() {
                 curves.extend(bursts.pop().map(|burst| curve(system, &burst)));
             }
@@ -206,7 +181,7 @@ fn to_json(bursts: &[Burst]) -> Value {
 /// The time within which each share of the clients of a burst was served.
 fn curve(system: System, burst: &Burst) -> PercentileCurve {
     let milliseconds = (1..=100).map(|percent| milliseconds(burst.percentile(percent))).collect();
-    PercentileCurve { name: system.name(), color: system.color(), milliseconds }
+    PercentileCurve { name: name(system), color: system.color(), milliseconds }
 }
 
 #[cfg(test)]

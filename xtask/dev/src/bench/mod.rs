@@ -27,6 +27,7 @@ pub(crate) mod operations;
 mod process;
 mod running;
 mod starts;
+mod system;
 
 use std::path::{Path, PathBuf};
 

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use plotters::prelude::RGBColor;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::chart::{self, PercentileCurve};
 use super::running::RunningProcess;
+use super::system::System;
 use super::{example, example_with, linux};
 use xtask::qemu::Guest;
 use xtask::target::FloatAbi;
@@ -20,38 +20,13 @@ use xtask::{program, setup, workspace};
 /// Number of starts of each system.
 const STARTS: usize = 51;
 
-/// A system that starts the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum System {
-    /// A process of the host.
-    Linux,
-    /// A guest in uhyve's process engine.
-    Process,
-    /// A guest in uhyve on KVM, without floating-point instructions if KVM emulates.
-    Kvm,
-    /// A guest in QEMU's microvm with TCG.
-    Qemu,
-}
-
-const SYSTEMS: [System; 4] = [System::Linux, System::Process, System::Kvm, System::Qemu];
-
-impl System {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Linux => "Linux",
-            Self::Process => "uhyve, process",
-            Self::Kvm => "uhyve, KVM",
-            Self::Qemu => "QEMU, microvm",
-        }
-    }
-
-    fn color(self) -> RGBColor {
-        match self {
-            Self::Linux => chart::BLUE,
-            Self::Process => chart::RED,
-            Self::Kvm => chart::PURPLE,
-            Self::Qemu => chart::ORANGE,
-        }
+/// Name of a system in the figures.
+const fn name(system: System) -> &'static str {
+    match system {
+        System::Linux => "Linux",
+        System::Process => "uhyve, process",
+        System::Kvm => "uhyve, KVM",
+        System::Qemu => "QEMU, microvm",
     }
 }
 
@@ -61,6 +36,7 @@ struct Programs {
     uhyve: Uhyve,
     loader: PathBuf,
     image: PathBuf,
+    /// Without floating-point instructions if KVM emulates.
     kvm_image: PathBuf,
     native: PathBuf,
 }
@@ -100,7 +76,7 @@ impl Programs {
     /// Returns the time to the first byte of output in microseconds.
     fn first_byte(&self, system: System) -> Result<u64> {
         let mut running = self.start(system)?;
-        let time = running.first_byte().with_context(|| system.name())?;
+        let time = running.first_byte().with_context(|| name(system))?;
         running.end()?;
         Ok(u64::try_from(time.as_micros())?)
     }
@@ -114,7 +90,7 @@ pub(super) fn main() -> Result<Value> {
         System::Process => programs.uhyve.works(Engine::Process),
         System::Kvm => std::path::Path::new("/dev/kvm").exists(),
     };
-    let systems: Vec<_> = SYSTEMS.into_iter().filter(works).collect();
+    let systems: Vec<_> = System::ALL.into_iter().filter(works).collect();
     let mut times = vec![Vec::new(); systems.len()];
     for _ in 0..STARTS {
         for (system, times) in systems.iter().zip(&mut times) {
@@ -126,12 +102,12 @@ pub(super) fn main() -> Result<Value> {
     let (mut figures, mut curves) = (Map::new(), Vec::new());
     for (system, times) in systems.into_iter().zip(&times) {
         let [min, median, high] = [1, 50, 90].map(|percent| percentile(times, percent));
-        println!("{:<32} {min:>9} {median:>9} {high:>9}", system.name());
-        figures.insert(system.name().to_owned(), json!({ "min": min, "median": median, "p90": high }));
+        println!("{:<32} {min:>9} {median:>9} {high:>9}", name(system));
+        figures.insert(name(system).to_owned(), json!({ "min": min, "median": median, "p90": high }));
         let milliseconds =
             |percent| f64::from(u32::try_from(percentile(times, percent)).unwrap_or(u32::MAX)) / 1e3;
         let milliseconds = (1..=100).map(milliseconds).collect();
-        curves.push(PercentileCurve { name: system.name(), color: system.color(), milliseconds });
+        curves.push(PercentileCurve { name: name(system), color: system.color(), milliseconds });
     }
     let file = workspace::target_dir().join("bench").join("starts.svg");
     chart::draw_percentiles(&file, "exec of hello_world to its first output (ms)", "starts (%)", curves)?;

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use hermit_interface::net::HOST_NAME;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 use xtask::process;
@@ -18,9 +19,6 @@ use crate::test::programs::reason_against_passt;
 
 /// The package of the clients.
 pub(super) const PACKAGE: &str = "crates_servers";
-
-/// Name of the host in a machine.
-const HOST: &str = "host.hermit.internal";
 
 /// How long a server may take to accept connections.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -82,7 +80,7 @@ impl Server {
         let mut on_linux = Command::new(host);
         on_linux.arg(self.client()).env("SERVER", server.address.to_string());
         let guest = platform.guest_of(guest, &[self.client()]).host_loopback();
-        let compared = super::compare(&mut on_linux, guest.variable(&format!("SERVER={HOST}:{port}")));
+        let compared = super::compare(&mut on_linux, guest.variable(&format!("SERVER={HOST_NAME}:{port}")));
         compared.with_context(|| server.log())
     }
 }

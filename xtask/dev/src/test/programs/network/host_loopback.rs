@@ -5,14 +5,12 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+use hermit_interface::net::HOST_NAME;
 
 use super::http_client::{BODY, answer};
 use super::path;
 use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
-
-/// Name of the host in a guest.
-const HOST: &str = "host.hermit.internal";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     // QEMU has two networks.
@@ -48,7 +46,7 @@ fn client<'a>(
 /// The client connects to a server on the host's loopback, by the name of the host.
 fn reaches_opened_loopback(platform: &TestPlatform<'_>, has_passt: bool) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let client = client(platform, has_passt, HOST, &listener)?.host_loopback();
+    let client = client(platform, has_passt, HOST_NAME, &listener)?.host_loopback();
     // Without a connection the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     client.expect(0, &[BODY]).map(drop)
@@ -58,7 +56,8 @@ fn reaches_opened_loopback(platform: &TestPlatform<'_>, has_passt: bool) -> Resu
 fn does_not_reach_closed_loopback(platform: &TestPlatform<'_>, has_passt: bool) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     listener.set_nonblocking(true)?;
-    client(platform, has_passt, HOST, &listener)?.expect(1, &["failed to lookup address information"])?;
+    client(platform, has_passt, HOST_NAME, &listener)?
+        .expect(1, &["failed to lookup address information"])?;
     let gateway = if has_passt { path::gateway() } else { path::host_of(platform) };
     let gateway = gateway.context("the host has no gateway")?.to_string();
     // passt connects to the gateway, which may never answer. It connects to a server on the loopback at once: if the client gave

@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 
 use anyhow::{Context, Result, ensure};
+use hermit_interface::net::HOST_NAME;
 
 use super::{TIMEOUT, free_port, http, path};
 use crate::test::build_tool::xtask;
@@ -32,7 +33,7 @@ fn start(platform: &TestPlatform<'_>, options: &[&str]) -> Result<ChildProcess> 
 fn reports(platform: &TestPlatform<'_>) -> Result<()> {
     let collector = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     collector.set_read_timeout(Some(LIMIT))?;
-    let metrics = format!("METRICS=host.hermit.internal:{}", collector.local_addr()?.port());
+    let metrics = format!("METRICS={HOST_NAME}:{}", collector.local_addr()?.port());
     let network = if platform.is_uhyve() { "passt,host-loopback" } else { "user,host-loopback" };
     let running = start(platform, &["--net", network, "--env", &metrics])?;
     let mut datagram = [0; 256];
