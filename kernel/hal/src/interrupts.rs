@@ -185,7 +185,10 @@ impl preempt::PreemptHooks for Hooks {
             {
                 (handlers.preempt)(&mut masked);
             }
-            if cpu_local::current().header.pending() == 0 {
+            // The code that called this repeats the call while the mask says that a line is pending.
+            let header = &cpu_local::current().header;
+            header.settle();
+            if header.pending() == 0 {
                 return;
             }
         }

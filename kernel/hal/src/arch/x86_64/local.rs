@@ -30,8 +30,8 @@ pub(crate) struct LocalHeader {
     pub(crate) resume: AtomicU64,
 }
 
-/// Bit of [`LocalHeader::mask`] that is set while no line is pending. While a line becomes pending or is taken, it may be clear
-/// with none pending, never set with one pending.
+/// Bit of [`LocalHeader::mask`] that is set while no line is pending. It may be clear with none pending, until
+/// [`LocalHeader::settle`], never set with one pending.
 const NONE_PENDING: u32 = 1 << 31;
 
 /// Offset of [`LocalHeader::mask`], for assembly.
@@ -75,13 +75,24 @@ impl LocalHeader {
 
     /// Makes lines pending, one bit each.
     pub(crate) fn set_pending(&self, lines: u32) {
+        if lines == 0 {
+            return;
+        }
         self.pending.fetch_or(lines, Relaxed);
+        // If interrupts are not masked, one that comes between the two has handled the lines already.
         self.mask.fetch_and(!NONE_PENDING, Relaxed);
     }
 
     /// Takes the pending lines but those in `kept`.
     pub(crate) fn take_pending(&self, kept: u32) -> u32 {
         let lines = self.pending.fetch_and(kept, Relaxed) & !kept;
+        self.settle();
+        lines
+    }
+
+    /// Sets the bit of [`Self::mask`] that says that no line is pending if that is so. Exact while interrupts are masked: an interrupt
+    /// then adds lines, and takes none.
+    pub(crate) fn settle(&self) {
         if self.pending() == 0 {
             self.mask.fetch_or(NONE_PENDING, Relaxed);
             // An interrupt may have raised another one before the bit was set.
@@ -89,7 +100,6 @@ impl LocalHeader {
                 self.mask.fetch_and(!NONE_PENDING, Relaxed);
             }
         }
-        lines
     }
 }
 
@@ -326,4 +336,47 @@ pub(crate) fn mask() {
     // that only this CPU uses. It is one instruction, so an interrupt cannot move the thread to another CPU
     // halfway.
     unsafe { asm!("inc dword ptr gs:[{mask}]", mask = const MASK, options(nostack)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LocalHeader, NONE_PENDING};
+    use core::sync::atomic::Ordering::Relaxed;
+
+    fn mask(header: &LocalHeader) -> u32 {
+        header.mask.load(Relaxed)
+    }
+
+    #[test]
+    fn mask_is_zero_only_if_unmasked_with_pending_lines() {
+        let header = LocalHeader::new(0);
+        assert_eq!(mask(&header), 1 | NONE_PENDING);
+        header.set_pending(0b110);
+        assert_eq!((mask(&header), header.pending()), (1, 0b110));
+        header.unmask();
+        assert_eq!(mask(&header), 0);
+        header.mask();
+        assert_eq!(header.take_pending(0b100), 0b010);
+        assert_eq!((mask(&header), header.pending()), (1, 0b100));
+        assert_eq!(header.take_pending(0), 0b100);
+        assert_eq!((mask(&header), header.mask_depth()), (1 | NONE_PENDING, 1));
+    }
+
+    /// As of a signal whose lines were taken before it arrived.
+    #[test]
+    fn set_pending_of_no_line_leaves_the_mask() {
+        let header = LocalHeader::new(0);
+        header.set_pending(0);
+        assert_eq!((mask(&header), header.pending()), (1 | NONE_PENDING, 0));
+    }
+
+    #[test]
+    fn settle_after_an_interrupt_within_set_pending_finds_no_line_pending() {
+        let header = LocalHeader::new(0);
+        header.pending.fetch_or(1, Relaxed);
+        assert_eq!(header.take_pending(0), 1);
+        header.mask.fetch_and(!NONE_PENDING, Relaxed);
+        header.settle();
+        assert_eq!(mask(&header), 1 | NONE_PENDING);
+    }
 }
