@@ -1,19 +1,19 @@
 //! The state of a mutex whose waiters sleep: a futex, from whose queue each unlock wakes one waiter.
 //!
-//! One bit says that the mutex is held, another one that threads may wait for it: so locking and unlocking are an instruction
-//! each, which also says what the bits were. A woken thread may find the mutex locked again by one that arrived meanwhile, and
-//! then waits again. The mutex of std is the same (`xtask/src/setup/patches/short_paths.rs`).
+//! A mutex that is held has bit 0 set, whether threads wait for it or not: so locking is an instruction that sets the bit and
+//! says what it was. A woken thread may find the mutex locked again by one that arrived meanwhile, and then waits again. The
+//! mutex of std is the same (`xtask/src/setup/patches/short_paths.rs`).
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::sync::AtomicU32;
 
 /// The mutex is not held, and no thread waits for it.
 pub const UNLOCKED: u32 = 0;
-/// Bit of a mutex that is held.
+/// The mutex is held, and no thread waits for it. The bit of this value is set as long as the mutex is held.
 const LOCKED: u32 = 1;
-/// Bit of a mutex for which threads may wait. The thread that clears it wakes one of them.
-const WAITED: u32 = 2;
+/// The mutex is held, and threads may wait for it: the thread that unlocks it wakes one of them.
+const CONTENDED: u32 = 3;
 
 /// Locks a mutex if it is not held; whether it was not.
 #[inline]
@@ -25,22 +25,17 @@ pub fn try_lock(futex: &AtomicU32) -> bool {
 /// woken; it may return early.
 pub fn lock_contended(futex: &AtomicU32, mut wait: impl FnMut(u32)) {
     // From the swap on, an unlock wakes a waiter: there may be others, which this thread knows nothing of.
-    while futex.swap(LOCKED | WAITED, Acquire) & LOCKED != 0 {
-        wait(LOCKED | WAITED);
+    while futex.swap(CONTENDED, Acquire) != UNLOCKED {
+        wait(CONTENDED);
     }
 }
 
-/// Unlocks a mutex. Returns whether the caller is to wake one waiter of the futex.
+/// Unlocks a mutex. Returns whether the caller is to wake one waiter of the futex, which may be freed already: the thread that
+/// locks the mutex next may do so.
 #[inline]
 #[must_use]
 pub fn unlock(futex: &AtomicU32) -> bool {
-    futex.fetch_sub(LOCKED, Release) != LOCKED && try_clear_waited(futex)
-}
-
-/// Clears [`WAITED`] unless the mutex is held again: then the thread that unlocks it next clears the bit. Returns whether it did.
-#[cold]
-fn try_clear_waited(futex: &AtomicU32) -> bool {
-    futex.compare_exchange(WAITED, UNLOCKED, Relaxed, Relaxed).is_ok()
+    futex.swap(UNLOCKED, Release) == CONTENDED
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The patches that shorten what programs call most: the lock of a mutex, the monotonic clock, and the start of a thread.
 //!
-//! A mutex has one bit that says that it is held, and one that says that threads may wait for it. So locking and unlocking are an
-//! instruction each, which also says what the bits were. `kernel/sched/src/mutex.rs` is the same, with models.
+//! A mutex that is held has bit 0 set, whether threads wait for it or not. So locking is an instruction that sets the bit and says what
+//! it was. Unlocking remains one exchange, which does not access the mutex after its release: a thread that locks it next may free it,
+//! as rayon's latches on stacks. `kernel/sched/src/mutex.rs` is the same, with models.
 
 use super::Patch;
 
@@ -15,9 +16,8 @@ pub(super) const PATCHES: &[Patch] = &[
         old: "const LOCKED: State = 1; // locked, no other threads waiting
 const CONTENDED: State = 2; // locked, and other threads waiting (contended)
 ",
-        new: "const LOCKED: State = 1; // the bit of a locked mutex
-const WAITED: State = 2; // the bit of a mutex for which other threads may wait
-const CONTENDED: State = LOCKED | WAITED;
+        new: "const LOCKED: State = 1; // locked, no other threads waiting
+const CONTENDED: State = 3; // locked, and other threads waiting (contended): has the bit of `LOCKED`
 ",
     },
     Patch {
@@ -29,25 +29,6 @@ const CONTENDED: State = LOCKED | WAITED;
         file: MUTEX,
         old: "        if self.futex.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_err() {\n",
         new: "        if !self.try_lock() {\n",
-    },
-    Patch {
-        file: MUTEX,
-        old: "self.futex.swap(CONTENDED, Acquire) == UNLOCKED {",
-        new: "self.futex.swap(CONTENDED, Acquire) & LOCKED == 0 {",
-    },
-    Patch {
-        file: MUTEX,
-        old: "        if self.futex.swap(UNLOCKED, Release) == CONTENDED {\n",
-        new: "        if self.futex.fetch_sub(LOCKED, Release) != LOCKED {\n",
-    },
-    Patch {
-        file: MUTEX,
-        old: "        futex_wake(&self.futex);\n",
-        new: "        // If the mutex is locked again, the thread that unlocks it wakes a waiter.
-        if self.futex.compare_exchange(WAITED, UNLOCKED, Relaxed, Relaxed).is_ok() {
-            futex_wake(&self.futex);
-        }
-",
     },
     Patch {
         file: TIME,
