@@ -16,6 +16,7 @@ use super::record::{self, Addition, Record};
 use super::soft_float;
 use super::sources::{self, Sources};
 use super::stamp::{Stamp, State};
+use super::unwinder;
 use crate::digest::hex;
 use crate::target::{BARE_TARGET, FloatAbi};
 use crate::toolchain::{Toolchain, file_names};
@@ -202,7 +203,8 @@ fn compile(
     let commit = toolchain.commit().unwrap_or_else(|| toolchain.release());
     let mut remap = vec![
         (sources.library(), format!("/rustc/{commit}/library")),
-        (sources.library().with_file_name("hermit-abi"), "/hermit-abi".to_owned()),
+        (sources.abi(), "/hermit-abi".to_owned()),
+        (sources.unwinder(), format!("/rust/deps/{}", unwinder::CRATE)),
     ];
     if let Some(home) = cargo_home() {
         remap.push((home.join("registry/src"), "/rust/deps".to_owned()));
@@ -232,7 +234,7 @@ fn compile(
 }
 
 /// Returns a cargo command for the libraries of the toolchain, without the user's flags and profile settings.
-fn library_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Command {
+pub(super) fn library_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Command {
     let mut cargo = process::cargo();
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();

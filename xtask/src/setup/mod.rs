@@ -21,6 +21,7 @@ pub mod soft_float;
 mod sources;
 mod stamp;
 mod tools;
+mod unwinder;
 // Where `hermit-sys` keeps objects if the toolchain is not writable: build scripts have no dependencies.
 #[path = "../../../hermit-sys/build/user_cache.rs"]
 mod user_cache;

@@ -19,19 +19,20 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
+use super::unwinder;
 use crate::digest::hex;
 
 pub(crate) use tests_in_machines::TEST_LIST;
 
 /// A replacement in a file.
 #[derive(Clone, Copy, Debug)]
-struct Patch {
-    /// The file, in rust's `library` folder.
-    file: &'static str,
+pub(super) struct Patch {
+    /// The file, in rust's `library` folder or that of a crate.
+    pub(super) file: &'static str,
     /// The original text.
-    old: &'static str,
+    pub(super) old: &'static str,
     /// The replacement.
-    new: &'static str,
+    pub(super) new: &'static str,
 }
 
 const THREADS: &str = "std/src/sys/thread/mod.rs";
@@ -287,22 +288,22 @@ pub fn __rust_end_short_backtrace",
     },
 ];
 
-/// Applies all patches to a fresh copy of rust's `library` folder.
+/// Applies patches to a fresh copy of the sources in `folder`.
 ///
 /// # Errors
 ///
 /// Fails, and names the file, if an original text does not occur exactly once.
-pub(crate) fn apply(library: &Path) -> Result<()> {
-    all().try_for_each(|patch| patch.apply(library))
+pub(super) fn apply<'patch, P: IntoIterator<Item = &'patch Patch>>(patches: P, folder: &Path) -> Result<()> {
+    patches.into_iter().try_for_each(|patch| patch.apply(folder))
 }
 
-/// Returns a digest of all patches.
+/// Returns a digest of all patches, to std and to its unwinder.
 pub(crate) fn digest() -> String {
-    digest_of(all())
+    digest_of(of_library().chain(unwinder::PATCHES))
 }
 
-/// All patches, in the order in which they are applied.
-fn all() -> impl Iterator<Item = &'static Patch> {
+/// All patches to rust's `library` folder, in the order in which they are applied.
+pub(super) fn of_library() -> impl Iterator<Item = &'static Patch> {
     let files =
         [files::PATCHES, paths::PATCHES, properties::PATCHES, path_bytes::PATCHES, short_paths::PATCHES];
     let others =
@@ -319,8 +320,8 @@ fn digest_of<'patch, P: IntoIterator<Item = &'patch Patch>>(patches: P) -> Strin
 }
 
 impl Patch {
-    fn apply(&self, library: &Path) -> Result<()> {
-        let path = library.join(self.file);
+    fn apply(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(self.file);
         let text = fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}, which is to be patched", path.display()))?;
         let text = self.replace(&text).with_context(|| {

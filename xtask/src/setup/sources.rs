@@ -11,6 +11,7 @@ use super::files;
 use super::patches;
 use super::progress::Task;
 use super::record::{Addition, Record};
+use super::unwinder;
 use crate::digest::hex;
 use crate::toolchain::Toolchain;
 use crate::{process, workspace};
@@ -18,10 +19,13 @@ use crate::{process, workspace};
 /// Rustup's name for the sources.
 pub(super) const COMPONENT: &str = "rust-src";
 
+/// Name of the ABI crate, and of its folder.
+const ABI: &str = "hermit-abi";
+
 /// Name of the file that is written last, with the digest of the patches.
 const COMPLETE: &str = "complete";
 
-/// A copy of the sources with this repository's patches and its `hermit-abi`.
+/// A copy of the sources with this repository's patches, its `hermit-abi` and the patched unwinder.
 #[derive(Debug)]
 pub(crate) struct Sources {
     /// Folder of the copy and its build output.
@@ -52,6 +56,16 @@ impl Sources {
         self.folder.join("library")
     }
 
+    /// Returns the copy of this repository's `hermit-abi`.
+    pub(super) fn abi(&self) -> PathBuf {
+        self.folder.join(ABI)
+    }
+
+    /// Returns the patched copy of the crate that std unwinds with.
+    pub(super) fn unwinder(&self) -> PathBuf {
+        self.folder.join(unwinder::CRATE)
+    }
+
     /// Returns cargo's target directory for the copy.
     pub(crate) fn build_dir(&self) -> PathBuf {
         self.folder.join("build")
@@ -64,22 +78,26 @@ impl Sources {
         task.note(&format!("copying {}", original.display()));
         files::remove_dir(&self.folder)?;
         files::copy_dir(&original, &self.library())?;
+        patches::apply(patches::of_library(), &self.library())?;
+        unwinder::copy(toolchain, &self.library(), &self.unwinder())?;
         append_patch(&self.library().join("Cargo.toml"))?;
-        patches::apply(&self.library())?;
         fs::copy(self.library().join("Cargo.lock"), self.folder.join("Cargo.lock.original"))
             .context("cannot copy the library's Cargo.lock")?;
         fs::write(self.folder.join(COMPLETE), patches::digest()).context("cannot mark the copy as complete")
     }
 
-    /// Puts this repository's hermit-abi beside the copy, and its version into the lock file.
+    /// Puts this repository's hermit-abi beside the copy, and the versions of the local packages into the lock file.
     fn replace_abi(&self) -> Result<()> {
-        let copy = self.folder.join("hermit-abi");
+        let copy = self.abi();
         files::remove_dir(&copy)?;
         files::copy_dir(&abi_folder(), &copy)?;
         let original = self.folder.join("Cargo.lock.original");
-        let lock = fs::read_to_string(&original).context("cannot read the library's Cargo.lock")?;
-        let manifest = fs::read_to_string(copy.join("Cargo.toml")).context("cannot read hermit-abi")?;
-        let lock = unlock_abi(&lock, package_version(&manifest)?)?;
+        let mut lock = fs::read_to_string(&original).context("cannot read the library's Cargo.lock")?;
+        for (name, folder) in [(ABI, &copy), (unwinder::CRATE, &self.unwinder())] {
+            let manifest = fs::read_to_string(folder.join("Cargo.toml"))
+                .with_context(|| format!("cannot read the manifest of {name}"))?;
+            lock = unlock(&lock, name, package_version(&manifest)?)?;
+        }
         fs::write(self.library().join("Cargo.lock"), lock).context("cannot write the library's Cargo.lock")
     }
 }
@@ -153,15 +171,16 @@ fn append_patch(manifest: &Path) -> Result<()> {
             manifest.display()
         );
     };
-    text.insert_str(start + section.len(), "hermit-abi = { path = '../hermit-abi' }\n");
+    let local = [ABI, unwinder::CRATE].map(|name| format!("{name} = {{ path = '../{name}' }}\n"));
+    text.insert_str(start + section.len(), &local.concat());
     fs::write(manifest, text).with_context(|| format!("cannot write {}", manifest.display()))
 }
 
-/// Turns the lock file's entry of hermit-abi into one of a local package, so that cargo accepts the copy without a registry.
-fn unlock_abi(lock: &str, version: &str) -> Result<String> {
-    let entry = "name = \"hermit-abi\"\n";
-    let Some((before, rest)) = lock.split_once(entry) else {
-        bail!("the library's Cargo.lock does not contain hermit-abi: this version of Rust is not supported");
+/// Turns the lock file's entry of a crate into one of a local package, so that cargo accepts the copy without a registry.
+fn unlock(lock: &str, name: &str, version: &str) -> Result<String> {
+    let entry = format!("name = \"{name}\"\n");
+    let Some((before, rest)) = lock.split_once(&entry) else {
+        bail!("the library's Cargo.lock does not contain {name}: this version of Rust is not supported");
     };
     let (package, after) = rest.split_once("\n\n").unwrap_or((rest, ""));
     let kept = package
@@ -175,12 +194,12 @@ fn package_version(manifest: &str) -> Result<&str> {
     manifest
         .lines()
         .find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
-        .context("hermit-abi/Cargo.toml states no `version = \"...\"`")
+        .context("a manifest states no `version = \"...\"`")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{package_version, unlock_abi};
+    use super::{package_version, unlock};
 
     const LOCK: &str = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"x\"\n\n\
         [[package]]\nname = \"hermit-abi\"\nversion = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n\
@@ -188,17 +207,17 @@ mod tests {
         [[package]]\nname = \"z\"\nversion = \"1.0.0\"\nchecksum = \"x\"\n";
 
     #[test]
-    fn unlock_abi_changes_only_the_entry_of_hermit_abi() {
+    fn unlock_changes_only_the_entry_of_the_crate() {
         let expected = LOCK.replace(
             "version = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n",
             "version = \"0.5.9\"\n",
         );
-        assert_eq!(unlock_abi(LOCK, "0.5.9").unwrap(), expected);
+        assert_eq!(unlock(LOCK, "hermit-abi", "0.5.9").unwrap(), expected);
     }
 
     #[test]
-    fn unlock_abi_rejects_a_lock_file_without_hermit_abi() {
-        let message = unlock_abi("[[package]]\n", "0.5.9").unwrap_err().to_string();
+    fn unlock_rejects_a_lock_file_without_the_crate() {
+        let message = unlock("[[package]]\n", "hermit-abi", "0.5.9").unwrap_err().to_string();
         assert!(message.contains("hermit-abi"), "{message}");
     }
 
