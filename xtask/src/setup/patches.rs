@@ -6,6 +6,7 @@
 mod descriptor_calls;
 mod environment;
 mod files;
+mod memory_functions;
 mod path_bytes;
 mod paths;
 mod properties;
@@ -306,8 +307,13 @@ pub(crate) fn digest() -> String {
 pub(super) fn of_library() -> impl Iterator<Item = &'static Patch> {
     let files =
         [files::PATCHES, paths::PATCHES, properties::PATCHES, path_bytes::PATCHES, short_paths::PATCHES];
-    let others =
-        [descriptor_calls::PATCHES, environment::PATCHES, tests_in_machines::PATCHES, unwinding::PATCHES];
+    let others = [
+        descriptor_calls::PATCHES,
+        environment::PATCHES,
+        memory_functions::PATCHES,
+        tests_in_machines::PATCHES,
+        unwinding::PATCHES,
+    ];
     PATCHES.iter().chain(files.into_iter().chain(others).flatten())
 }
 

@@ -3,6 +3,7 @@
 mod backtrace;
 mod block;
 mod calls;
+mod copies;
 mod descriptors;
 mod devices;
 mod errno;
@@ -39,9 +40,10 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 28] = [
+const CHECKS: [(&str, Check); 29] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
+    ("copies", copies::copies),
     ("descriptors", descriptors::descriptors),
     ("devices", devices::devices),
     ("devices-first", devices::devices_first),

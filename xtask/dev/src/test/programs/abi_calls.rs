@@ -8,9 +8,10 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 21] = [
+const CHECKS: [&str; 22] = [
     "backtrace",
     "block",
+    "copies",
     "descriptors",
     "errno",
     "eventfd",

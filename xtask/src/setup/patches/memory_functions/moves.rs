@@ -1,0 +1,137 @@
+//! Memory functions of programs: moves of vectors, since a string instruction takes as long to start as these take for a hundred bytes.
+//!
+//! The first and the last bytes are moved as a whole, whatever they have in common, so no size needs moves of single bytes. What a
+//! move may overwrite is read before it, as `memmove` requires. Set-up makes this a module of `compiler_builtins`, whose functions have
+//! the contracts of C's.
+
+use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_set1_epi8, _mm_storeu_si128};
+
+const VECTOR: usize = size_of::<__m128i>();
+const BLOCK: usize = 4 * VECTOR;
+
+type Block = [__m128i; 4];
+
+#[inline(always)]
+unsafe fn load(src: *const u8) -> __m128i {
+    _mm_loadu_si128(src.cast())
+}
+
+#[inline(always)]
+unsafe fn store(dest: *mut u8, vector: __m128i) {
+    _mm_storeu_si128(dest.cast(), vector);
+}
+
+#[inline(always)]
+unsafe fn load_block(src: *const u8) -> Block {
+    [load(src), load(src.add(VECTOR)), load(src.add(2 * VECTOR)), load(src.add(3 * VECTOR))]
+}
+
+#[inline(always)]
+unsafe fn store_block(dest: *mut u8, block: Block) {
+    store(dest, block[0]);
+    store(dest.add(VECTOR), block[1]);
+    store(dest.add(2 * VECTOR), block[2]);
+    store(dest.add(3 * VECTOR), block[3]);
+}
+
+/// Copies at most two blocks: reads all bytes before it writes the first one.
+#[inline(always)]
+unsafe fn copy_short(dest: *mut u8, src: *const u8, count: usize) {
+    if count > BLOCK {
+        let (first, last) = (load_block(src), load_block(src.add(count - BLOCK)));
+        store_block(dest, first);
+        store_block(dest.add(count - BLOCK), last);
+    } else if count > 2 * VECTOR {
+        copy_ends::<[__m128i; 2]>(dest, src, count);
+    } else if count >= VECTOR {
+        copy_ends::<__m128i>(dest, src, count);
+    } else if count >= 8 {
+        copy_ends::<u64>(dest, src, count);
+    } else if count >= 4 {
+        copy_ends::<u32>(dest, src, count);
+    } else if count >= 2 {
+        copy_ends::<u16>(dest, src, count);
+    } else if count == 1 {
+        *dest = *src;
+    }
+}
+
+/// Copies the first and the last bytes, as many of each as `T` has: at least half of `count`.
+#[inline(always)]
+unsafe fn copy_ends<T>(dest: *mut u8, src: *const u8, count: usize) {
+    let last = count - size_of::<T>();
+    let ends = (src.cast::<T>().read_unaligned(), src.add(last).cast::<T>().read_unaligned());
+    dest.cast::<T>().write_unaligned(ends.0);
+    dest.add(last).cast::<T>().write_unaligned(ends.1);
+}
+
+#[inline(always)]
+pub unsafe fn copy_forward(dest: *mut u8, src: *const u8, count: usize) {
+    if count <= 2 * BLOCK {
+        return copy_short(dest, src, count);
+    }
+    let (first, last) = (load(src), load_block(src.add(count - BLOCK)));
+    // Writes that cross cache lines are slow: only the first and the last ones do.
+    let mut done = VECTOR - dest.addr() % VECTOR;
+    let block = load_block(src.add(done));
+    store(dest, first);
+    store_block(dest.add(done), block);
+    done += BLOCK;
+    while done < count - BLOCK {
+        store_block(dest.add(done), load_block(src.add(done)));
+        done += BLOCK;
+    }
+    store_block(dest.add(count - BLOCK), last);
+}
+
+#[inline(always)]
+pub unsafe fn copy_backward(dest: *mut u8, src: *const u8, count: usize) {
+    if count <= 2 * BLOCK {
+        return copy_short(dest, src, count);
+    }
+    let (first, last) = (load_block(src), load(src.add(count - VECTOR)));
+    let mut left = count - dest.add(count).addr() % VECTOR;
+    left -= BLOCK;
+    let block = load_block(src.add(left));
+    store(dest.add(count - VECTOR), last);
+    store_block(dest.add(left), block);
+    while left > BLOCK {
+        left -= BLOCK;
+        store_block(dest.add(left), load_block(src.add(left)));
+    }
+    store_block(dest, first);
+}
+
+#[inline(always)]
+pub unsafe fn set_bytes(dest: *mut u8, c: u8, count: usize) {
+    let vector = _mm_set1_epi8(c as i8);
+    let word = u64::from(c) * 0x0101_0101_0101_0101;
+    if count > BLOCK {
+        store(dest, vector);
+        let mut done = VECTOR - dest.addr() % VECTOR;
+        while done < count - BLOCK {
+            store_block(dest.add(done), [vector; 4]);
+            done += BLOCK;
+        }
+        store_block(dest.add(count - BLOCK), [vector; 4]);
+    } else if count > 2 * VECTOR {
+        set_ends(dest, [vector; 2], count);
+    } else if count >= VECTOR {
+        set_ends(dest, vector, count);
+    } else if count >= 8 {
+        set_ends(dest, word, count);
+    } else if count >= 4 {
+        set_ends(dest, word as u32, count);
+    } else if count >= 2 {
+        set_ends(dest, word as u16, count);
+    } else if count == 1 {
+        *dest = c;
+    }
+}
+
+/// Sets the first and the last bytes, as many of each as `T` has: at least half of `count`.
+#[inline(always)]
+unsafe fn set_ends<T: Copy>(dest: *mut u8, value: T, count: usize) {
+    dest.cast::<T>().write_unaligned(value);
+    dest.add(count - size_of::<T>()).cast::<T>().write_unaligned(value);
+}
