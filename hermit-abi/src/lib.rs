@@ -40,7 +40,8 @@ pub use calls::file::{
     rmdir, stat, statx, symlink, unlink, unlink_path, utimens,
 };
 pub use calls::memory::{
-    alloc, alloc_zeroed, dealloc, free, getpagesize, heap_lock_count, malloc, mmap, mprotect, munmap, realloc,
+    alloc, alloc_zeroed, dealloc, free, getpagesize, heap_lock_count, malloc, mmap, mprotect, munmap,
+    realloc, string_moves,
 };
 pub use calls::process::{
     abort, errno, exit, get_errno, getpid, read_entropy, secure_rand32, secure_rand64, symbol_name,

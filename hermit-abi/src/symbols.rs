@@ -108,6 +108,7 @@ pub const SYMBOLS: &[&str] = &[
     "sys_spawn2",
     "sys_stat",
     "sys_statx",
+    "sys_string_moves",
     "sys_symbol_name",
     "sys_symlink",
     "sys_unlink",

@@ -55,6 +55,11 @@ unsafe extern "C" {
     #[link_name = "sys_heap_lock_count"]
     pub fn heap_lock_count() -> u64;
 
+    /// Whether string instructions (`rep movsq`) move long pieces of memory faster than vector registers do: the processor is
+    /// emulated. For `memcpy` and the like.
+    #[link_name = "sys_string_moves"]
+    pub safe fn string_moves() -> bool;
+
     /// Size of a page in bytes.
     #[link_name = "sys_getpagesize"]
     pub fn getpagesize() -> i32;

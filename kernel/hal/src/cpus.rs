@@ -25,6 +25,20 @@ pub fn count() -> u32 {
     ops::smp().cpu_count()
 }
 
+/// Whether software emulates the CPUs, as far as is known. The first call may take some microseconds.
+#[must_use]
+pub fn are_emulated() -> bool {
+    const UNKNOWN: u8 = 2;
+    static ARE_EMULATED: AtomicU8 = AtomicU8::new(UNKNOWN);
+    let known = ARE_EMULATED.load(Relaxed);
+    if known != UNKNOWN {
+        return known != 0;
+    }
+    let are_emulated = ops::cpu().is_emulated();
+    ARE_EMULATED.store(are_emulated.into(), Relaxed);
+    are_emulated
+}
+
 /// Starts all CPUs but the first. Each calls `main`, some time later, with the mask with which it starts.
 /// To be called once. CPUs for which there is no memory are not started.
 pub fn start_others(main: fn(Masked) -> !) {

@@ -3,6 +3,7 @@
 use core::ptr;
 
 use hermit_abi::{PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE};
+use hermit_hal::cpus;
 use hermit_hal::memory::mapping::{self, Access, MappingError};
 use hermit_hal::memory::{self, OutOfMemory};
 use hermit_interface::{Errno, to_usize};
@@ -43,6 +44,10 @@ export_plain! {
 
     fn sys_heap_lock_count as heap_lock_count() -> u64 {
         memory::heap_lock_count()
+    }
+
+    fn sys_string_moves as string_moves() -> bool {
+        cpus::are_emulated()
     }
 
     fn sys_getpagesize as getpagesize() -> i32 {

@@ -24,6 +24,11 @@ pub(crate) trait CpuControl: Sync {
         core::hint::spin_loop();
     }
 
+    /// Whether software emulates the CPU, as far as the platform knows.
+    fn is_emulated(&self) -> bool {
+        false
+    }
+
     /// Stops this CPU until the machine ends.
     fn stop(&self) -> !;
 }

@@ -22,6 +22,10 @@ use crate::{memory, tlb};
 use apic::Ipi;
 use pci_config::PortConfig;
 
+/// Signature in CPUID of QEMU's emulator.
+const TCG: [u32; 3] =
+    [u32::from_le_bytes(*b"TCGT"), u32::from_le_bytes(*b"CGTC"), u32::from_le_bytes(*b"GTCG")];
+
 /// A platform on which the kernel may use privileged instructions and has local APICs.
 pub(super) trait Native: Sync {}
 
@@ -40,6 +44,10 @@ impl<P: Native> CpuControl for P {
         // Masked: an interrupt that finds this CPU no longer idle must not run its handler before the flush.
         let _masked = Masked::new();
         tlb::leave_idle();
+    }
+
+    fn is_emulated(&self) -> bool {
+        cpu::hypervisor() == Some(TCG)
     }
 
     fn stop(&self) -> ! {

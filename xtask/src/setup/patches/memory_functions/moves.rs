@@ -1,15 +1,25 @@
 //! Memory functions of programs: moves of vectors, since a string instruction takes as long to start as these take for a hundred bytes.
+//! Emulated processors are slow at vectors: there, string instructions move what is long.
 //!
 //! The first and the last bytes are moved as a whole, whatever they have in common, so no size needs moves of single bytes. What a
 //! move may overwrite is read before it, as `memmove` requires. Set-up makes this a module of `compiler_builtins`, whose functions have
 //! the contracts of C's.
 
+use super::impls;
 use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_set1_epi8, _mm_storeu_si128};
 
 const VECTOR: usize = size_of::<__m128i>();
 const BLOCK: usize = 4 * VECTOR;
 
+/// From so many bytes on, the kernel is asked what is faster.
+const LONG: usize = 256;
+
 type Block = [__m128i; 4];
+
+unsafe extern "C" {
+    /// `string_moves` of `hermit-abi`.
+    safe fn sys_string_moves() -> bool;
+}
 
 #[inline(always)]
 unsafe fn load(src: *const u8) -> __m128i {
@@ -68,8 +78,26 @@ unsafe fn copy_ends<T>(dest: *mut u8, src: *const u8, count: usize) {
 #[inline(always)]
 pub unsafe fn copy_forward(dest: *mut u8, src: *const u8, count: usize) {
     if count <= 2 * BLOCK {
-        return copy_short(dest, src, count);
+        copy_short(dest, src, count);
+    } else if count < LONG {
+        copy_blocks(dest, src, count);
+    } else {
+        copy_long(dest, src, count);
     }
+}
+
+#[inline(never)]
+unsafe fn copy_long(dest: *mut u8, src: *const u8, count: usize) {
+    if sys_string_moves() {
+        impls::copy_forward(dest, src, count);
+    } else {
+        copy_blocks(dest, src, count);
+    }
+}
+
+/// Copies more than two blocks.
+#[inline(always)]
+unsafe fn copy_blocks(dest: *mut u8, src: *const u8, count: usize) {
     let (first, last) = (load(src), load_block(src.add(count - BLOCK)));
     // Writes that cross cache lines are slow: only the first and the last ones do.
     let mut done = VECTOR - dest.addr() % VECTOR;
@@ -106,7 +134,9 @@ pub unsafe fn copy_backward(dest: *mut u8, src: *const u8, count: usize) {
 pub unsafe fn set_bytes(dest: *mut u8, c: u8, count: usize) {
     let vector = _mm_set1_epi8(c as i8);
     let word = u64::from(c) * 0x0101_0101_0101_0101;
-    if count > BLOCK {
+    if count >= LONG && sys_string_moves() {
+        impls::set_bytes(dest, c, count);
+    } else if count > BLOCK {
         store(dest, vector);
         let mut done = VECTOR - dest.addr() % VECTOR;
         while done < count - BLOCK {
