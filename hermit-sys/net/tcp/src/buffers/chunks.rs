@@ -40,9 +40,9 @@ impl Chunks {
         let chunk = match index.checked_sub(1) {
             None => &mut self.first,
             Some(index) => {
-                let missing = (index + 1).saturating_sub(self.rest.len());
-                self.rest.try_reserve(missing).ok()?;
-                self.rest.extend(iter::repeat_with(|| None).take(missing));
+                if index >= self.rest.len() {
+                    self.extend(index + 1)?;
+                }
                 self.rest.get_mut(index)?
             }
         };
@@ -50,6 +50,14 @@ impl Chunks {
             *chunk = Some(pool.take()?);
         }
         chunk.as_mut()?.get_mut(start..)
+    }
+
+    /// Makes the list of chunks as long as this; `None` without memory.
+    #[cold]
+    fn extend(&mut self, count: usize) -> Option<()> {
+        self.rest.try_reserve(count.saturating_sub(self.rest.len())).ok()?;
+        self.rest.resize_with(count, || None);
+        Some(())
     }
 
     /// The bytes at an offset, as far as they are in one piece.

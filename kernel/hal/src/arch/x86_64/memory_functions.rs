@@ -1,0 +1,217 @@
+//! `memcpy` and `memset`, which the compiler calls where it does not know a size, instead of those of `compiler_builtins`.
+//!
+//! Those use three string instructions for each call, of which each takes tens of nanoseconds to start. The kernel has no vector
+//! registers: moves of words copy what is short, and one string instruction what is long. The first and the last bytes are moved as a
+//! whole, whatever they have in common, so no size needs moves of single bytes.
+//!
+//! The functions are assembly since a loop in Rust may be compiled to a call of the very function. They keep the direction flag clear,
+//! as the System V ABI demands.
+
+use core::arch::naked_asm;
+
+/// Sizes above this one are moved by a string instruction.
+const SHORT: usize = 256;
+
+/// Copies `size` bytes, and returns `to`: C's `memcpy`.
+///
+/// # Safety
+///
+/// `size` bytes must be mapped at both addresses, those at `to` for writing. They must not overlap.
+#[unsafe(naked)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u8 {
+    naked_asm!(
+        "mov rax, rdi
+        cmp rdx, 16
+        ja 4f
+        cmp edx, 8
+        jae 3f
+        cmp edx, 4
+        jae 2f
+        test edx, edx
+        jz 9f",
+        // 1 to 3 bytes: the first, the middle and the last one.
+        "mov r9d, edx
+        shr r9d, 1
+        movzx ecx, byte ptr [rsi]
+        movzx r8d, byte ptr [rsi + rdx - 1]
+        movzx r9d, byte ptr [rsi + r9]
+        mov [rdi], cl
+        mov [rdi + rdx - 1], r8b
+        shr edx, 1
+        mov [rdi + rdx], r9b
+        9:
+        ret
+        2:
+        mov ecx, [rsi]
+        mov r8d, [rsi + rdx - 4]
+        mov [rdi], ecx
+        mov [rdi + rdx - 4], r8d
+        ret
+        3:
+        mov rcx, [rsi]
+        mov r8, [rsi + rdx - 8]
+        mov [rdi], rcx
+        mov [rdi + rdx - 8], r8
+        ret",
+        // More than 16 bytes: the last 16 are r8 and r9, and their place is r10.
+        "4:
+        mov r8, [rsi + rdx - 16]
+        mov r9, [rsi + rdx - 8]
+        lea r10, [rdi + rdx - 16]
+        cmp rdx, {short}
+        ja {copy_long}
+        5:
+        mov rcx, [rsi]
+        mov r11, [rsi + 8]
+        mov [rdi], rcx
+        mov [rdi + 8], r11
+        add rsi, 16
+        add rdi, 16
+        cmp rdi, r10
+        jb 5b
+        mov [r10], r8
+        mov [r10 + 8], r9
+        ret",
+        short = const SHORT,
+        copy_long = sym copy_long,
+    )
+}
+
+/// The end of [`memcpy`] for a long size.
+///
+/// # Safety
+///
+/// The contract of [`memcpy`], whose registers it takes over.
+#[unsafe(naked)]
+unsafe extern "C" fn copy_long() {
+    naked_asm!(
+        // The first 8 bytes, then words to aligned addresses: others are slow to write.
+        "mov rcx, [rsi]
+        mov [rdi], rcx
+        mov ecx, edi
+        neg ecx
+        and ecx, 7
+        add rsi, rcx
+        add rdi, rcx
+        sub rdx, rcx
+        mov rcx, rdx
+        shr rcx, 3
+        rep movsq
+        mov [r10], r8
+        mov [r10 + 8], r9
+        ret",
+    )
+}
+
+/// Sets `size` bytes to the low one of `value`, and returns `to`: C's `memset`.
+///
+/// # Safety
+///
+/// `size` bytes must be mapped for writing.
+#[unsafe(naked)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn memset(to: *mut u8, value: i32, size: usize) -> *mut u8 {
+    naked_asm!(
+        "mov r8, rdi
+        movzx eax, sil
+        mov rcx, 0x0101010101010101
+        imul rax, rcx
+        cmp rdx, 16
+        ja 4f
+        cmp edx, 8
+        jae 3f
+        cmp edx, 4
+        jae 2f
+        test edx, edx
+        jz 9f",
+        // 1 to 3 bytes: the first, the last and the middle one.
+        "mov [rdi], al
+        mov [rdi + rdx - 1], al
+        shr edx, 1
+        mov [rdi + rdx], al
+        jmp 9f
+        2:
+        mov [rdi], eax
+        mov [rdi + rdx - 4], eax
+        jmp 9f
+        3:
+        mov [rdi], rax
+        mov [rdi + rdx - 8], rax
+        jmp 9f",
+        // More than 16 bytes: the place of the last 16 is r10.
+        "4:
+        lea r10, [rdi + rdx - 16]
+        mov [r10], rax
+        mov [r10 + 8], rax
+        cmp rdx, {short}
+        ja 6f
+        5:
+        mov [rdi], rax
+        mov [rdi + 8], rax
+        add rdi, 16
+        cmp rdi, r10
+        jb 5b
+        jmp 9f",
+        // The first 8 bytes, then words to aligned addresses.
+        "6:
+        mov [rdi], rax
+        mov ecx, edi
+        neg ecx
+        and ecx, 7
+        add rdi, rcx
+        sub rdx, rcx
+        mov rcx, rdx
+        shr rcx, 3
+        rep stosq
+        9:
+        mov rax, r8
+        ret",
+        short = const SHORT,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHORT, memcpy, memset};
+    use std::vec::Vec;
+
+    /// Bytes before and after those that are written.
+    const MARGIN: usize = 24;
+
+    fn sizes() -> impl Iterator<Item = usize> {
+        (0..=SHORT + 40).chain([511, 512, 1000, 4095, 4096, 4097])
+    }
+
+    fn pattern(index: usize) -> u8 {
+        (index % 251).to_le_bytes()[0].wrapping_mul(7)
+    }
+
+    /// Calls a function for all sizes and alignments, and compares all bytes with what they should be.
+    fn check(write: impl Fn(*mut u8, *const u8, usize) -> *mut u8, expected: impl Fn(usize) -> u8) {
+        for (size, to, from) in sizes().flat_map(|size| (0..9).map(move |to| (size, to, 7 * to % 9))) {
+            let source: Vec<u8> = (0..size + from).map(|index| expected(index.wrapping_sub(from))).collect();
+            let mut bytes: Vec<u8> = (0..size + 2 * MARGIN).map(pattern).collect();
+            let start = bytes[MARGIN + to - 8..].as_mut_ptr();
+            assert_eq!(write(start, source[from..].as_ptr(), size), start);
+            let offset = |index: usize| index.wrapping_sub(MARGIN + to - 8);
+            let value = |index| Some(offset(index)).filter(|&at| at < size).map_or(pattern(index), &expected);
+            let wrong = (0..bytes.len()).find(|&index| bytes[index] != value(index));
+            assert_eq!(wrong, None, "{size} bytes from {from} to {to}");
+        }
+    }
+
+    #[test]
+    fn memcpy_copies_all_sizes_and_nothing_else() {
+        // SAFETY: `check` passes addresses of as many bytes in different vectors.
+        check(|to, from, size| unsafe { memcpy(to, from, size) }, |index| !pattern(index));
+    }
+
+    #[test]
+    fn memset_sets_all_sizes_and_nothing_else() {
+        for value in [0, 0xa5] {
+            // SAFETY: `check` passes the address of as many bytes. Only the low byte of the value counts.
+            check(|to, _, size| unsafe { memset(to, i32::from(value) | 0x100, size) }, |_| value);
+        }
+    }
+}
