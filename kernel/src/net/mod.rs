@@ -25,7 +25,7 @@ mod services;
 mod shutdown;
 pub(crate) mod socket;
 mod stack;
-mod waiting;
+pub(crate) mod waiting;
 mod waker_keys;
 
 use core::sync::atomic::AtomicBool;
@@ -117,6 +117,14 @@ fn drive<R>(network: &Network, mut action: impl FnMut(&mut Stack) -> Result<R, E
         }
         result => result,
     })
+}
+
+/// Polls the stack, as a thread that has been told that frames were received.
+fn poll_received() {
+    if let Some(network) = NETWORK.get() {
+        let next = network.with(poll);
+        poll_thread::poll_by(next);
+    }
 }
 
 /// Polls the stack, and flushes the device; returns the time of the stack's next timer.

@@ -11,8 +11,7 @@ use hermit_io::WaitQueue as _;
 use super::stack::{Network, Stack};
 use super::{act, rx_leader};
 use crate::sync::WaitQueue;
-use crate::threads::wait::block_until;
-use crate::threads::{deferred_block, schedule};
+use crate::threads::{deferred_block, schedule, wait};
 
 /// Maximum number of retries before the thread yields and checks its timeout: received frames of other sockets may keep
 /// the device busy without end.
@@ -29,7 +28,8 @@ pub(super) fn wait_until<R>(
     mut action: impl FnMut(&mut Stack) -> Result<R, Errno>,
 ) -> Result<R, Errno> {
     let mut attempt = Attempt::First;
-    let waited = block_until(deadline, |context| poll(network, waiters, context, &mut attempt, &mut action));
+    let waited =
+        wait::block_until(deadline, |context| poll(network, waiters, context, &mut attempt, &mut action));
     if attempt != Attempt::First {
         rx_leader::resign();
     }
@@ -37,6 +37,36 @@ pub(super) fn wait_until<R>(
         let context = Context::from_waker(schedule::current().waker());
         try_or_wait(network, waiters, &context, &mut Attempt::Last, &mut action)
     })
+}
+
+/// Blocks until `poll` is ready, or until the deadline in nanoseconds: then `None`. Sockets may be among what it waits for: while the
+/// thread waits, it is the rx leader, which polls the stack when frames have been received.
+pub(crate) fn block_until<R>(
+    deadline: Option<u64>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
+) -> Option<R> {
+    let mut leads = false;
+    let waited = wait::block_until(deadline, |context| {
+        for _ in 0..MAX_ROUNDS {
+            let polled = poll(context);
+            if polled.is_ready() {
+                return polled;
+            }
+            leads = true;
+            if !rx_leader::lead(context) {
+                return Poll::Pending;
+            }
+            super::poll_received();
+        }
+        deferred_block::yield_now();
+        // Retry at once.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    });
+    if leads {
+        rx_leader::resign();
+    }
+    waited
 }
 
 /// Attempt of a call.

@@ -15,6 +15,7 @@ use super::events::NANOSECONDS_PER_MILLISECOND;
 use super::export;
 use super::time::nanoseconds;
 use super::user::UserSliceMut;
+use crate::net::waiting;
 use crate::sync::Mutex;
 use crate::threads::schedule;
 use crate::threads::wait::block_until;
@@ -82,7 +83,7 @@ fn wait(epfd: i32, events: &mut [MaybeUninit<epoll_event>], timeout: Option<u64>
     let mut count = epoll.scan(&context, max, &mut deliver);
     if count == 0 && timeout != Some(0) {
         let deadline = timeout.map(|timeout| clock::monotonic().saturating_add(timeout));
-        let waited = block_until(deadline, |context| epoll.poll_wait(context, max, &mut deliver));
+        let waited = waiting::block_until(deadline, |context| epoll.poll_wait(context, max, &mut deliver));
         // After a timeout, what came with it; another thread is woken for what is left.
         count = waited.unwrap_or_else(|| epoll.scan(&context, max, &mut deliver));
     }
