@@ -67,14 +67,17 @@ pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
 /// Changes to the program's working directory. Without it the machine ends: elsewhere the program would read and write other
 /// files than it is meant to.
 async fn enter(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
-    match vfs.change_directory(path).await {
-        Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
-        Err(error) => report::invalid_configuration(format_args!(
-            "the working directory {} cannot be entered: {error}; `--mount` and `--root` bring folders of the host",
-            path.escape_ascii()
-        )),
-        Ok(()) => Ok(()),
-    }
+    let (reason, error) = match vfs.change_directory(path).await {
+        Ok(()) => return Ok(()),
+        Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
+        Err(error @ Errno::ENOENT) => ("it does not exist", error),
+        Err(error @ Errno::ENOTDIR) => ("it is not a directory", error),
+        Err(error) => ("the file system fails", error),
+    };
+    report::invalid_configuration(format_args!(
+        "the working directory {} cannot be entered: {reason} ({error}); `--mount` and `--root` bring folders of the host",
+        path.escape_ascii()
+    ))
 }
 
 fn warn(option: &MountOption, reason: &dyn Display) {

@@ -69,6 +69,11 @@ fn check_max(max: i32) -> Result<(), Errno> {
     if is_valid { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
+/// When a wait ends that begins now and takes at most `timeout` nanoseconds.
+fn deadline(timeout: Option<u64>) -> Option<u64> {
+    timeout.map(|timeout| clock::monotonic().saturating_add(timeout))
+}
+
 /// Waits for events, for at most `timeout` nanoseconds; returns their number.
 fn wait(epfd: i32, events: &mut [MaybeUninit<epoll_event>], timeout: Option<u64>) -> Result<i32, Errno> {
     let object = descriptors::get(epfd)?;
@@ -82,8 +87,7 @@ fn wait(epfd: i32, events: &mut [MaybeUninit<epoll_event>], timeout: Option<u64>
     let context = Context::from_waker(schedule::current().waker());
     let mut count = epoll.scan(&context, max, &mut deliver);
     if count == 0 && timeout != Some(0) {
-        let deadline = timeout.map(|timeout| clock::monotonic().saturating_add(timeout));
-        let waited = waiting::block_until(deadline, |context| epoll.poll_wait(context, max, &mut deliver));
+        let waited = waiting::block_until(deadline(timeout), |context| epoll.poll_wait(context, max, &mut deliver));
         // After a timeout, what came with it; another thread is woken for what is left.
         count = waited.unwrap_or_else(|| epoll.scan(&context, max, &mut deliver));
     }
@@ -103,14 +107,9 @@ fn wait_into(
 fn wait_without_memory(epfd: i32, timeout: Option<u64>) -> Result<i32, Errno> {
     let object = descriptors::get(epfd)?;
     let epoll = instance(&*object)?;
-    let deadline = timeout.map(|timeout| clock::monotonic().saturating_add(timeout));
-    let waited =
-        block_until(
-            deadline,
-            |context| {
-                if epoll.poll_ready(context).read { Poll::Ready(()) } else { Poll::Pending }
-            },
-        );
+    let waited = block_until(deadline(timeout), |context| {
+        if epoll.poll_ready(context).read { Poll::Ready(()) } else { Poll::Pending }
+    });
     epoll.unwatch(&Context::from_waker(schedule::current().waker()));
     waited.map_or(Ok(0), |()| Err(Errno::EFAULT))
 }

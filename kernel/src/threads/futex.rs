@@ -93,7 +93,8 @@ pub(crate) fn wake_one(address: u64) -> i32 {
     TABLE.wake_one(address, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread))).into()
 }
 
-/// Wakes at most `count` threads that wait for an address, and returns their number, in batches. Interrupts are unmasked between two of them, so the caller may be preempted there.
+/// Wakes at most `count` threads that wait for an address, and returns their number, in batches. Interrupts are unmasked
+/// between two of them, so the caller may be preempted there.
 #[inline(never)]
 pub(crate) fn wake_many(address: u64, count: usize) -> usize {
     let mut wake_up = WakeUp::new(address, count);
