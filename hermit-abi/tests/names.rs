@@ -117,7 +117,7 @@ mod ours {
         getcwd: fn(*mut u8, usize) -> isize;
         getdents: fn(i32, *mut u8, usize) -> isize;
         heap_lock_count: fn() -> u64;
-        string_moves: fn() -> bool;
+        string_moves: fn() -> u32;
         link: fn(*const c_char, *const c_char) -> i32;
         monotonic_time: fn() -> timespec;
         open_path: fn(*const u8, usize, i32, i32) -> i32;

@@ -55,10 +55,11 @@ unsafe extern "C" {
     #[link_name = "sys_heap_lock_count"]
     pub fn heap_lock_count() -> u64;
 
-    /// Whether string instructions (`rep movsq`) move long pieces of memory faster than vector registers do: the processor is
-    /// emulated. For `memcpy` and the like.
+    /// Which string instructions move memory faster than vector registers do, for `memcpy` and the like:
+    /// [`STRING_MOVES_NONE`](crate::STRING_MOVES_NONE), [`STRING_MOVES_WORDS`](crate::STRING_MOVES_WORDS) or
+    /// [`STRING_MOVES_BYTES`](crate::STRING_MOVES_BYTES).
     #[link_name = "sys_string_moves"]
-    pub safe fn string_moves() -> bool;
+    pub safe fn string_moves() -> u32;
 
     /// Size of a page in bytes.
     #[link_name = "sys_getpagesize"]

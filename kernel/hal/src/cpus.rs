@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use spin::Once;
 
+use crate::arch::cpu;
 use crate::arch::local::{self, Base};
 use crate::arch::processor::Processor;
 use crate::arch::stacks::StackMemory;
@@ -25,18 +26,32 @@ pub fn count() -> u32 {
     ops::smp().cpu_count()
 }
 
-/// Whether software emulates the CPUs, as far as is known. The first call may take some microseconds.
+/// String instructions that move memory faster than vector registers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringMoves {
+    /// None is known to be faster.
+    None,
+    /// `rep movsq` and `rep stosq`, on an emulated processor.
+    Words,
+    /// `rep movsb` and `rep stosb`, for long pieces.
+    Bytes,
+}
+
+/// The string instructions that move memory faster than vector registers do. The first call may take some microseconds.
 #[must_use]
-pub fn are_emulated() -> bool {
+pub fn string_moves() -> StringMoves {
     const UNKNOWN: u8 = 2;
     static ARE_EMULATED: AtomicU8 = AtomicU8::new(UNKNOWN);
-    let known = ARE_EMULATED.load(Relaxed);
-    if known != UNKNOWN {
-        return known != 0;
+    let mut are_emulated = ARE_EMULATED.load(Relaxed);
+    if are_emulated == UNKNOWN {
+        are_emulated = ops::cpu().is_emulated().into();
+        ARE_EMULATED.store(are_emulated, Relaxed);
     }
-    let are_emulated = ops::cpu().is_emulated();
-    ARE_EMULATED.store(are_emulated.into(), Relaxed);
-    are_emulated
+    match are_emulated {
+        0 if cpu::has_fast_strings() => StringMoves::Bytes,
+        0 => StringMoves::None,
+        _ => StringMoves::Words,
+    }
 }
 
 /// Starts all CPUs but the first. Each calls `main`, some time later, with the mask with which it starts.

@@ -87,7 +87,8 @@ fn wait(epfd: i32, events: &mut [MaybeUninit<epoll_event>], timeout: Option<u64>
     let context = Context::from_waker(schedule::current().waker());
     let mut count = epoll.scan(&context, max, &mut deliver);
     if count == 0 && timeout != Some(0) {
-        let waited = waiting::block_until(deadline(timeout), |context| epoll.poll_wait(context, max, &mut deliver));
+        let waited =
+            waiting::block_until(deadline(timeout), |context| epoll.poll_wait(context, max, &mut deliver));
         // After a timeout, what came with it; another thread is woken for what is left.
         count = waited.unwrap_or_else(|| epoll.scan(&context, max, &mut deliver));
     }

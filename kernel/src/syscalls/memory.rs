@@ -2,8 +2,10 @@
 
 use core::ptr;
 
-use hermit_abi::{PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE};
-use hermit_hal::cpus;
+use hermit_abi::{
+    PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE, STRING_MOVES_BYTES, STRING_MOVES_NONE, STRING_MOVES_WORDS,
+};
+use hermit_hal::cpus::{self, StringMoves};
 use hermit_hal::memory::mapping::{self, Access, MappingError};
 use hermit_hal::memory::{self, OutOfMemory};
 use hermit_interface::{Errno, to_usize};
@@ -46,8 +48,12 @@ export_plain! {
         memory::heap_lock_count()
     }
 
-    fn sys_string_moves as string_moves() -> bool {
-        cpus::are_emulated()
+    fn sys_string_moves as string_moves() -> u32 {
+        match cpus::string_moves() {
+            StringMoves::None => STRING_MOVES_NONE,
+            StringMoves::Words => STRING_MOVES_WORDS,
+            StringMoves::Bytes => STRING_MOVES_BYTES,
+        }
     }
 
     fn sys_getpagesize as getpagesize() -> i32 {

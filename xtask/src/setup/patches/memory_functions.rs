@@ -29,6 +29,7 @@ pub(super) const PATCHES: &[Patch] = &[
 ",
     },
     Patch { file: MEMORY, old: "impls::set_bytes(", new: "moves::set_bytes(" },
+    Patch { file: MEMORY, old: "impls::compare_bytes(", new: "moves::compare_bytes(" },
     // Last, since it has texts that the others replace.
     Patch {
         file: MEMORY,

@@ -1,6 +1,8 @@
 //! Processor features: detection by CPUID, and control registers; halting and the interrupt flag.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
 use x86_64::registers::xcontrol::{XCr0, XCr0Flags};
@@ -17,6 +19,14 @@ const TILES: u64 = 0b11 << 17;
 
 /// Bytes of the legacy region and the XSAVE header (SDM volume 1, section 13.4).
 const LEGACY_AND_HEADER: u32 = 512 + 64;
+
+/// Whether `rep movsb` and `rep stosb` are fast (ERMS).
+static HAS_FAST_STRINGS: AtomicBool = AtomicBool::new(false);
+
+/// Whether `rep movsb` and `rep stosb` are fast, once the CPU is prepared.
+pub(crate) fn has_fast_strings() -> bool {
+    HAS_FAST_STRINGS.load(Relaxed)
+}
 
 /// A leaf of CPUID (SDM volume 2, CPUID); zeros if the processor does not have it. Each execution of CPUID exits to a
 /// hypervisor, which takes microseconds.
@@ -37,6 +47,7 @@ const fn has(register: u32, bit: u32) -> bool {
 /// Enables the features that programs and the kernel's protection use.
 pub(super) fn init() {
     let features = leaf(7);
+    HAS_FAST_STRINGS.store(has(features.ebx, 9), Relaxed);
     let mut flags = Cr4::read() | Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE;
     let protections = [
         (has(features.ebx, 7), Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION),
@@ -72,7 +83,9 @@ pub(crate) fn adopt() -> bool {
     if XSAVE && has(leaf(1).ecx, 27) {
         save_by_xsave(XCr0::read_raw() & !TILES);
     }
-    has(leaf(7).ebx, 0)
+    let features = leaf(7).ebx;
+    HAS_FAST_STRINGS.store(has(features, 9), Relaxed);
+    has(features, 0)
 }
 
 /// Enables the vector registers that the processor has and XSAVE can manage; AVX-512 only with all its parts.

@@ -6,6 +6,7 @@
 //! the contracts of C's.
 
 use super::impls;
+use core::arch::asm;
 use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_set1_epi8, _mm_storeu_si128};
 
 const VECTOR: usize = size_of::<__m128i>();
@@ -14,11 +15,18 @@ const BLOCK: usize = 4 * VECTOR;
 /// From so many bytes on, the kernel is asked what is faster.
 const LONG: usize = 256;
 
+/// From so many bytes on, fast string instructions are faster than vectors.
+const VERY_LONG: usize = 4096;
+
+/// Values of `string_moves` of `hermit-abi`.
+const STRING_MOVES_WORDS: u32 = 1;
+const STRING_MOVES_BYTES: u32 = 2;
+
 type Block = [__m128i; 4];
 
 unsafe extern "C" {
     /// `string_moves` of `hermit-abi`.
-    safe fn sys_string_moves() -> bool;
+    safe fn sys_string_moves() -> u32;
 }
 
 #[inline(always)]
@@ -88,10 +96,16 @@ pub unsafe fn copy_forward(dest: *mut u8, src: *const u8, count: usize) {
 
 #[inline(never)]
 unsafe fn copy_long(dest: *mut u8, src: *const u8, count: usize) {
-    if sys_string_moves() {
-        impls::copy_forward(dest, src, count);
-    } else {
-        copy_blocks(dest, src, count);
+    match sys_string_moves() {
+        STRING_MOVES_WORDS => impls::copy_forward(dest, src, count),
+        STRING_MOVES_BYTES if count >= VERY_LONG => asm!(
+            "rep movsb",
+            inout("rcx") count => _,
+            inout("rdi") dest => _,
+            inout("rsi") src => _,
+            options(nostack, preserves_flags)
+        ),
+        _ => copy_blocks(dest, src, count),
     }
 }
 
@@ -132,22 +146,15 @@ pub unsafe fn copy_backward(dest: *mut u8, src: *const u8, count: usize) {
 
 #[inline(always)]
 pub unsafe fn set_bytes(dest: *mut u8, c: u8, count: usize) {
-    let vector = _mm_set1_epi8(c as i8);
     let word = u64::from(c) * 0x0101_0101_0101_0101;
-    if count >= LONG && sys_string_moves() {
-        impls::set_bytes(dest, c, count);
+    if count >= LONG {
+        set_long(dest, c, count);
     } else if count > BLOCK {
-        store(dest, vector);
-        let mut done = VECTOR - dest.addr() % VECTOR;
-        while done < count - BLOCK {
-            store_block(dest.add(done), [vector; 4]);
-            done += BLOCK;
-        }
-        store_block(dest.add(count - BLOCK), [vector; 4]);
+        set_blocks(dest, c, count);
     } else if count > 2 * VECTOR {
-        set_ends(dest, [vector; 2], count);
+        set_ends(dest, [_mm_set1_epi8(c as i8); 2], count);
     } else if count >= VECTOR {
-        set_ends(dest, vector, count);
+        set_ends(dest, _mm_set1_epi8(c as i8), count);
     } else if count >= 8 {
         set_ends(dest, word, count);
     } else if count >= 4 {
@@ -159,9 +166,94 @@ pub unsafe fn set_bytes(dest: *mut u8, c: u8, count: usize) {
     }
 }
 
+#[inline(never)]
+unsafe fn set_long(dest: *mut u8, c: u8, count: usize) {
+    match sys_string_moves() {
+        STRING_MOVES_WORDS => impls::set_bytes(dest, c, count),
+        STRING_MOVES_BYTES if count >= VERY_LONG => asm!(
+            "rep stosb",
+            inout("rcx") count => _,
+            inout("rdi") dest => _,
+            in("al") c,
+            options(nostack, preserves_flags)
+        ),
+        _ => set_blocks(dest, c, count),
+    }
+}
+
+/// Sets more than one block.
+#[inline(always)]
+unsafe fn set_blocks(dest: *mut u8, c: u8, count: usize) {
+    let vector = _mm_set1_epi8(c as i8);
+    store(dest, vector);
+    let mut done = VECTOR - dest.addr() % VECTOR;
+    while done < count - BLOCK {
+        store_block(dest.add(done), [vector; 4]);
+        done += BLOCK;
+    }
+    store_block(dest.add(count - BLOCK), [vector; 4]);
+}
+
 /// Sets the first and the last bytes, as many of each as `T` has: at least half of `count`.
 #[inline(always)]
 unsafe fn set_ends<T: Copy>(dest: *mut u8, value: T, count: usize) {
     dest.cast::<T>().write_unaligned(value);
     dest.add(count - size_of::<T>()).cast::<T>().write_unaligned(value);
+}
+
+/// As `memcmp`: words are compared as numbers whose first byte is the highest one.
+#[inline(always)]
+pub unsafe fn compare_bytes(a: *const u8, b: *const u8, count: usize) -> i32 {
+    if count >= 8 {
+        return compare_words(a, b, count);
+    }
+    let (a, b) = if count >= 4 {
+        let ends = |from: *const u8| u64::from(first(from)) << 32 | u64::from(first(from.add(count - 4)));
+        (ends(a), ends(b))
+    } else if count > 0 {
+        // The first, the middle and the last byte.
+        let bytes = |from: *const u8| {
+            let [first, middle, last] = [*from, *from.add(count / 2), *from.add(count - 1)];
+            u64::from(first) << 16 | u64::from(middle) << 8 | u64::from(last)
+        };
+        (bytes(a), bytes(b))
+    } else {
+        return 0;
+    };
+    order(a, b)
+}
+
+/// Compares at least 8 bytes.
+#[inline(always)]
+unsafe fn compare_words(a: *const u8, b: *const u8, count: usize) -> i32 {
+    let word = |from: *const u8, at: usize| from.add(at).cast::<u64>().read_unaligned();
+    let mut done = 0;
+    // The words of a block are compared at once until one differs, which the next loop finds.
+    while count - done >= 4 * 8 {
+        let difference = |at: usize| word(a, done + at) ^ word(b, done + at);
+        if difference(0) | difference(8) | difference(16) | difference(24) != 0 {
+            break;
+        }
+        done += 4 * 8;
+    }
+    while done < count - 8 {
+        let (one, other) = (word(a, done), word(b, done));
+        if one != other {
+            return order(one.swap_bytes(), other.swap_bytes());
+        }
+        done += 8;
+    }
+    // The last word has bytes that are equal, if the ones before were compared.
+    order(word(a, count - 8).swap_bytes(), word(b, count - 8).swap_bytes())
+}
+
+/// The first four bytes as a number.
+#[inline(always)]
+unsafe fn first(from: *const u8) -> u32 {
+    from.cast::<u32>().read_unaligned().swap_bytes()
+}
+
+#[inline(always)]
+fn order(a: u64, b: u64) -> i32 {
+    i32::from(a > b) - i32::from(a < b)
 }
