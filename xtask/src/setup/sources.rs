@@ -79,26 +79,28 @@ impl Sources {
         files::remove_dir(&self.folder)?;
         files::copy_dir(&original, &self.library())?;
         patches::apply(patches::of_library(), &self.library())?;
+        let (manifest, lock) = (self.library().join("Cargo.toml"), self.original_lock());
+        fs::copy(self.library().join("Cargo.lock"), &lock).context("cannot copy the library's Cargo.lock")?;
+        append_patch(&manifest, ABI)?;
+        self.replace_abi()?;
+        // Cargo finds the published crate by the manifest that does not name the copy yet.
         unwinder::copy(toolchain, &self.library(), &self.unwinder())?;
-        append_patch(&self.library().join("Cargo.toml"))?;
-        fs::copy(self.library().join("Cargo.lock"), self.folder.join("Cargo.lock.original"))
-            .context("cannot copy the library's Cargo.lock")?;
+        append_patch(&manifest, unwinder::CRATE)?;
+        unlock(&lock, &lock, unwinder::CRATE, &self.unwinder())?;
         fs::write(self.folder.join(COMPLETE), patches::digest()).context("cannot mark the copy as complete")
     }
 
-    /// Puts this repository's hermit-abi beside the copy, and the versions of the local packages into the lock file.
+    /// The lock file in which hermit-abi is the published crate.
+    fn original_lock(&self) -> PathBuf {
+        self.folder.join("Cargo.lock.original")
+    }
+
+    /// Puts this repository's hermit-abi beside the copy, and its version into the lock file.
     fn replace_abi(&self) -> Result<()> {
         let copy = self.abi();
         files::remove_dir(&copy)?;
         files::copy_dir(&abi_folder(), &copy)?;
-        let original = self.folder.join("Cargo.lock.original");
-        let mut lock = fs::read_to_string(&original).context("cannot read the library's Cargo.lock")?;
-        for (name, folder) in [(ABI, &copy), (unwinder::CRATE, &self.unwinder())] {
-            let manifest = fs::read_to_string(folder.join("Cargo.toml"))
-                .with_context(|| format!("cannot read the manifest of {name}"))?;
-            lock = unlock(&lock, name, package_version(&manifest)?)?;
-        }
-        fs::write(self.library().join("Cargo.lock"), lock).context("cannot write the library's Cargo.lock")
+        unlock(&self.original_lock(), &self.library().join("Cargo.lock"), ABI, &copy)
     }
 }
 
@@ -161,7 +163,8 @@ fn add_component(toolchain: &Toolchain, record: &Record) -> Result<()> {
     result
 }
 
-fn append_patch(manifest: &Path) -> Result<()> {
+/// Makes a manifest use a crate's copy, which is beside its folder.
+fn append_patch(manifest: &Path, name: &str) -> Result<()> {
     let mut text =
         fs::read_to_string(manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
     let section = "\n[patch.crates-io]\n";
@@ -171,13 +174,20 @@ fn append_patch(manifest: &Path) -> Result<()> {
             manifest.display()
         );
     };
-    let local = [ABI, unwinder::CRATE].map(|name| format!("{name} = {{ path = '../{name}' }}\n"));
-    text.insert_str(start + section.len(), &local.concat());
+    text.insert_str(start + section.len(), &format!("{name} = {{ path = '../{name}' }}\n"));
     fs::write(manifest, text).with_context(|| format!("cannot write {}", manifest.display()))
 }
 
+/// Writes a lock file in which a crate is the local package in `copy`.
+fn unlock(from: &Path, to: &Path, name: &str, copy: &Path) -> Result<()> {
+    let read =
+        |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+    let lock = unlocked(&read(from)?, name, package_version(&read(&copy.join("Cargo.toml"))?)?)?;
+    fs::write(to, lock).with_context(|| format!("cannot write {}", to.display()))
+}
+
 /// Turns the lock file's entry of a crate into one of a local package, so that cargo accepts the copy without a registry.
-fn unlock(lock: &str, name: &str, version: &str) -> Result<String> {
+fn unlocked(lock: &str, name: &str, version: &str) -> Result<String> {
     let entry = format!("name = \"{name}\"\n");
     let Some((before, rest)) = lock.split_once(&entry) else {
         bail!("the library's Cargo.lock does not contain {name}: this version of Rust is not supported");
@@ -199,7 +209,7 @@ fn package_version(manifest: &str) -> Result<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{package_version, unlock};
+    use super::{package_version, unlocked};
 
     const LOCK: &str = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"x\"\n\n\
         [[package]]\nname = \"hermit-abi\"\nversion = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n\
@@ -207,17 +217,17 @@ mod tests {
         [[package]]\nname = \"z\"\nversion = \"1.0.0\"\nchecksum = \"x\"\n";
 
     #[test]
-    fn unlock_changes_only_the_entry_of_the_crate() {
+    fn unlocked_changes_only_the_entry_of_the_crate() {
         let expected = LOCK.replace(
             "version = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n",
             "version = \"0.5.9\"\n",
         );
-        assert_eq!(unlock(LOCK, "hermit-abi", "0.5.9").unwrap(), expected);
+        assert_eq!(unlocked(LOCK, "hermit-abi", "0.5.9").unwrap(), expected);
     }
 
     #[test]
-    fn unlock_rejects_a_lock_file_without_the_crate() {
-        let message = unlock("[[package]]\n", "hermit-abi", "0.5.9").unwrap_err().to_string();
+    fn unlocked_rejects_a_lock_file_without_the_crate() {
+        let message = unlocked("[[package]]\n", "hermit-abi", "0.5.9").unwrap_err().to_string();
         assert!(message.contains("hermit-abi"), "{message}");
     }
 
