@@ -1,4 +1,4 @@
-//! `memcpy` and `memset`, which the compiler calls where it does not know a size, instead of those of `compiler_builtins`.
+//! `memcpy`, `memmove` and `memset`, which the compiler calls where it does not know a size, instead of those of `compiler_builtins`.
 //!
 //! Those use three string instructions for each call, of which each takes tens of nanoseconds to start. The kernel has no vector
 //! registers: moves of words copy what is short, and one string instruction what is long. The first and the last bytes are moved as a
@@ -16,7 +16,8 @@ const SHORT: usize = 256;
 ///
 /// # Safety
 ///
-/// `size` bytes must be mapped at both addresses, those at `to` for writing. They must not overlap.
+/// `size` bytes must be mapped at both addresses, those at `to` for writing. They must not overlap, unless `to` is the lower address
+/// or there are at most 16.
 #[unsafe(naked)]
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u8 {
@@ -86,9 +87,8 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u
 #[unsafe(naked)]
 unsafe extern "C" fn copy_long() {
     naked_asm!(
-        // The first 8 bytes, then words to aligned addresses: others are slow to write.
-        "mov rcx, [rsi]
-        mov [rdi], rcx
+        // Words to aligned addresses, since others are slow to write, and then the first 8 bytes.
+        "mov r11, [rsi]
         mov ecx, edi
         neg ecx
         and ecx, 7
@@ -98,9 +98,44 @@ unsafe extern "C" fn copy_long() {
         mov rcx, rdx
         shr rcx, 3
         rep movsq
+        mov [rax], r11
         mov [r10], r8
         mov [r10 + 8], r9
         ret",
+    )
+}
+
+/// Copies `size` bytes that may overlap, and returns `to`: C's `memmove`.
+///
+/// # Safety
+///
+/// `size` bytes must be mapped at both addresses, those at `to` for writing.
+#[unsafe(naked)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, size: usize) -> *mut u8 {
+    naked_asm!(
+        "mov rcx, rdi
+        sub rcx, rsi
+        cmp rcx, rdx
+        jae {memcpy}
+        cmp rdx, 16
+        jbe {memcpy}",
+        // The destination begins within the source: from the end on. The first 16 bytes are r8 and r9.
+        "mov rax, rdi
+        mov r8, [rsi]
+        mov r9, [rsi + 8]
+        2:
+        mov rcx, [rsi + rdx - 8]
+        mov r11, [rsi + rdx - 16]
+        mov [rdi + rdx - 8], rcx
+        mov [rdi + rdx - 16], r11
+        sub rdx, 16
+        cmp rdx, 16
+        ja 2b
+        mov [rdi], r8
+        mov [rdi + 8], r9
+        ret",
+        memcpy = sym memcpy,
     )
 }
 
@@ -173,7 +208,7 @@ unsafe extern "C" fn memset(to: *mut u8, value: i32, size: usize) -> *mut u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHORT, memcpy, memset};
+    use super::{SHORT, memcpy, memmove, memset};
     use std::vec::Vec;
 
     /// Bytes before and after those that are written.
@@ -205,6 +240,27 @@ mod tests {
     fn memcpy_copies_all_sizes_and_nothing_else() {
         // SAFETY: `check` passes addresses of as many bytes in different vectors.
         check(|to, from, size| unsafe { memcpy(to, from, size) }, |index| !pattern(index));
+    }
+
+    #[test]
+    fn memmove_copies_all_sizes_with_all_overlaps() {
+        for size in sizes() {
+            let fixed = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 100];
+            for distance in fixed.into_iter().chain([size / 2, size.saturating_sub(1), size, size + 1]) {
+                move_within(size, MARGIN + distance, MARGIN);
+                move_within(size, MARGIN, MARGIN + distance);
+            }
+        }
+    }
+
+    fn move_within(size: usize, from: usize, to: usize) {
+        let mut bytes: Vec<u8> = (0..from.max(to) + size + MARGIN).map(pattern).collect();
+        let start = bytes.as_mut_ptr();
+        // SAFETY: the vector has as many bytes behind both offsets.
+        unsafe { memmove(start.wrapping_add(to), start.wrapping_add(from), size) };
+        let origin = |index| if index >= to && index < to + size { index - to + from } else { index };
+        let wrong = (0..bytes.len()).find(|&index| bytes[index] != pattern(origin(index)));
+        assert_eq!(wrong, None, "{size} bytes from {from} to {to}");
     }
 
     #[test]
