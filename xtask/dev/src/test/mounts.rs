@@ -120,7 +120,11 @@ fn mapped(platform: &TestPlatform<'_>) -> Result<()> {
     let run = |workdir| {
         run(platform, "third_party", &["--mount", &mount, "--workdir", workdir], &["map-at-exit", "file"])
     };
-    expect(&mut run("/srv/missing")?, 125, "/srv/missing cannot be entered: it does not exist (error number 2)")?;
+    expect(
+        &mut run("/srv/missing")?,
+        125,
+        "/srv/missing cannot be entered: it does not exist (error number 2)",
+    )?;
     expect(&mut run("/srv")?, 0, "")?;
     let contents = fs::read_to_string(&file)?;
     ensure!(contents == "comapnts", "the file has {contents:?}");
