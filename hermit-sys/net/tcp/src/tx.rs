@@ -216,8 +216,11 @@ impl Connection {
 
     fn next_control(&mut self, now: u64) -> Option<Transmit> {
         if self.timers.sends_probe {
+            // A window probe has a byte where an old one was: passt (2023-03, Debian 12), which does not tell that its window has
+            // opened, answers no segment without data. RFC 1122 §4.2.3.6 has the same for keep-alive probes.
+            let size = self.sending.buffer.size().min(1);
             let header = Header { seq: self.recovery.una() - 1, ..self.header(now) };
-            return Some(self.bare(header, Kind::Probe));
+            return Some(Transmit { size, ..self.bare(header, Kind::Probe) });
         }
         let is_due = self.ack.is_due(now);
         is_due.then(|| self.bare(self.header(now), Kind::Ack))
