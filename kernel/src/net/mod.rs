@@ -119,7 +119,7 @@ fn drive<R>(network: &Network, mut action: impl FnMut(&mut Stack) -> Result<R, E
     })
 }
 
-/// Polls the stack, as a thread that has been told that frames were received.
+/// Polls the stack, since frames were received.
 fn poll_received() {
     if let Some(network) = NETWORK.get() {
         let next = network.with(poll);

@@ -98,7 +98,8 @@ pub unsafe fn copy_forward(dest: *mut u8, src: *const u8, count: usize) {
 unsafe fn copy_long(dest: *mut u8, src: *const u8, count: usize) {
     match sys_string_moves() {
         STRING_MOVES_WORDS => impls::copy_forward(dest, src, count),
-        STRING_MOVES_BYTES if count >= VERY_LONG => asm!(
+        // If the destination is shortly before the source, the processor moves single bytes.
+        STRING_MOVES_BYTES if count >= VERY_LONG && src.addr().wrapping_sub(dest.addr()) >= BLOCK => asm!(
             "rep movsb",
             inout("rcx") count => _,
             inout("rdi") dest => _,
