@@ -1,7 +1,6 @@
 //! The compiled libraries: std for programs, core and alloc for the kernel and the loader.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -10,6 +9,7 @@ use super::abort;
 use super::c_library;
 use super::default_kernel;
 use super::files;
+use super::library_cargo;
 use super::patches;
 use super::progress::Task;
 use super::record::{self, Addition, Record};
@@ -209,7 +209,7 @@ fn compile(
     if let Some(home) = cargo_home() {
         remap.push((home.join("registry/src"), "/rust/deps".to_owned()));
     }
-    let mut command = library_cargo(toolchain, &remap);
+    let mut command = library_cargo::command(toolchain, &remap);
     command.args(["build", "--locked", "--release", "--target", target, "--features", features]);
     command.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(sources.build_dir());
     if panic == Panic::Unwind {
@@ -231,34 +231,6 @@ fn compile(
         bail!("cargo built no library for {target} in {}", output.display());
     }
     Ok(files)
-}
-
-/// Returns a cargo command for the libraries of the toolchain, without the user's flags and profile settings.
-pub(super) fn library_cargo(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Command {
-    let mut cargo = process::cargo();
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        let setting = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_INCREMENTAL", "RUSTFLAGS"];
-        if setting.iter().any(|prefix| name.starts_with(prefix)) {
-            cargo.env_remove(name);
-        }
-    }
-    // Backtraces need frame pointers; leaf functions, and those that only end in a call, do without.
-    let mut flags = [
-        "-Zforce-unstable-if-unmarked",
-        "-Cembed-bitcode=yes",
-        "-Zunstable-options",
-        "-Cforce-frame-pointers=non-leaf",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    let remaps = remap.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
-    flags.extend(remaps);
-    cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    // std must be built by the compiler that will use it, not by the one that rustup selects for the folder.
-    cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
-    cargo.current_dir(&toolchain.sysroot);
-    cargo
 }
 
 /// Returns the files of a library with one name. Cargo's copy of a library (`libstd.rlib`) has a shorter name than its metadata

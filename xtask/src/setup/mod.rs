@@ -13,6 +13,7 @@ mod debian;
 mod default_kernel;
 mod files;
 mod library;
+mod library_cargo;
 pub mod packages;
 mod patches;
 pub(crate) mod progress;

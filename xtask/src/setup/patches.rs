@@ -20,7 +20,6 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use super::unwinder;
 use crate::digest::hex;
 
 pub(crate) use tests_in_machines::TEST_LIST;
@@ -300,7 +299,12 @@ pub(super) fn apply<'patch, P: IntoIterator<Item = &'patch Patch>>(patches: P, f
 
 /// Returns a digest of all patches, to std and to its unwinder.
 pub(crate) fn digest() -> String {
-    digest_of(of_library().chain(unwinder::PATCHES))
+    digest_of(of_library().chain(of_unwinder()))
+}
+
+/// All patches to the crate that std unwinds with.
+pub(super) fn of_unwinder() -> impl Iterator<Item = &'static Patch> {
+    unwinding::CRATE_PATCHES.iter()
 }
 
 /// All patches to rust's `library` folder, in the order in which they are applied.

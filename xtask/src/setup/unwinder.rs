@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::files;
-use super::library::library_cargo;
-use super::patches::{self, Patch};
+use super::library_cargo;
+use super::patches;
 use crate::process;
 use crate::target::GUEST_TARGET;
 use crate::toolchain::Toolchain;
@@ -15,66 +15,17 @@ use crate::toolchain::Toolchain;
 /// Name of the crate, and of the folder of its copy.
 pub(super) const CRATE: &str = "unwinding";
 
-/// The patches of the crate's sources, relative to its folder.
-pub(super) const PATCHES: &[Patch] = &[
-    // The context lies in memory below the new stack pointer. A signal handler there, or here the state of a thread that is preempted,
-    // overwrites it; so the stack pointer must change after the last register was read. See SysV ABI for AMD64, 3.2.2 (red zone).
-    Patch {
-        file: "src/unwinder/arch/x86_64.rs",
-        old: "            /* Restore stack */
-            mov rsp, [rdi + 0x38]
-
-",
-        new: "            /*
-            * Push the return address and RDI on the new stack. The context is below them, and must not be
-            * below the stack pointer while it is used: what interrupts the thread may use the memory there.
-            */
-            mov rax, [rdi + 0x38]
-            sub rax, 16
-            mov rcx, [rdi + 0x80]
-            mov [rax + 8], rcx
-            mov rcx, [rdi + 0x28]
-            mov [rax], rcx
-            push rax
-
-",
-    },
-    Patch {
-        file: "src/unwinder/arch/x86_64.rs",
-        old: "            /* Restore return address */
-            mov rax, [rdi + 0x80]
-            push rax
-
-",
-        new: "",
-    },
-    Patch {
-        file: "src/unwinder/arch/x86_64.rs",
-        old: "            /* RDI restored last */
-            mov rdi, [rdi + 0x28]
-
-            ret
-",
-        new: "            /* Restore stack, then RDI */
-            pop rsp
-            pop rdi
-
-            ret
-",
-    },
-];
-
 /// Makes the patched copy at `copy`.
 ///
 /// `library` is the copy of std's sources, whose lock file names the version.
 pub(super) fn copy(toolchain: &Toolchain, library: &Path, copy: &Path) -> Result<()> {
     files::copy_dir(&published(toolchain, library)?, copy)?;
-    patches::apply(PATCHES, copy)
+    patches::apply(patches::of_unwinder(), copy)
 }
 
 /// Returns the folder of the published sources, which cargo downloads with std's other dependencies if need be.
 fn published(toolchain: &Toolchain, library: &Path) -> Result<PathBuf> {
-    let mut cargo = library_cargo(toolchain, &[]);
+    let mut cargo = library_cargo::command(toolchain, &[]);
     cargo.args(["metadata", "--locked", "--format-version=1", "--filter-platform", GUEST_TARGET]);
     cargo.arg("--manifest-path").arg(library.join("std/Cargo.toml")).current_dir(library);
     let metadata = process::output(&mut cargo).context(

@@ -184,3 +184,52 @@ use core::any::Any;
 ",
     },
 ];
+
+/// The patches to the crate `unwinding`, in its folder.
+pub(super) const CRATE_PATCHES: &[Patch] = &[
+    // The context lies in memory below the new stack pointer. A signal handler there, or here the state of a thread that is preempted,
+    // overwrites it; so the stack pointer must change after the last register was read. See SysV ABI for AMD64, 3.2.2 (red zone).
+    Patch {
+        file: "src/unwinder/arch/x86_64.rs",
+        old: "            /* Restore stack */
+            mov rsp, [rdi + 0x38]
+
+",
+        new: "            /*
+            * Push the return address and RDI on the new stack. The context is below them, and must not be
+            * below the stack pointer while it is used: what interrupts the thread may use the memory there.
+            */
+            mov rax, [rdi + 0x38]
+            sub rax, 16
+            mov rcx, [rdi + 0x80]
+            mov [rax + 8], rcx
+            mov rcx, [rdi + 0x28]
+            mov [rax], rcx
+            push rax
+
+",
+    },
+    Patch {
+        file: "src/unwinder/arch/x86_64.rs",
+        old: "            /* Restore return address */
+            mov rax, [rdi + 0x80]
+            push rax
+
+",
+        new: "",
+    },
+    Patch {
+        file: "src/unwinder/arch/x86_64.rs",
+        old: "            /* RDI restored last */
+            mov rdi, [rdi + 0x28]
+
+            ret
+",
+        new: "            /* Restore stack, then RDI */
+            pop rsp
+            pop rdi
+
+            ret
+",
+    },
+];

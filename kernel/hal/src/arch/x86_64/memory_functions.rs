@@ -19,7 +19,7 @@ const SHORT: usize = 256;
 /// `size` bytes must be mapped at both addresses, those at `to` for writing. They must not overlap, unless `to` is the lower address
 /// or there are at most 16.
 #[unsafe(naked)]
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(target_os = "none", unsafe(no_mangle))]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u8 {
     naked_asm!(
         "mov rax, rdi
@@ -111,7 +111,7 @@ unsafe extern "C" fn copy_long() {
 ///
 /// `size` bytes must be mapped at both addresses, those at `to` for writing.
 #[unsafe(naked)]
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(target_os = "none", unsafe(no_mangle))]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, size: usize) -> *mut u8 {
     naked_asm!(
         "mov rcx, rdi
@@ -145,7 +145,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, size: usize) -> *mut 
 ///
 /// `size` bytes must be mapped for writing.
 #[unsafe(naked)]
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(target_os = "none", unsafe(no_mangle))]
 unsafe extern "C" fn memset(to: *mut u8, value: i32, size: usize) -> *mut u8 {
     naked_asm!(
         "mov r8, rdi

@@ -8,6 +8,7 @@ pub(crate) mod entropy;
 pub mod entry;
 mod idt;
 pub(crate) mod local;
+#[cfg(any(target_os = "none", test))]
 mod memory_functions;
 pub(crate) mod port;
 pub(crate) mod preempt;
