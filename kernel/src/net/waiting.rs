@@ -3,6 +3,7 @@
 //! The stack wakes waiters only while it is locked. So a thread that tries a call and adds itself to the waiters with
 //! the stack locked once misses no wake-up.
 
+use core::mem;
 use core::task::{Context, Poll};
 
 use hermit_interface::Errno;
@@ -47,26 +48,35 @@ pub(crate) fn block_until<R>(
 ) -> Option<R> {
     let mut leads = false;
     let waited = wait::block_until(deadline, |context| {
-        for _ in 0..MAX_ROUNDS {
+        let mut has_received = false;
+        poll_and_lead(context, |context| {
+            if mem::replace(&mut has_received, true) {
+                super::poll_received();
+            }
             let polled = poll(context);
-            if polled.is_ready() {
-                return polled;
-            }
-            leads = true;
-            if !rx_leader::lead(context) {
-                return Poll::Pending;
-            }
-            super::poll_received();
-        }
-        deferred_block::yield_now();
-        // Retry at once.
-        context.waker().wake_by_ref();
-        Poll::Pending
+            leads |= polled.is_pending();
+            polled
+        })
     });
     if leads {
         rx_leader::resign();
     }
     waited
+}
+
+/// Polls. While pending, makes the thread the rx leader, and polls again if frames have been received already.
+#[inline]
+fn poll_and_lead<R>(context: &mut Context<'_>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> Poll<R> {
+    for _ in 0..MAX_ROUNDS {
+        let polled = poll(context);
+        if polled.is_ready() || !rx_leader::lead(context) {
+            return polled;
+        }
+    }
+    deferred_block::yield_now();
+    // Retry at once.
+    context.waker().wake_by_ref();
+    Poll::Pending
 }
 
 /// Attempt of a call.
@@ -87,17 +97,10 @@ fn poll<R>(
     attempt: &mut Attempt,
     action: &mut impl FnMut(&mut Stack) -> Result<R, Errno>,
 ) -> Poll<Result<R, Errno>> {
-    for _ in 0..MAX_ROUNDS {
-        match try_or_wait(network, waiters, context, attempt, action) {
-            Err(Errno::EAGAIN) if rx_leader::lead(context) => {}
-            Err(Errno::EAGAIN) => return Poll::Pending,
-            result => return Poll::Ready(result),
-        }
-    }
-    deferred_block::yield_now();
-    // Retry at once.
-    context.waker().wake_by_ref();
-    Poll::Pending
+    poll_and_lead(context, |context| match try_or_wait(network, waiters, context, attempt, action) {
+        Err(Errno::EAGAIN) => Poll::Pending,
+        result => Poll::Ready(result),
+    })
 }
 
 /// Calls the stack, or adds the thread to the waiters, with the stack locked once. Polls only if the call fails: the
