@@ -12,6 +12,20 @@ use core::arch::naked_asm;
 /// Sizes above this one are moved by a string instruction.
 const SHORT: usize = 256;
 
+/// Jumps by the size in `rdx`: to label 4 for more than 16 bytes, 3 for 8 and more, 2 for 4 and more, 9 for none; else continues.
+macro_rules! by_size {
+    () => {
+        "cmp rdx, 16
+        ja 4f
+        cmp edx, 8
+        jae 3f
+        cmp edx, 4
+        jae 2f
+        test edx, edx
+        jz 9f"
+    };
+}
+
 /// Copies `size` bytes, and returns `to`: C's `memcpy`.
 ///
 /// # Safety
@@ -22,15 +36,8 @@ const SHORT: usize = 256;
 #[cfg_attr(target_os = "none", unsafe(no_mangle))]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u8 {
     naked_asm!(
-        "mov rax, rdi
-        cmp rdx, 16
-        ja 4f
-        cmp edx, 8
-        jae 3f
-        cmp edx, 4
-        jae 2f
-        test edx, edx
-        jz 9f",
+        "mov rax, rdi",
+        by_size!(),
         // 1 to 3 bytes: the first, the middle and the last one.
         "mov r9d, edx
         shr r9d, 1
@@ -151,15 +158,8 @@ unsafe extern "C" fn memset(to: *mut u8, value: i32, size: usize) -> *mut u8 {
         "mov r8, rdi
         movzx eax, sil
         mov rcx, 0x0101010101010101
-        imul rax, rcx
-        cmp rdx, 16
-        ja 4f
-        cmp edx, 8
-        jae 3f
-        cmp edx, 4
-        jae 2f
-        test edx, edx
-        jz 9f",
+        imul rax, rcx",
+        by_size!(),
         // 1 to 3 bytes: the first, the last and the middle one.
         "mov [rdi], al
         mov [rdi + rdx - 1], al
