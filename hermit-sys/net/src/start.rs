@@ -69,5 +69,7 @@ fn configuration(line: &NetworkOptions, buffers: usize) -> Configuration {
             command_line::HostAddress::Address(address) => HostAddress::Address(address),
         }),
         buffers,
+        // The kernel serialises all calls.
+        shards: 1,
     }
 }

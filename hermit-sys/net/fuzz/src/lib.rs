@@ -100,8 +100,13 @@ fn nodes() -> [NetworkNode; 2] {
         let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()).into();
         let addresses = vec![Cidr { address: address(number), prefix: 24 }, Cidr { address: v6, prefix: 64 }];
         let nameservers = vec![address(3 - number)];
-        let configuration =
-            Configuration { addresses, nameservers, buffers: BUFFER_LIMIT, ..Configuration::default() };
+        let configuration = Configuration {
+            addresses,
+            nameservers,
+            buffers: BUFFER_LIMIT,
+            shards: number.into(),
+            ..Configuration::default()
+        };
         let stack = Stack::new(Some(port), DeterministicHost(number.into()), configuration, 0);
         NetworkNode { stack, incoming: Rc::clone(incoming), sockets: Vec::new() }
     };

@@ -37,6 +37,8 @@ pub struct Configuration {
     pub host: Option<HostAddress>,
     /// Maximum total size in bytes of the buffers of all sockets. 0: 16 MiB.
     pub buffers: usize,
+    /// Number of shards that TCP connections are distributed to, 128 at most. 0: one.
+    pub shards: u32,
 }
 
 /// Current configuration of the stack.

@@ -12,6 +12,7 @@ use crate::socket::buffers::BufferAccounting;
 use crate::socket::context::Context;
 use crate::socket::id::SocketId;
 use crate::socket::kind::{Family, Kind};
+use crate::socket::ports::Ports;
 use crate::tcp::layer::Tcp;
 use crate::udp::layer::Udp;
 
@@ -25,6 +26,7 @@ pub(crate) struct Layers {
     pub(crate) dns: Dns,
     pub(crate) udp: Udp,
     pub(crate) tcp: Tcp,
+    pub(crate) tcp_ports: Ports,
     pub(crate) buffers: BufferAccounting,
     /// Time in nanoseconds since which the transmit queue has been full while sockets wait for it.
     pub(crate) stuck_since: Option<u64>,
@@ -51,7 +53,8 @@ impl Layers {
             dns: Dns::new(&ip, configuration),
             ip,
             udp: Udp::new(random.random()),
-            tcp: Tcp::new(random),
+            tcp: Tcp::new(configuration.shards, random),
+            tcp_ports: Ports::new(random.random()),
             buffers: BufferAccounting::new(configuration.buffers),
             stuck_since: None,
         }
@@ -73,18 +76,19 @@ impl Layers {
     /// Identifier of the socket in a slot.
     pub(crate) fn id(&self, kind: Kind, slot: u32) -> SocketId {
         let key = match kind {
-            Kind::Stream => self.tcp.sockets.key(slot),
+            Kind::Stream => self.tcp.of(slot).sockets.key(slot),
             Kind::Datagram => self.udp.sockets.key(slot),
         };
         SocketId::new(kind, key)
     }
 
-    /// Number of slots: all are below this.
-    pub(crate) fn slots(&self, kind: Kind) -> u32 {
-        match kind {
-            Kind::Stream => self.tcp.sockets.slots(),
-            Kind::Datagram => self.udp.sockets.slots(),
-        }
+    /// Identifier of what is in a slot, by the slot's index among all of a type; `None` if there are not as many.
+    pub(crate) fn id_at(&self, kind: Kind, index: usize) -> Option<SocketId> {
+        let slot = match kind {
+            Kind::Stream => self.tcp.slot_at(index),
+            Kind::Datagram => self.udp.sockets.slot_at(index),
+        };
+        slot.map(|slot| self.id(kind, slot))
     }
 
     /// The socket of an identifier.
@@ -95,7 +99,7 @@ impl Layers {
     #[inline]
     pub(crate) fn find(&self, id: SocketId) -> Result<Target, Errno> {
         Ok(match id.kind() {
-            Kind::Stream => Target::Tcp(self.tcp.sockets.slot(id.key())?),
+            Kind::Stream => Target::Tcp(self.tcp.slot(id.key())?),
             Kind::Datagram => Target::Udp(self.udp.sockets.slot(id.key())?),
         })
     }
@@ -103,15 +107,15 @@ impl Layers {
     /// Family of a socket.
     pub(crate) fn family(&self, target: Target) -> Family {
         match target {
-            Target::Tcp(slot) => self.tcp.family(slot),
+            Target::Tcp(slot) => self.tcp.of(slot).family(slot),
             Target::Udp(slot) => self.udp.family(slot),
         }
     }
 
     /// Number of sockets and packets that were processed: tests check that it does not depend on the number of sockets.
     #[cfg(test)]
-    pub(crate) const fn visits(&self) -> u64 {
-        self.tcp.visits + self.udp.visits
+    pub(crate) fn visits(&self) -> u64 {
+        self.tcp.visits() + self.udp.visits
     }
 
     /// TCP and UDP, with what they may use.
@@ -120,7 +124,7 @@ impl Layers {
         &'a mut self,
         random: &'a mut dyn Random,
     ) -> (&'a mut Tcp, &'a mut Udp, Context<'a>) {
-        let Self { now, phy, ip, udp, tcp, buffers, .. } = self;
-        (tcp, udp, Context { now: *now, phy, ip, buffers, random })
+        let Self { now, phy, ip, udp, tcp, tcp_ports, buffers, .. } = self;
+        (tcp, udp, Context { now: *now, phy, ip, buffers, tcp_ports, random })
     }
 }

@@ -15,7 +15,7 @@
 //! | --- | --- | --- |
 //! | `stack`, `poll`, `config` | the facade: calls of the kernel, one poll, the configuration | `Stack` |
 //! | `layers` | all layers, and the lookup of a socket by its identifier | `Layers` |
-//! | `tcp` | listeners and connections, their timers, segments within this host | `Tcp` |
+//! | `tcp` | listeners and connections, their timers, segments within this host | `Tcp`, `Shard` |
 //! | `udp` | UDP sockets and their multicast groups | `Udp` |
 //! | `dns` | queries for names, the DNS client | `Dns` |
 //! | `socket` | what sockets of all protocols have: table, addresses, ports, options, buffer accounting | `SocketTable` |
@@ -29,6 +29,14 @@
 //!   transmits, since it is not available while a frame is received.
 //! - **Up**: `ip` returns a `Delivery` for a received frame, which the facade hands to `tcp`, `udp` or `dns`. An event of a
 //!   socket is counted in its `SocketTable`; only the facade wakes, at the end of a call or poll.
+//!
+//! # Shards
+//!
+//! A TCP connection belongs to the `Shard` that its addresses and ports hash to, with its timer and the queues through
+//! which it is served. A shard receives and transmits for its connections without the others; all of them share the
+//! layers below and the port table. The number of a socket tells its shard; `Tcp` finds that of a segment by its hash.
+//! A listener has a replica with queues of its own in each shard. The number of shards is a field of `Configuration`:
+//! one in a guest, where a lock serialises all calls; three in most tests, so that nothing relies on one.
 #![no_std]
 #![forbid(unsafe_code)]
 

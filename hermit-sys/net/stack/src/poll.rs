@@ -15,9 +15,8 @@ use crate::socket::address::Endpoint;
 use crate::socket::context::Context;
 use crate::wire::packet::Packet;
 
-/// Maximum number of frames received, and of units of work, in one poll.
+/// Maximum number of frames received in one poll.
 const FRAMES: usize = 256;
-const WORK: usize = 1024;
 
 /// Time in nanoseconds after which a full transmit queue is polled again. Devices interrupt when there is room, but not
 /// all do, and a bulk sender waits for nothing else: the first retry is early, and the interval doubles while the queue
@@ -38,7 +37,7 @@ impl Layers {
     ) -> Option<u64> {
         self.now = self.now.max(now);
         // TIME-WAIT records that have expired meanwhile must not answer the segments that are received now.
-        self.tcp.expire_time_wait(self.now);
+        self.tcp.expire_time_wait(&mut self.tcp_ports, self.now);
         let is_crowded = self.receive_frames(device, host);
         if !is_crowded {
             self.phy.caught_up = self.now;
@@ -50,9 +49,9 @@ impl Layers {
             return next;
         }
         let mut link = DeviceLink::new(device);
-        let queued = self.tcp.loopback.taken();
+        let queued = self.tcp.received_locally();
         let is_done = self.transmit(&mut link, host);
-        let has_moved = link.has_taken || self.tcp.loopback.taken() != queued;
+        let has_moved = link.has_taken || self.tcp.received_locally() != queued;
         self.stuck_since =
             self.is_waiting().then(|| self.stuck_since.filter(|_| !has_moved).unwrap_or(self.now));
         self.wake(host);
@@ -99,7 +98,7 @@ impl Layers {
         let Some(datagram) = packet.udp(is_checked) else { return };
         let (from, to) = (datagram.src_port(), datagram.dst_port());
         let (_, udp, mut context) = self.split(random);
-        if from == DHCP_SERVER && to == DHCP_CLIENT && udp.sockets.ports.bindings(to).is_empty() {
+        if from == DHCP_SERVER && to == DHCP_CLIENT && udp.ports.bindings(to).is_empty() {
             let Context { ip, phy, now, .. } = context;
             return ip.pass_to_smoltcp(bytes, SmoltcpSocket::Dhcp, phy, now);
         }
@@ -140,26 +139,15 @@ impl Layers {
             tcp.give_up(connections, &mut context);
         }
         self.dns.poll(&mut self.ip, link, self.now);
-        self.work(link, random)
-    }
-
-    /// Serves all queued connections, and receives loopback segments; returns whether nothing is left.
-    fn work(&mut self, link: &mut dyn Link, random: &mut dyn Random) -> bool {
         let (tcp, _, mut context) = self.split(random);
-        for _ in 0..WORK {
-            if !tcp.receive_local(&mut context) && !tcp.serve_next(link, &mut context) {
-                return true;
-            }
-        }
-        tcp.is_settled()
+        tcp.work(link, &mut context)
     }
 
     /// Wakes the waiters of all sockets and queries with events.
     #[inline]
     pub(crate) fn wake(&mut self, host: &mut impl Host) {
         let Self { tcp, udp, dns, .. } = self;
-        let mut take =
-            || tcp.sockets.take_event().or_else(|| udp.sockets.take_event()).or_else(|| dns.take_woken());
+        let mut take = || tcp.take_event().or_else(|| udp.sockets.take_event()).or_else(|| dns.take_woken());
         while let Some(waker_key) = take() {
             host.wake(waker_key);
         }

@@ -126,7 +126,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// `EAGAIN`: sent data is not acknowledged yet. `EBADF`.
     pub fn finish(&mut self, id: SocketId) -> Result<(), Errno> {
         match self.layers.find(id)? {
-            Target::Tcp(slot) => self.layers.tcp.shut_to_linger(slot),
+            Target::Tcp(slot) => self.layers.tcp.of_mut(slot).shut_to_linger(slot),
             Target::Udp(_) => Ok(()),
         }
     }
@@ -135,9 +135,10 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// [`is_delivered`](Self::is_delivered) may be called.
     pub fn close_all(&mut self) {
         for kind in [Kind::Stream, Kind::Datagram] {
-            for slot in 0..self.layers.slots(kind) {
+            for index in 0.. {
+                let Some(id) = self.layers.id_at(kind, index) else { break };
                 // Connections without a socket are being closed already, so the error is ignored.
-                let _ = self.close(self.layers.id(kind, slot));
+                let _ = self.close(id);
             }
         }
     }
@@ -231,7 +232,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         let link = &mut DeviceLink::new(&mut self.device);
         let (tcp, udp, mut context) = self.layers.split(&mut self.host);
         let sent = match target {
-            Target::Tcp(slot) => tcp.send(slot, bytes, link, &mut context),
+            Target::Tcp(slot) => tcp.of_mut(slot).send(slot, bytes, link, &mut context),
             Target::Udp(slot) => {
                 let family = udp.family(slot);
                 let to = to.map(|to| Endpoint::of(to, family)).transpose()?;
@@ -262,7 +263,9 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         let target = self.layers.find(id)?;
         let (tcp, udp, mut context) = self.layers.split(&mut self.host);
         match target {
-            Target::Tcp(slot) => tcp.read(slot, peek, sink, &mut context).map(|taken| (taken, None)),
+            Target::Tcp(slot) => {
+                tcp.of_mut(slot).read(slot, peek, sink, &mut context).map(|taken| (taken, None))
+            }
             Target::Udp(slot) => {
                 let family = udp.family(slot);
                 let (taken, from) = udp.take(slot, peek, sink, context.buffers)?;
@@ -291,7 +294,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// `EBADF`.
     pub fn local(&self, id: SocketId) -> Result<SocketAddr, Errno> {
         match self.layers.find(id)? {
-            Target::Tcp(slot) => self.layers.tcp.local(slot),
+            Target::Tcp(slot) => self.layers.tcp.of(slot).local(slot),
             Target::Udp(slot) => self.layers.udp.local(slot),
         }
     }
@@ -303,7 +306,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// `ENOTCONN`.
     pub fn remote(&self, id: SocketId) -> Result<SocketAddr, Errno> {
         match self.layers.find(id)? {
-            Target::Tcp(slot) => self.layers.tcp.remote(slot),
+            Target::Tcp(slot) => self.layers.tcp.of(slot).remote(slot),
             Target::Udp(slot) => self.layers.udp.remote(slot),
         }
     }
@@ -316,7 +319,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     pub fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), Errno> {
         let target = self.layers.find(id)?;
         self.call(|tcp, udp, context| match target {
-            Target::Tcp(slot) => tcp.set_option(slot, &option),
+            Target::Tcp(slot) => tcp.set_option(slot, &option, context.tcp_ports),
             Target::Udp(slot) => udp.set_option(slot, &option, context),
         })
     }
@@ -329,7 +332,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     pub fn option(&mut self, id: SocketId, name: OptionName) -> Result<u32, Errno> {
         let target = self.layers.find(id)?;
         self.call(|tcp, udp, context| match target {
-            Target::Tcp(slot) => tcp.option(slot, name, context),
+            Target::Tcp(slot) => tcp.of_mut(slot).option(slot, name, context),
             Target::Udp(slot) => udp.option(slot, name),
         })
     }
@@ -380,7 +383,10 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     fn close_with(&mut self, id: SocketId, is_reset: bool) -> Result<(), Errno> {
         let target = self.layers.find(id)?;
         self.call(|tcp, udp, context| match target {
-            Target::Tcp(slot) => tcp.close(slot, is_reset, context),
+            Target::Tcp(slot) => {
+                tcp.forget_moves(id.key());
+                tcp.close(slot, is_reset, context)
+            }
             Target::Udp(slot) => {
                 udp.close(slot, context);
                 Ok(())

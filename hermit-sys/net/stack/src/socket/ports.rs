@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use hermit_interface::Errno;
 
 use crate::socket::address::Scope;
+use crate::socket::slab::table_of;
 
 /// The range of ephemeral ports: Linux's `ip_local_port_range`.
 const FIRST: u16 = 32_768;
@@ -21,6 +22,8 @@ pub(crate) struct Binding {
     /// `SO_REUSEADDR`.
     pub(crate) reuse: bool,
     pub(crate) is_listening: bool,
+    /// Whether this is the replica of a listener in another shard, which conflicts with what that conflicts with.
+    pub(crate) is_replica: bool,
 }
 
 impl Binding {
@@ -62,9 +65,10 @@ impl Ports {
         self.ports.get(&port).map_or(&[], |port| &port.bindings)
     }
 
-    /// The listener for an address: one bound to it takes precedence over one bound to all.
-    pub(crate) fn listener(&self, port: u16, destination: IpAddr) -> Option<u32> {
-        let listening = self.bindings(port).iter().filter(|binding| binding.is_listening);
+    /// The listener of a shard for an address: one bound to it takes precedence over one bound to all.
+    pub(crate) fn listener(&self, port: u16, destination: IpAddr, shard: u32) -> Option<u32> {
+        let is_listener = |binding: &&Binding| binding.is_listening && table_of(binding.slot) == shard;
+        let listening = self.bindings(port).iter().filter(is_listener);
         let fitting = listening.filter(|binding| binding.scope.contains(destination));
         fitting.max_by_key(|binding| matches!(binding.scope, Scope::One(_))).map(|binding| binding.slot)
     }
@@ -72,7 +76,8 @@ impl Ports {
     /// Whether a socket other than `slot` conflicts with a new binding.
     pub(crate) fn is_taken(&self, port: u16, scope: Scope, reuse: bool, slot: Option<u32>) -> bool {
         self.ports.get(&port).is_some_and(|port| {
-            let others = port.bindings.iter().filter(|binding| Some(binding.slot) != slot);
+            let is_other = |binding: &&Binding| Some(binding.slot) != slot && !binding.is_replica;
+            let others = port.bindings.iter().filter(is_other);
             let conflict = others.into_iter().any(|binding| binding.excludes(scope, reuse));
             // What is left are connections whose socket is not bound any more.
             conflict || slot.is_none() && (port.exclusive > 0 || port.connections > 0 && !reuse)
@@ -164,7 +169,7 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     fn binding(slot: u32, scope: Scope, reuse: bool, is_listening: bool) -> Binding {
-        Binding { slot, scope, reuse, is_listening }
+        Binding { slot, scope, reuse, is_listening, is_replica: false }
     }
 
     #[test]
@@ -201,11 +206,11 @@ mod tests {
         ports.bind(80, binding(1, Scope::One(HERE), true, true)).unwrap();
         ports.bind(80, binding(2, ANY, true, true)).unwrap();
         ports.bind(80, binding(3, Scope::One(HERE), true, false)).unwrap();
-        assert_eq!(ports.listener(80, HERE), Some(1));
-        assert_eq!(ports.listener(80, [10, 0, 0, 1].into()), Some(2));
+        assert_eq!(ports.listener(80, HERE, 0), Some(1));
+        assert_eq!(ports.listener(80, [10, 0, 0, 1].into(), 0), Some(2));
         ports.unbind(80, 1);
-        assert_eq!(ports.listener(80, HERE), Some(2));
-        assert_eq!(ports.listener(81, HERE), None);
+        assert_eq!(ports.listener(80, HERE, 0), Some(2));
+        assert_eq!(ports.listener(81, HERE, 0), None);
     }
 
     proptest! {

@@ -4,8 +4,25 @@ use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
+/// Low bits of a slot: its index in the table. The bits above are equal in all slots of a table, so that tables of
+/// several shards have different ones.
+const INDEX_BITS: u32 = 24;
+
+/// Maximum number of tables whose slots differ.
+pub(crate) const MAX_TABLES: u32 = 1 << (31 - INDEX_BITS);
+
+/// Number of the table that a slot belongs to.
+pub(crate) const fn table_of(slot: u32) -> u32 {
+    slot >> INDEX_BITS
+}
+
+/// Index of a slot in its table.
+pub(crate) fn index_of(slot: u32) -> usize {
+    usize::try_from(slot & ((1 << INDEX_BITS) - 1)).unwrap_or(usize::MAX)
+}
+
 /// A slot, and the number of times it was used before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
@@ -35,21 +52,29 @@ struct Row<T> {
 /// Values in numbered slots.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
+    /// The slot with index 0.
+    base: u32,
     rows: Vec<Row<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
+    /// An empty table, the only one of its kind.
     pub(crate) const fn new() -> Self {
-        Self { rows: Vec::new(), free: Vec::new() }
+        Self::numbered(0)
+    }
+
+    /// The empty table with this number, below [`MAX_TABLES`].
+    pub(crate) const fn numbered(table: u32) -> Self {
+        Self { base: table << INDEX_BITS, rows: Vec::new(), free: Vec::new() }
     }
 
     fn row(&self, slot: u32) -> Option<&Row<T>> {
-        self.rows.get(usize::try_from(slot).ok()?)
+        self.rows.get(index_of(slot))
     }
 
     fn row_mut(&mut self, slot: u32) -> Option<&mut Row<T>> {
-        self.rows.get_mut(usize::try_from(slot).ok()?)
+        self.rows.get_mut(index_of(slot))
     }
 
     /// Stores a value; returns its slot.
@@ -68,7 +93,7 @@ impl<T> Slab<T> {
         // Reserves the free list, so that removing cannot fail.
         let rows = self.rows.len() + 1;
         self.free.try_reserve(rows - self.free.len()).map_err(|_| Errno::ENOMEM)?;
-        let slot = u32::try_from(self.rows.len()).map_err(|_| Errno::ENOMEM)?;
+        let slot = self.slot_at(self.rows.len()).ok_or(Errno::ENOMEM)?;
         self.rows.push(Row { generation: 0, value: Some(value) });
         Ok(slot)
     }
@@ -83,8 +108,7 @@ impl<T> Slab<T> {
 
     /// The values in two different slots.
     pub(crate) fn get_pair_mut(&mut self, one: u32, other: u32) -> Option<(&mut T, &mut T)> {
-        let [one, other] = [usize::try_from(one).ok()?, usize::try_from(other).ok()?];
-        let [one, other] = self.rows.get_disjoint_mut([one, other]).ok()?;
+        let [one, other] = self.rows.get_disjoint_mut([one, other].map(index_of)).ok()?;
         Some((one.value.as_mut()?, other.value.as_mut()?))
     }
 
@@ -117,6 +141,12 @@ impl<T> Slab<T> {
         self.rows.iter_mut().filter_map(|row| row.value.as_mut())
     }
 
+    /// The slot with an index; `None` if a table cannot be as large.
+    pub(crate) fn slot_at(&self, index: usize) -> Option<u32> {
+        let index = u32::try_from(index).ok().filter(|&index| index < 1 << INDEX_BITS)?;
+        Some(self.base | index)
+    }
+
     /// Number of slots, used or free.
     pub(crate) fn slots(&self) -> usize {
         self.rows.len()
@@ -131,7 +161,7 @@ impl<T> Slab<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, Slab};
+    use super::{Key, MAX_TABLES, Slab, index_of, table_of};
     use crate::Errno;
 
     #[test]
@@ -147,6 +177,19 @@ mod tests {
         assert_eq!(slab.slot(slab.key(slot)), Ok(slot));
         assert_eq!((slab.len(), slab.slots()), (1, 1));
         assert_eq!(slab.slot(Key::from_raw(u64::MAX)), Err(Errno::EBADF));
+    }
+
+    #[test]
+    fn slots_of_numbered_tables_differ() {
+        for number in [0, 1, MAX_TABLES - 1] {
+            let mut slab = Slab::numbered(number);
+            let slots = ['a', 'b'].map(|value| slab.insert(value).unwrap());
+            assert_eq!(slots.map(|slot| (table_of(slot), index_of(slot))), [(number, 0), (number, 1)]);
+            assert_eq!((slab.get(slots[1]), slab.slot_at(1)), (Some(&'b'), Some(slots[1])));
+            // The highest bit is free for others.
+            assert_eq!(slots[1] >> 31, 0);
+            assert_eq!(slab.slot_at(1 << 24), None);
+        }
     }
 
     #[test]

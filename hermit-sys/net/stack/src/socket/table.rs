@@ -72,14 +72,14 @@ impl<S> Socket<S> {
 #[derive(Debug)]
 pub(crate) struct SocketTable<S> {
     sockets: Slab<Socket<S>>,
-    pub(crate) ports: Ports,
     /// Slots of sockets with events, for which the facade wakes.
     woken: Vec<u32>,
 }
 
 impl<S> SocketTable<S> {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self { sockets: Slab::new(), ports: Ports::new(seed), woken: Vec::new() }
+    /// The table with this number among those of its protocol.
+    pub(crate) const fn numbered(table: u32) -> Self {
+        Self { sockets: Slab::numbered(table), woken: Vec::new() }
     }
 
     /// Adds a socket.
@@ -95,10 +95,15 @@ impl<S> SocketTable<S> {
     }
 
     /// Removes a socket and its binding.
-    pub(crate) fn remove(&mut self, slot: u32) -> Option<Socket<S>> {
+    pub(crate) fn remove(&mut self, slot: u32, ports: &mut Ports) -> Option<Socket<S>> {
         let socket = self.sockets.remove(slot)?;
-        self.ports.unbind(socket.local.port, slot);
+        ports.unbind(socket.local.port, slot);
         Some(socket)
+    }
+
+    /// Removes a socket that stays bound.
+    pub(crate) fn take(&mut self, slot: u32) -> Option<Socket<S>> {
+        self.sockets.remove(slot).map(|socket| Socket { events: 0, ..socket })
     }
 
     /// The socket in a slot.
@@ -134,9 +139,14 @@ impl<S> SocketTable<S> {
         self.sockets.slot(key)
     }
 
-    /// Slots in use or free: all are below this.
-    pub(crate) fn slots(&self) -> u32 {
-        u32::try_from(self.sockets.slots()).unwrap_or(u32::MAX)
+    /// Number of slots, used or free.
+    pub(crate) fn slots(&self) -> usize {
+        self.sockets.slots()
+    }
+
+    /// The slot with an index below [`slots`](Self::slots).
+    pub(crate) fn slot_at(&self, index: usize) -> Option<u32> {
+        self.sockets.slot_at(index).filter(|_| index < self.slots())
     }
 
     /// Number of sockets.
@@ -176,26 +186,35 @@ impl<S> SocketTable<S> {
     /// # Errors
     ///
     /// `EADDRINUSE`, `ENOMEM`.
-    pub(crate) fn bind(&mut self, slot: u32, local: Endpoint, random: &mut dyn Random) -> Result<(), Errno> {
+    pub(crate) fn bind(
+        &mut self,
+        slot: u32,
+        local: Endpoint,
+        ports: &mut Ports,
+        random: &mut dyn Random,
+    ) -> Result<(), Errno> {
         let Some(socket) = self.sockets.get_mut(slot) else { return Err(Errno::EBADF) };
-        let (settings, ports) = (socket.settings, &mut self.ports);
+        let settings = socket.settings;
         let scope = Scope::new(local.address, socket.family, settings.only_v6);
         let port = match local.port {
             0 => Ports::choose(random.random(), |port| ports.is_unused(port)).ok_or(Errno::EADDRINUSE)?,
             port if ports.is_taken(port, scope, settings.reuse, None) => return Err(Errno::EADDRINUSE),
             port => port,
         };
-        ports.bind(port, Binding { slot, scope, reuse: settings.reuse, is_listening: false })?;
+        ports.bind(
+            port,
+            Binding { slot, scope, reuse: settings.reuse, is_listening: false, is_replica: false },
+        )?;
         socket.local = Endpoint::new(local.address, port);
         socket.has_any_port = local.port == 0;
         Ok(())
     }
 
     /// Releases the port of a socket that is disconnected, if the stack chose it. The address stays.
-    pub(crate) fn release_port(&mut self, slot: u32) {
+    pub(crate) fn release_port(&mut self, slot: u32, ports: &mut Ports) {
         let Some(socket) = self.sockets.get_mut(slot).filter(|socket| socket.has_any_port) else { return };
         let port = core::mem::take(&mut socket.local.port);
-        self.ports.unbind(port, slot);
+        ports.unbind(port, slot);
     }
 }
 
@@ -211,6 +230,7 @@ impl<S> SocketTable<S> {
         name: OptionName,
         value: u32,
         is_connection: bool,
+        ports: &mut Ports,
     ) -> Result<(), Errno> {
         let Some(socket) = self.get_mut(slot) else { return Err(Errno::EBADF) };
         match name {
@@ -220,7 +240,7 @@ impl<S> SocketTable<S> {
                     socket.settings.reuse = value != 0;
                 }
                 let port = socket.local.port;
-                self.ports.update(port, slot, |binding| binding.reuse = value != 0);
+                ports.update(port, slot, |binding| binding.reuse = value != 0);
                 Ok(())
             }
             OptionName::OnlyV6 if socket.family == Family::V4 => Err(Errno::ENOPROTOOPT),

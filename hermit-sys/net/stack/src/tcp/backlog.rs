@@ -12,6 +12,10 @@ use crate::socket::address::Tuple;
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
     pub(super) backlog: usize,
+    /// Slots of the listener's replicas in the other shards.
+    pub(super) replicas: Vec<u32>,
+    /// Which of the listener and its replicas `accept` asks first: the one behind that with the last connection.
+    pub(super) turn: usize,
     /// Slots of half-open connections, oldest first.
     pub(super) half_open: VecDeque<u32>,
     pub(super) ready: VecDeque<u32>,
@@ -23,12 +27,6 @@ impl Listener {
     /// Whether the accept queue is full: as in Linux, it holds one more than the backlog.
     pub(super) fn is_full(&self) -> bool {
         self.ready.len() > self.backlog
-    }
-
-    /// Length of the accept queue.
-    #[cfg(test)]
-    pub(crate) fn ready_count(&self) -> usize {
-        self.ready.len()
     }
 
     pub(crate) fn has_ready(&self) -> bool {

@@ -1,24 +1,41 @@
 //! Active open of connections.
 
+use core::net::IpAddr;
+
 use hermit_interface::Errno;
 use hermit_tcp::{Algorithm, Parameters};
 
-use crate::ip::routes::{Route, or_loopback};
+use crate::ip::routes::{Route, Routes, or_loopback};
 use crate::socket::address::{Endpoint, Tuple};
 use crate::socket::context::Context;
 use crate::socket::options::SocketSettings;
 use crate::socket::ports::Ports;
 use crate::tcp::connection::{Connection, Phase};
-use crate::tcp::layer::{Tcp, TcpState};
 use crate::tcp::path::Path;
+use crate::tcp::shard::{Shard, TcpState};
 
-impl Tcp {
-    /// Starts to connect a stream.
+/// Local address of a connection of a socket with this binding.
+fn local_address(bound: Endpoint, remote: Endpoint, routes: &Routes) -> Option<IpAddr> {
+    if bound.address.is_unspecified() { routes.source(remote.address) } else { Some(bound.address) }
+}
+
+impl Shard {
+    /// The connection that an unconnected socket with a port would become.
+    pub(super) fn tuple_of_bound(&self, slot: u32, remote: Endpoint, routes: &Routes) -> Option<Tuple> {
+        let socket = self.sockets.get(slot)?;
+        let is_candidate = socket.is_bound() && matches!(socket.state, TcpState::Idle);
+        let bound = Some(socket.local).filter(|_| is_candidate)?;
+        let remote = Endpoint::new(or_loopback(remote.address), remote.port);
+        let local = Endpoint::new(local_address(bound, remote, routes)?, bound.port);
+        Some(Tuple { local, remote })
+    }
+
+    /// Starts to connect a stream, whose port, if it has one, makes the connection belong to this shard.
     ///
     /// # Errors
     ///
     /// `EINPROGRESS` if it has started.
-    pub(crate) fn connect(
+    pub(super) fn connect(
         &mut self,
         slot: u32,
         remote: Endpoint,
@@ -52,7 +69,7 @@ impl Tcp {
         if let Some(socket) = self.sockets.get_mut(slot) {
             socket.state = TcpState::Connection(connection);
         }
-        if let Err(error) = self.map(slot) {
+        if let Err(error) = self.map(slot, context.tcp_ports) {
             self.make_idle(slot, context);
             return Err(error);
         }
@@ -92,12 +109,7 @@ impl Tcp {
         remote: Endpoint,
         context: &mut Context<'_>,
     ) -> Result<Endpoint, Errno> {
-        self.expire_time_wait(context.now);
-        let address = if bound.address.is_unspecified() {
-            context.ip.routes.source(remote.address).ok_or(Errno::EADDRNOTAVAIL)?
-        } else {
-            bound.address
-        };
+        let address = local_address(bound, remote, &context.ip.routes).ok_or(Errno::EADDRNOTAVAIL)?;
         if address.is_ipv4() != remote.address.is_ipv4() {
             return Err(Errno::ENETUNREACH);
         }
@@ -105,15 +117,15 @@ impl Tcp {
         if address.is_loopback() && !context.ip.routes.is_own(remote.address) {
             return Err(Errno::EINVAL);
         }
-        let tcp = &*self;
+        let (tcp, ports) = (&*self, &*context.tcp_ports);
         let is_free = |port: u16| {
             let tuple = Tuple { local: Endpoint::new(address, port), remote };
-            !tcp.connections.contains_key(&tuple) && !tcp.time_wait.contains(&tuple)
+            tcp.owns(&tuple) && !tcp.connections.contains_key(&tuple) && !tcp.time_wait.contains(&tuple)
         };
         let is_unused = |port: u16| {
             let local = Endpoint::new(address, port);
             // An ephemeral port must not make the connection connect to itself.
-            local != remote && tcp.sockets.ports.bindings(port).is_empty() && is_free(port)
+            local != remote && ports.bindings(port).is_empty() && is_free(port)
         };
         let port = match bound.port {
             0 => Ports::choose(context.random.random(), is_unused),

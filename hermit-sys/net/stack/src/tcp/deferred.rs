@@ -14,9 +14,9 @@ use crate::socket::address::Tuple;
 use crate::socket::buffers::BufferAccounting;
 use crate::socket::context::Context;
 use crate::tcp::backlog::DeferredSyn;
-use crate::tcp::layer::Tcp;
+use crate::tcp::shard::Shard;
 
-/// Maximum number of deferred SYNs of all listeners.
+/// Maximum number of deferred SYNs of all listeners, in all shards.
 const MAX_DEFERRED: usize = 8192;
 
 /// Approximate size in bytes of a deferred SYN in memory.
@@ -35,12 +35,12 @@ const MAX_WAIT: u64 = LIFETIME / 2;
 /// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
 pub(crate) const RETRY_INTERVAL: u64 = 100_000_000;
 
-/// Maximum number of deferred SYNs.
-fn max_deferred(buffers: &BufferAccounting) -> usize {
-    MAX_DEFERRED.min(buffers.limit() / SHARE / SIZE)
-}
+impl Shard {
+    /// Maximum number of deferred SYNs.
+    fn max_deferred(&self, buffers: &BufferAccounting) -> usize {
+        MAX_DEFERRED.min(buffers.limit() / SHARE / SIZE) / self.sharding.count()
+    }
 
-impl Tcp {
     fn deferred_of(&mut self, listener: u32) -> Option<&mut VecDeque<DeferredSyn>> {
         self.listener(listener).map(|listener| &mut listener.deferred)
     }
@@ -52,7 +52,7 @@ impl Tcp {
 
     /// Whether there are as many deferred SYNs as there may be, which indicates a flood.
     pub(crate) fn has_too_many_deferred(&mut self, buffers: &BufferAccounting) -> bool {
-        let is_full = self.deferred.count >= max_deferred(buffers);
+        let is_full = self.deferred.count >= self.max_deferred(buffers);
         self.deferred.is_flood |= is_full;
         is_full
     }
@@ -66,7 +66,7 @@ impl Tcp {
         via: Via,
         context: &Context<'_>,
     ) {
-        let (received, is_full) = (context.now, self.deferred.count >= max_deferred(context.buffers));
+        let (received, is_full) = (context.now, self.deferred.count >= self.max_deferred(context.buffers));
         if self.deferred.listeners.try_reserve(1).is_err() {
             return;
         }

@@ -11,6 +11,7 @@ use crate::socket::context::Context;
 use crate::tcp::connection::Phase;
 use crate::tcp::layer::Tcp;
 use crate::tcp::path::Limits;
+use crate::tcp::shard::Shard;
 
 /// Minimum path MTU accepted in IPv4, below which routers fragment: Linux's `ip_rt_min_pmtu`.
 const MIN_PATH_MTU_V4: u16 = 552;
@@ -18,33 +19,35 @@ const MIN_PATH_MTU_V4: u16 = 552;
 impl Tcp {
     /// Handles an ICMP error about a segment.
     pub(crate) fn handle_icmp_error(&mut self, quoted: &Quoted<'_>, error: Errno, context: &mut Context<'_>) {
-        let Some(slot) = self.find_sent(quoted) else { return };
-        if self.connection(slot).is_some_and(|connection| connection.phase == Phase::Connecting) {
-            self.fail(slot, error, context.buffers);
+        let Some((shard, slot)) = self.find_sent(quoted) else { return };
+        if shard.connection(slot).is_some_and(|connection| connection.phase == Phase::Connecting) {
+            shard.fail(slot, error, context);
         }
     }
 
     /// Handles "fragmentation needed" or "packet too big": reduces the MSS of the connection to the path MTU.
     pub(crate) fn shrink_path(&mut self, quoted: &Quoted<'_>, mtu: u16) {
-        let Some(slot) = self.find_sent(quoted) else { return };
-        let Some(connection) = self.connection(slot) else { return };
+        let Some((shard, slot)) = self.find_sent(quoted) else { return };
+        let Some(connection) = shard.connection(slot) else { return };
         let remote = connection.tuple.remote.address;
         let least = if remote.is_ipv4() { MIN_PATH_MTU_V4 } else { MIN_MTU_V6 };
         connection.may_be_fragmented |= mtu < least;
         connection.tcp.reduce_mss(Limits::without_headers(mtu.max(least), &remote));
-        self.mark(slot);
+        shard.mark(slot);
     }
 
     /// The connection of a quoted segment, if its sequence number is in flight: others may be forged (RFC 5927 §4.1).
-    fn find_sent(&mut self, quoted: &Quoted<'_>) -> Option<u32> {
+    fn find_sent(&mut self, quoted: &Quoted<'_>) -> Option<(&mut Shard, u32)> {
         if quoted.protocol != IpProtocol::Tcp {
             return None;
         }
         let [local, remote] =
             [quoted.local, quoted.remote].map(|(address, port)| Endpoint::new(address, port));
         let seq = Seq(u32::from_be_bytes(quoted.payload.get(4..8)?.try_into().ok()?));
-        let slot = *self.connections.get(&Tuple { local, remote })?;
-        let is_sent = self.connection(slot)?.tcp.is_in_flight(seq);
-        is_sent.then_some(slot)
+        let tuple = Tuple { local, remote };
+        let shard = self.of_tuple(&tuple);
+        let slot = *shard.connections.get(&tuple)?;
+        let is_sent = shard.connection(slot)?.tcp.is_in_flight(seq);
+        is_sent.then_some((shard, slot))
     }
 }

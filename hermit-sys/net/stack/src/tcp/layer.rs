@@ -1,121 +1,103 @@
-//! State of the layer.
+//! The layer: its shards.
+//!
+//! A connection belongs to the shard that its addresses and ports hash to. A shard serves its connections without the
+//! others; they share the port table only. The slot of a socket tells its shard.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::iter;
 
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 use hermit_interface::Errno;
 
 use crate::host::Random;
-use crate::socket::address::Tuple;
+use crate::socket::address::{Endpoint, Tuple};
+use crate::socket::context::Context;
 use crate::socket::kind::Family;
-use crate::socket::options::SocketSettings;
-use crate::socket::readiness::Readiness;
-use crate::socket::table::{Socket, SocketTable};
-use crate::tcp::backlog::{DeferredSyns, Listener};
-use crate::tcp::connection::{Connection, Phase};
-use crate::tcp::loopback::Loopback;
-use crate::tcp::numbers::Secret;
-use crate::tcp::time_wait::TimeWait;
-use crate::tcp::timers::Timers;
-
-/// State of a stream socket.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most sockets are connections, and a box cannot be made fallibly"
-)]
-pub(crate) enum TcpState {
-    /// Neither connected nor listening.
-    Idle,
-    Listener(Listener),
-    Connection(Connection),
-}
-
-impl Socket<TcpState> {
-    /// The connection, unless the socket has another state.
-    pub(crate) const fn connection(&self) -> Option<&Connection> {
-        if let TcpState::Connection(connection) = &self.state { Some(connection) } else { None }
-    }
-
-    /// The connection, mutable, unless the socket has another state.
-    pub(crate) const fn connection_mut(&mut self) -> Option<&mut Connection> {
-        if let TcpState::Connection(connection) = &mut self.state { Some(connection) } else { None }
-    }
-
-    /// Whether it is a connection whose socket was closed.
-    pub(crate) fn is_orphan(&self) -> bool {
-        self.waker_key.is_none()
-            && self.connection().is_some_and(|connection| connection.phase == Phase::Open)
-    }
-}
-
-impl Socket<TcpState> {
-    /// Readiness, as `poll` returns it.
-    pub(crate) fn readiness(&self) -> Readiness {
-        let error = self.error.is_some();
-        match &self.state {
-            // As in Linux, for a stream that was never connected.
-            TcpState::Idle => Readiness { write: true, hang_up: true, error, ..Readiness::default() },
-            TcpState::Listener(listener) => {
-                Readiness { read: listener.has_ready(), error, ..Readiness::default() }
-            }
-            TcpState::Connection(connection) => connection.readiness(error),
-        }
-    }
-}
+use crate::socket::slab::{Key, table_of};
+#[cfg(test)]
+use crate::socket::table::Socket;
+#[cfg(test)]
+use crate::tcp::connection::Connection;
+use crate::tcp::shard::Shard;
+#[cfg(test)]
+use crate::tcp::shard::TcpState;
+use crate::tcp::sharding::Sharding;
 
 /// State of the layer.
 #[derive(Debug)]
 pub(crate) struct Tcp {
-    pub(crate) sockets: SocketTable<TcpState>,
-    /// Slots of connections.
-    pub(crate) connections: HashMap<Tuple, u32, FixedState>,
-    pub(super) time_wait: TimeWait,
-    /// Slots of the half-open connections of all listeners, oldest first.
-    pub(crate) half_open: VecDeque<u32>,
-    pub(crate) deferred: DeferredSyns,
-    pub(super) secret: Secret,
-    /// Time in nanoseconds until which a SYN cookie may be acknowledged.
-    pub(super) cookies_valid_until: u64,
-    /// Segments from this host to itself.
-    pub(crate) loopback: Loopback,
-    /// Deadlines of connections.
-    pub(super) timers: Timers,
-    /// Queue of the slots of connections that may have something to send.
-    pub(super) dirty: VecDeque<u32>,
-    /// Slots of connections that wait for room in the transmit queue of the device.
-    pub(super) blocked: Vec<u32>,
-    /// Slots of connections that hold data back until the device has sent the frames that are queued.
-    pub(super) corked: Vec<u32>,
-    /// At shutdown: the data of connections in lower slots has been delivered.
-    pub(super) delivered: u32,
-    /// Number of connections and segments that were processed: tests check that it does not depend on the number of
-    /// sockets.
-    #[cfg(test)]
-    pub(crate) visits: u64,
+    pub(super) first: Shard,
+    pub(super) others: Vec<Shard>,
+    pub(super) sharding: Sharding,
+    /// Number of created sockets, modulo 2^32: the shards get them in turn.
+    created: u32,
+    /// Keys of sockets that were moved to another shard, with their later ones.
+    moved: HashMap<Key, Key, FixedState>,
 }
 
 impl Tcp {
-    pub(crate) fn new(random: &mut dyn Random) -> Self {
+    /// The layer with this number of shards, at least one.
+    pub(crate) fn new(shards: u32, random: &mut dyn Random) -> Self {
+        let sharding = Sharding::new(shards, random);
+        let mut all = sharding.numbers().map(|number| Shard::new(number, sharding, random));
+        let first = all.next();
+        let others = all.collect();
         Self {
-            sockets: SocketTable::new(random.random()),
-            connections: HashMap::with_hasher(FixedState::with_seed(random.random())),
-            time_wait: TimeWait::new(random.random()),
-            half_open: VecDeque::new(),
-            deferred: DeferredSyns::default(),
-            secret: Secret::new(random),
-            cookies_valid_until: 0,
-            loopback: Loopback::default(),
-            timers: Timers::default(),
-            dirty: VecDeque::new(),
-            blocked: Vec::new(),
-            corked: Vec::new(),
-            delivered: 0,
-            #[cfg(test)]
-            visits: 0,
+            first: first.unwrap_or_else(|| Shard::new(0, sharding, random)),
+            others,
+            sharding,
+            created: 0,
+            moved: HashMap::with_hasher(FixedState::with_seed(random.random())),
         }
+    }
+
+    /// The shard with a number; the first one if there is none.
+    #[inline]
+    pub(super) fn shard(&mut self, number: u32) -> &mut Shard {
+        if number == 0 { &mut self.first } else { self.other_mut(number) }
+    }
+
+    #[cold]
+    fn other_mut(&mut self, number: u32) -> &mut Shard {
+        let index = usize::try_from(number).unwrap_or(0).wrapping_sub(1);
+        self.others.get_mut(index).unwrap_or(&mut self.first)
+    }
+
+    #[cold]
+    fn other(&self, number: u32) -> &Shard {
+        let index = usize::try_from(number).unwrap_or(0).wrapping_sub(1);
+        self.others.get(index).unwrap_or(&self.first)
+    }
+
+    /// The shard of a socket.
+    #[inline]
+    pub(crate) fn of(&self, slot: u32) -> &Shard {
+        let number = table_of(slot);
+        if number == 0 { &self.first } else { self.other(number) }
+    }
+
+    /// The shard of a socket, mutable.
+    #[inline]
+    pub(crate) fn of_mut(&mut self, slot: u32) -> &mut Shard {
+        self.shard(table_of(slot))
+    }
+
+    /// The shard of a connection.
+    #[inline]
+    pub(super) fn of_tuple(&mut self, tuple: &Tuple) -> &mut Shard {
+        self.shard(self.sharding.shard_of(tuple))
+    }
+
+    /// All shards. What runs in each call or poll names the first one itself: as a part of this iterator it took 70
+    /// instructions more.
+    pub(super) fn shards(&self) -> impl Iterator<Item = &Shard> {
+        iter::once(&self.first).chain(&self.others)
+    }
+
+    /// All shards, mutable.
+    pub(super) fn shards_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
+        iter::once(&mut self.first).chain(&mut self.others)
     }
 
     /// Creates a socket; returns its slot.
@@ -124,66 +106,164 @@ impl Tcp {
     ///
     /// `ENOMEM`.
     pub(crate) fn create(&mut self, family: Family, waker_key: usize) -> Result<u32, Errno> {
-        self.insert(Socket::new(Some(waker_key), family, SocketSettings::default(), TcpState::Idle))
+        let number = self.created.checked_rem(u32::try_from(self.sharding.count()).unwrap_or(1));
+        self.created = self.created.wrapping_add(1);
+        self.shard(number.unwrap_or(0)).create(family, waker_key)
     }
 
-    /// Adds a socket or a connection without a socket.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn insert(&mut self, socket: Socket<TcpState>) -> Result<u32, Errno> {
-        let slots = usize::try_from(self.sockets.slots()).unwrap_or(usize::MAX) + 1;
-        self.timers.reserve(slots)?;
-        self.dirty.try_reserve(slots.saturating_sub(self.dirty.len())).map_err(|_| Errno::ENOMEM)?;
-        self.sockets.insert(socket)
-    }
-
-    /// Removes a socket, its timer and its binding, but not a connection from the tables.
-    pub(super) fn remove(&mut self, slot: u32) -> Option<Socket<TcpState>> {
-        self.timers.set(slot, None);
-        self.sockets.remove(slot)
-    }
-
-    /// The socket in a slot.
+    /// Slot of a key.
     ///
     /// # Errors
     ///
     /// `EBADF`.
-    pub(super) fn socket(&mut self, slot: u32) -> Result<&mut Socket<TcpState>, Errno> {
-        self.sockets.get_mut(slot).ok_or(Errno::EBADF)
-    }
-
-    /// The connection in a slot.
     #[inline]
+    pub(crate) fn slot(&self, key: Key) -> Result<u32, Errno> {
+        let slot = self.of(key.slot).sockets.slot(key);
+        if slot.is_err() && !self.moved.is_empty() { self.slot_of_moved(key) } else { slot }
+    }
+
+    #[cold]
+    fn slot_of_moved(&self, mut key: Key) -> Result<u32, Errno> {
+        while let Some(&later) = self.moved.get(&key) {
+            key = later;
+        }
+        self.of(key.slot).sockets.slot(key)
+    }
+
+    /// Forgets the moves of a socket that is closed.
+    pub(crate) fn forget_moves(&mut self, mut key: Key) {
+        while let Some(later) = self.moved.remove(&key) {
+            key = later;
+        }
+    }
+
+    /// The slot with an index below the total number of slots, used or free.
+    pub(crate) fn slot_at(&self, mut index: usize) -> Option<u32> {
+        for shard in self.shards() {
+            let slots = shard.sockets.slots();
+            if index < slots {
+                return shard.sockets.slot_at(index);
+            }
+            index -= slots;
+        }
+        None
+    }
+
+    /// Binds a stream.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `EADDRINUSE`, `EADDRNOTAVAIL`, `ENOMEM`.
+    pub(crate) fn bind(
+        &mut self,
+        slot: u32,
+        local: Endpoint,
+        context: &mut Context<'_>,
+    ) -> Result<(), Errno> {
+        // Connections of any shard may have had the port.
+        self.expire_time_wait(context.tcp_ports, context.now);
+        self.of_mut(slot).bind(slot, local, context)
+    }
+
+    /// Starts to connect a stream.
+    ///
+    /// # Errors
+    ///
+    /// `EINPROGRESS` if it has started.
+    pub(crate) fn connect(
+        &mut self,
+        slot: u32,
+        remote: Endpoint,
+        context: &mut Context<'_>,
+    ) -> Result<(), Errno> {
+        self.expire_time_wait(context.tcp_ports, context.now);
+        let slot = self.move_to_connect(slot, remote, context)?;
+        self.of_mut(slot).connect(slot, remote, context)
+    }
+
+    /// Moves a socket that is bound to a port to the shard of the connection that it is to become; a port that is chosen
+    /// for the connection is one of the socket's shard. Returns the slot.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn move_to_connect(
+        &mut self,
+        slot: u32,
+        remote: Endpoint,
+        context: &mut Context<'_>,
+    ) -> Result<u32, Errno> {
+        if self.others.is_empty() {
+            return Ok(slot);
+        }
+        let tuple = self.of(slot).tuple_of_bound(slot, remote, &context.ip.routes);
+        let number = tuple.map_or(table_of(slot), |tuple| self.sharding.shard_of(&tuple));
+        if number == table_of(slot) {
+            return Ok(slot);
+        }
+        self.moved.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        let family = self.of(slot).family(slot);
+        let target = self.shard(number).create(family, 0)?;
+        let keys = [slot, target].map(|slot| self.of(slot).sockets.key(slot));
+        let socket = self.of_mut(slot).sockets.take(slot);
+        if let Some((socket, place)) = socket.zip(self.shard(number).sockets.get_mut(target)) {
+            context.tcp_ports.update(socket.local.port, slot, |binding| binding.slot = target);
+            *place = socket;
+        }
+        self.moved.insert(keys[0], keys[1]);
+        Ok(target)
+    }
+}
+
+/// What tests look at.
+#[cfg(test)]
+impl Tcp {
+    /// The connection in a slot.
     pub(crate) fn connection(&mut self, slot: u32) -> Option<&mut Connection> {
-        self.sockets.get_mut(slot).and_then(Socket::connection_mut)
+        self.of_mut(slot).connection(slot)
     }
 
-    /// Queues a connection to be served: it may have something to send, or be closed.
-    pub(super) fn mark(&mut self, slot: u32) {
-        if let Some(connection) = self.connection(slot)
-            && !core::mem::replace(&mut connection.is_dirty, true)
-        {
-            self.dirty.push_back(slot);
-        }
+    /// Slots of all connections.
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        self.shards().flat_map(|shard| shard.connections.values().copied()).collect()
     }
 
-    /// Family of a socket.
-    pub(crate) fn family(&self, slot: u32) -> Family {
-        self.sockets.get(slot).map_or(Family::V4, |socket| socket.family)
+    /// Number of sockets, and of connections without one. A listener counts once.
+    pub(crate) fn sockets(&self) -> usize {
+        let slots = (0..).map_while(|index| self.slot_at(index));
+        let sockets = slots.filter_map(|slot| self.of(slot).sockets.get(slot));
+        let replicas = |socket: &Socket<TcpState>| socket.listener().map_or(0, |own| own.replicas.len());
+        let replicas: usize = sockets.map(replicas).sum();
+        self.shards().map(|shard| shard.sockets.len()).sum::<usize>() - replicas
     }
 
-    /// Readiness of a socket, as `poll` returns it.
-    pub(crate) fn readiness(&self, slot: u32) -> Readiness {
-        self.sockets.get(slot).map_or_else(Readiness::default, Socket::readiness)
+    /// The connection with a remote port.
+    pub(crate) fn connection_from(&mut self, port: u16) -> Option<&mut Connection> {
+        let slot = self.connections().into_iter().find(|&slot| {
+            let connection = self.of(slot).sockets.get(slot).and_then(Socket::connection);
+            connection.is_some_and(|connection| connection.tuple.remote.port == port)
+        });
+        slot.and_then(|slot| self.connection(slot))
     }
 
-    /// Counts a unit of work, in tests.
-    pub(super) const fn visit(&mut self) {
-        #[cfg(test)]
-        {
-            self.visits += 1;
-        }
+    /// Length of a listener's accept queue.
+    pub(crate) fn ready_count(&self, slot: u32) -> usize {
+        let socket = self.of(slot).sockets.get(slot);
+        socket.and_then(Socket::listener).map_or(0, |listener| listener.ready.len())
+    }
+
+    /// Slots of all half-open connections, the oldest first in each shard.
+    pub(crate) fn half_open(&self) -> Vec<u32> {
+        self.shards().flat_map(|shard| shard.half_open.iter().copied()).collect()
+    }
+
+    /// Number of deferred SYNs.
+    pub(crate) fn deferred(&self) -> usize {
+        self.shards().map(|shard| shard.deferred.count()).sum()
+    }
+
+    /// Number of connections and segments that were processed.
+    pub(crate) fn visits(&self) -> u64 {
+        self.shards().map(|shard| shard.visits).sum()
     }
 }

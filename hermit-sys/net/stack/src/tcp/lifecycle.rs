@@ -2,12 +2,12 @@
 
 use hermit_interface::Errno;
 
-use crate::socket::buffers::BufferAccounting;
 use crate::socket::context::Context;
+use crate::socket::ports::Ports;
 use crate::socket::table::Socket;
-use crate::tcp::layer::{Tcp, TcpState};
+use crate::tcp::shard::{Shard, TcpState};
 
-impl Tcp {
+impl Shard {
     /// Adds a connection to the socket table and the connection tables.
     ///
     /// # Errors
@@ -16,12 +16,12 @@ impl Tcp {
     pub(super) fn adopt(
         &mut self,
         socket: Socket<TcpState>,
-        buffers: &mut BufferAccounting,
+        context: &mut Context<'_>,
     ) -> Result<u32, Errno> {
-        buffers.connect()?;
-        let slot = self.insert(socket).inspect_err(|_| buffers.uncount())?;
-        if let Err(error) = self.map(slot) {
-            self.discard(slot, buffers);
+        context.buffers.connect()?;
+        let slot = self.insert(socket).inspect_err(|_| context.buffers.uncount())?;
+        if let Err(error) = self.map(slot, context.tcp_ports) {
+            self.discard(slot, context);
             return Err(error);
         }
         Ok(slot)
@@ -32,14 +32,14 @@ impl Tcp {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn map(&mut self, slot: u32) -> Result<(), Errno> {
+    pub(super) fn map(&mut self, slot: u32, ports: &mut Ports) -> Result<(), Errno> {
         let Self { sockets, connections, .. } = self;
         let Some(socket) = sockets.get(slot) else { return Ok(()) };
         let reuse = socket.settings.reuse;
         let Some(connection) = socket.connection() else { return Ok(()) };
         let tuple = connection.tuple;
         connections.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        sockets.ports.connected(tuple.local.port, reuse)?;
+        ports.connected(tuple.local.port, reuse)?;
         connections.insert(tuple, slot);
         if let Some(connection) = self.connection(slot) {
             connection.is_mapped = true;
@@ -48,28 +48,28 @@ impl Tcp {
     }
 
     /// Removes a connection from the tables.
-    pub(super) fn unmap(&mut self, slot: u32) {
+    pub(super) fn unmap(&mut self, slot: u32, ports: &mut Ports) {
         let Some(socket) = self.sockets.get_mut(slot) else { return };
         let reuse = socket.settings.reuse;
         let Some(connection) = socket.connection_mut() else { return };
         if core::mem::take(&mut connection.is_mapped) {
             let tuple = connection.tuple;
             self.connections.remove(&tuple);
-            self.sockets.ports.disconnected(tuple.local.port, reuse);
+            ports.disconnected(tuple.local.port, reuse);
         }
     }
 
     /// Ends a connection, with an error or after both FINs.
-    pub(super) fn end(&mut self, slot: u32, error: Option<Errno>, buffers: &mut BufferAccounting) {
-        self.stop(slot, error);
+    pub(super) fn end(&mut self, slot: u32, error: Option<Errno>, context: &mut Context<'_>) {
+        self.stop(slot, error, context.tcp_ports);
         if self.sockets.get(slot).is_some_and(Socket::is_orphan) {
-            self.discard(slot, buffers);
+            self.discard(slot, context);
         }
     }
 
     /// Takes a connection that is over out of the tables, and wakes its waiters.
-    fn stop(&mut self, slot: u32, error: Option<Errno>) {
-        self.unmap(slot);
+    fn stop(&mut self, slot: u32, error: Option<Errno>, ports: &mut Ports) {
+        self.unmap(slot, ports);
         self.timers.set(slot, None);
         let Some(socket) = self.sockets.get_mut(slot) else { return };
         if error.is_some() {
@@ -82,41 +82,42 @@ impl Tcp {
     }
 
     /// Resets a connection, and ends it. One without a socket is removed once the RST has been sent.
-    pub(super) fn reset(&mut self, slot: u32, error: Option<Errno>, buffers: &mut BufferAccounting) {
+    pub(super) fn reset(&mut self, slot: u32, error: Option<Errno>, context: &mut Context<'_>) {
         if let Some(connection) = self.connection(slot) {
-            connection.tcp.abort(buffers.pool());
+            connection.tcp.abort(context.buffers.pool());
         }
-        self.finish(slot, error);
+        self.finish(slot, error, context.tcp_ports);
     }
 
     /// Ends a connection, except for a RST that is to be sent.
-    pub(super) fn finish(&mut self, slot: u32, error: Option<Errno>) {
-        self.stop(slot, error);
+    pub(super) fn finish(&mut self, slot: u32, error: Option<Errno>, ports: &mut Ports) {
+        self.stop(slot, error, ports);
         self.mark(slot);
     }
 
     /// Fails a connection during the handshake.
-    pub(super) fn fail(&mut self, slot: u32, error: Errno, buffers: &mut BufferAccounting) {
+    pub(super) fn fail(&mut self, slot: u32, error: Errno, context: &mut Context<'_>) {
         if let Some(connection) = self.connection(slot) {
-            connection.tcp.abort(buffers.pool());
+            connection.tcp.abort(context.buffers.pool());
         }
-        self.end(slot, Some(error), buffers);
+        self.end(slot, Some(error), context);
     }
 
     /// Removes a connection that has no socket and is in no accept queue.
-    pub(super) fn discard(&mut self, slot: u32, buffers: &mut BufferAccounting) {
+    pub(super) fn discard(&mut self, slot: u32, context: &mut Context<'_>) {
         self.detach(slot);
-        self.unmap(slot);
-        if let Some(Socket { state: TcpState::Connection(mut connection), .. }) = self.remove(slot) {
-            buffers.disconnect(&mut connection.tcp);
+        self.unmap(slot, context.tcp_ports);
+        let socket = self.remove(slot, context.tcp_ports);
+        if let Some(Socket { state: TcpState::Connection(mut connection), .. }) = socket {
+            context.buffers.disconnect(&mut connection.tcp);
         }
     }
 
     /// Turns a failed connection into an unconnected stream.
     pub(super) fn make_idle(&mut self, slot: u32, context: &mut Context<'_>) {
-        self.unmap(slot);
+        self.unmap(slot, context.tcp_ports);
         self.timers.set(slot, None);
-        self.sockets.release_port(slot);
+        self.sockets.release_port(slot, context.tcp_ports);
         let Some(socket) = self.sockets.get_mut(slot) else { return };
         socket.error = None;
         if let TcpState::Connection(mut connection) = core::mem::replace(&mut socket.state, TcpState::Idle) {

@@ -9,10 +9,11 @@ use crate::ip::delivery::Via;
 use crate::socket::address::Tuple;
 use crate::socket::buffers::CONNECTION;
 use crate::socket::context::Context;
+use crate::socket::ports::Ports;
 use crate::socket::table::Socket;
 use crate::tcp::backlog::{Listener, dequeue, enqueue};
 use crate::tcp::connection::{Connection, Phase};
-use crate::tcp::layer::{Tcp, TcpState};
+use crate::tcp::shard::{Shard, TcpState};
 
 /// Maximum backlog: Linux's `somaxconn`.
 const MAX_BACKLOG: usize = 4096;
@@ -34,7 +35,7 @@ const GRACE: u64 = 100_000_000;
 /// of a burst, and its ACK would cause a RST. Frames in the receive queue may hold the answer.
 const ANSWER_TIME: u64 = 1_000_000_000;
 
-impl Tcp {
+impl Shard {
     /// The listener in a slot.
     pub(super) fn listener(&mut self, slot: u32) -> Option<&mut Listener> {
         match &mut self.sockets.get_mut(slot)?.state {
@@ -67,11 +68,11 @@ impl Tcp {
         let socket = self.socket(slot)?;
         let (local, scope) = (socket.local, socket.scope());
         let reuse = socket.settings.reuse;
-        if self.sockets.ports.is_taken(local.port, scope, reuse, Some(slot)) {
+        if context.tcp_ports.is_taken(local.port, scope, reuse, Some(slot)) {
             return Err(Errno::EADDRINUSE);
         }
         self.socket(slot)?.state = TcpState::Listener(Listener { backlog, ..Listener::default() });
-        self.sockets.ports.update(local.port, slot, |binding| binding.is_listening = true);
+        context.tcp_ports.update(local.port, slot, |binding| binding.is_listening = true);
         Ok(())
     }
 
@@ -140,9 +141,10 @@ impl Tcp {
     /// [`ANSWER_TIME`], in a flood its [`GRACE`], has passed: that of the listener, or the oldest of all if the total is
     /// too high and this listener does not have most of them.
     fn make_room(&mut self, slot: u32, context: &mut Context<'_>) -> bool {
+        let shards = self.sharding.count();
         let most = context.buffers.limit() / HALF_OPEN_PART / CONNECTION;
         let (all, oldest_of_all) = (self.half_open.len(), self.half_open.front().copied());
-        let is_crowded = all >= ALL_HALF_OPEN.min(most);
+        let is_crowded = all >= ALL_HALF_OPEN.min(most) / shards;
         let Some(listener) = self.listener(slot) else { return false };
         if listener.is_full() {
             return false;
@@ -165,7 +167,7 @@ impl Tcp {
         let (time, answer_time) = if is_flood { (now, GRACE) } else { (context.phy.caught_up, ANSWER_TIME) };
         let latest = time.saturating_sub(answer_time);
         let Some(oldest) = oldest.filter(|&oldest| self.began_by(oldest, latest)) else { return false };
-        self.discard(oldest, context.buffers);
+        self.discard(oldest, context);
         true
     }
 
@@ -206,11 +208,11 @@ impl Tcp {
         let mut connection = Connection::new(tcp, tuple, path, Phase::HalfOpen { listener }, context.now);
         connection.apply(&settings);
         let socket = Socket::new(None, family, settings, TcpState::Connection(connection));
-        let slot = self.adopt(socket, context.buffers)?;
+        let slot = self.adopt(socket, context)?;
         let queue = self.listener(listener).map(|listener| &mut listener.half_open);
         let is_queued = queue.is_some_and(|queue| enqueue(queue, slot)) && enqueue(&mut self.half_open, slot);
         if !is_queued {
-            self.discard(slot, context.buffers);
+            self.discard(slot, context);
             return Err(Errno::ENOMEM);
         }
         Ok(slot)
@@ -244,7 +246,7 @@ impl Tcp {
         if let Some(connection) = self.connection(slot) {
             connection.phase = Phase::Open;
         }
-        self.reset(slot, None, context.buffers);
+        self.reset(slot, None, context);
     }
 
     /// Removes a connection from the queues of its listener, if it has one.
@@ -272,7 +274,7 @@ impl Tcp {
         let Some(listener) = self.listener(slot).map(core::mem::take) else { return };
         self.reset_deferred(slot, listener.deferred, context.phy);
         for half_open in listener.half_open {
-            self.discard(half_open, context.buffers);
+            self.discard(half_open, context);
         }
         for ready in listener.ready {
             self.abandon(ready, context);
@@ -280,9 +282,8 @@ impl Tcp {
     }
 
     /// The listener for a SYN with this destination, an own address.
-    pub(crate) fn find_listener(&self, tuple: &Tuple) -> Option<u32> {
-        let Tuple { local, .. } = tuple;
-        self.sockets.ports.listener(local.port, local.address)
+    pub(super) fn find_listener(&self, tuple: &Tuple, ports: &Ports) -> Option<u32> {
+        ports.listener(tuple.local.port, tuple.local.address, self.number)
     }
 
     /// Turns a listener into an unconnected stream; it stays bound, unless the stack chose the port.
@@ -291,8 +292,8 @@ impl Tcp {
         let Some(socket) = self.sockets.get_mut(slot) else { return };
         socket.state = TcpState::Idle;
         let port = socket.local.port;
-        self.sockets.ports.update(port, slot, |binding| binding.is_listening = false);
+        context.tcp_ports.update(port, slot, |binding| binding.is_listening = false);
         self.sockets.wake(slot);
-        self.sockets.release_port(slot);
+        self.sockets.release_port(slot, context.tcp_ports);
     }
 }

@@ -3,9 +3,9 @@
 use hermit_tcp::Pool;
 
 use crate::tcp::connection::{Connection, Phase};
-use crate::tcp::layer::Tcp;
+use crate::tcp::shard::Shard;
 
-impl Tcp {
+impl Shard {
     /// Writes bytes of a connection within this host into the receive buffer of its peer, if nothing is under way between
     /// the two. Returns how many.
     pub(super) fn pass(&mut self, slot: u32, bytes: &[u8], pool: &mut Pool, now: u64) -> usize {

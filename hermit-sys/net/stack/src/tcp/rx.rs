@@ -8,9 +8,11 @@ use crate::ip::delivery::Via;
 use crate::phy::Phy;
 use crate::socket::address::{Endpoint, Tuple};
 use crate::socket::context::Context;
+use crate::socket::ports::Ports;
 use crate::socket::table::Socket;
 use crate::tcp::connection::{Phase, Snapshot};
 use crate::tcp::layer::Tcp;
+use crate::tcp::shard::Shard;
 use crate::tcp::time_wait::Verdict;
 use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::packet::Packet;
@@ -40,9 +42,11 @@ impl Tcp {
         let Some(received) = packet.tcp(is_checked) else { return };
         let local = Endpoint::new(packet.destination, received.destination_port);
         let tuple = Tuple { local, remote: Endpoint::new(packet.source, received.source_port) };
-        self.receive_segment(&received.segment, tuple, via, context);
+        self.of_tuple(&tuple).receive_segment(&received.segment, tuple, via, context);
     }
+}
 
+impl Shard {
     /// Receives the first segment of the loopback; `false` if there is none.
     pub(crate) fn receive_local(&mut self, context: &mut Context<'_>) -> bool {
         let Some(segment) = self.loopback.pop() else { return false };
@@ -52,9 +56,16 @@ impl Tcp {
     }
 
     /// Receives a segment for a connection or listener, or without either.
-    fn receive_segment(&mut self, segment: &Segment<'_>, tuple: Tuple, via: Via, context: &mut Context<'_>) {
+    pub(super) fn receive_segment(
+        &mut self,
+        segment: &Segment<'_>,
+        tuple: Tuple,
+        via: Via,
+        context: &mut Context<'_>,
+    ) {
         let control = segment.header.flags & (Flags::SYN | Flags::ACK | Flags::RST | Flags::FIN);
-        let listener = if control == Flags::SYN { self.find_listener(&tuple) } else { None };
+        let listener =
+            if control == Flags::SYN { self.find_listener(&tuple, context.tcp_ports) } else { None };
         if listener.is_some() {
             self.end_before(&tuple, segment.header.seq, context);
         }
@@ -64,7 +75,7 @@ impl Tcp {
         match self.time_wait.judge(&tuple, &segment.header, segment.size(), context.now) {
             Some(Verdict::Answer(answer)) => return self.answer(tuple, &answer, via, context.phy),
             Some(Verdict::Ignore) => return,
-            Some(Verdict::Begin | Verdict::Forget) => self.remove_time_wait(&tuple),
+            Some(Verdict::Begin | Verdict::Forget) => self.remove_time_wait(&tuple, context.tcp_ports),
             None => (),
         }
         match listener {
@@ -80,21 +91,21 @@ impl Tcp {
         let Some(&slot) = self.connections.get(tuple) else { return };
         let Some(socket) = self.sockets.get(slot) else { return };
         if socket.connection().is_some_and(|connection| connection.may_end_before(syn, socket.is_orphan())) {
-            self.end(slot, None, context.buffers);
+            self.end(slot, None, context);
         }
     }
 
     /// Removes a connection in TIME-WAIT.
-    pub(crate) fn remove_time_wait(&mut self, tuple: &Tuple) {
+    pub(crate) fn remove_time_wait(&mut self, tuple: &Tuple, ports: &mut Ports) {
         if let Some(record) = self.time_wait.remove(tuple) {
-            self.sockets.ports.disconnected(tuple.local.port, record.reuse);
+            ports.disconnected(tuple.local.port, record.reuse);
         }
     }
 
     /// Removes connections whose TIME-WAIT has expired.
-    pub(crate) fn expire_time_wait(&mut self, now: u64) {
+    pub(super) fn expire_time_wait(&mut self, ports: &mut Ports, now: u64) {
         while let Some((tuple, record)) = self.time_wait.expire(now) {
-            self.sockets.ports.disconnected(tuple.local.port, record.reuse);
+            ports.disconnected(tuple.local.port, record.reuse);
         }
     }
 
@@ -146,12 +157,12 @@ impl Tcp {
         let is_orphan = socket.is_orphan();
         let Some(connection) = socket.connection_mut() else { return };
         match connection.phase {
-            Phase::HalfOpen { .. } if is_closed => self.discard(slot, context.buffers),
+            Phase::HalfOpen { .. } if is_closed => self.discard(slot, context),
             Phase::HalfOpen { listener } if events.contains(Events::ESTABLISHED) => {
                 self.complete(slot, listener, context);
             }
             Phase::HalfOpen { .. } => (),
-            Phase::Connecting if is_closed => self.end(slot, Some(Errno::ECONNREFUSED), context.buffers),
+            Phase::Connecting if is_closed => self.end(slot, Some(Errno::ECONNREFUSED), context),
             Phase::Connecting if events.contains(Events::ESTABLISHED) => {
                 connection.phase = Phase::Open;
                 self.sockets.wake(slot);
@@ -161,18 +172,18 @@ impl Tcp {
                 let is_half_closed = before.state == State::CloseWait && !connection.shut_write;
                 let error = if is_half_closed { Errno::EPIPE } else { Errno::ECONNRESET };
                 let error = connection.tcp.failure().map(|_| error);
-                self.end(slot, error, context.buffers);
+                self.end(slot, error, context);
             }
             // The received data cannot be read any more.
             Phase::Open if is_orphan && connection.tcp.readable() > 0 => {
-                self.reset(slot, None, context.buffers);
+                self.reset(slot, None, context);
             }
             Phase::Open if connection.is_received_after_shutdown(before) => {
                 // Data received before can still be read.
                 if before.readable == 0 {
                     connection.tcp.read(false, &mut |bytes| bytes.len(), context.buffers.pool(), context.now);
                 }
-                self.reset(slot, Some(Errno::ECONNRESET), context.buffers);
+                self.reset(slot, Some(Errno::ECONNRESET), context);
             }
             Phase::Queued { .. } | Phase::Open => {
                 if connection.has_news(before, events) {

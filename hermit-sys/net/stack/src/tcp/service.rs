@@ -6,21 +6,123 @@ use hermit_interface::Errno;
 
 use crate::phy::tx_queue::Link;
 use crate::socket::context::Context;
+use crate::socket::ports::Ports;
 use crate::socket::table::Socket;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::deferred::RETRY_INTERVAL;
 use crate::tcp::layer::Tcp;
+use crate::tcp::shard::Shard;
 
 impl Tcp {
+    /// Removes connections whose TIME-WAIT has expired.
+    #[inline]
+    pub(crate) fn expire_time_wait(&mut self, ports: &mut Ports, now: u64) {
+        self.first.expire_time_wait(ports, now);
+        self.others.iter_mut().for_each(|shard| shard.expire_time_wait(ports, now));
+    }
+
+    /// Answers deferred SYNs as far as their listeners have room.
+    pub(crate) fn admit_deferred(&mut self, context: &mut Context<'_>) {
+        self.first.admit_deferred(context);
+        self.others.iter_mut().for_each(|shard| shard.admit_deferred(context));
+    }
+
     /// Handles expired timers.
     pub(crate) fn run_timers(&mut self, context: &mut Context<'_>) {
+        self.first.run_timers(context);
+        self.others.iter_mut().for_each(|shard| shard.run_timers(context));
+    }
+
+    /// Queues the connections that wait for room in the transmit queue of the device, and those that hold data back.
+    pub(crate) fn resume_held(&mut self) {
+        self.first.resume_held();
+        self.others.iter_mut().for_each(Shard::resume_held);
+    }
+
+    /// Queues the connections that waited for a neighbor.
+    pub(crate) fn resume(&mut self, connections: Vec<u32>) {
+        connections.into_iter().for_each(|slot| self.of_mut(slot).mark(slot));
+    }
+
+    /// Fails the connections that waited for a neighbor which does not answer.
+    pub(crate) fn give_up(&mut self, connections: Vec<u32>, context: &mut Context<'_>) {
+        connections.into_iter().for_each(|slot| self.of_mut(slot).give_up(slot, context));
+    }
+
+    /// Serves all queued connections, and receives loopback segments; returns whether nothing is left.
+    pub(crate) fn work(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
+        // All of them, also if some is left of one.
+        let is_done = self.first.work(link, context);
+        self.others.iter_mut().fold(is_done, |is_done, shard| shard.work(link, context) && is_done)
+    }
+
+    /// Takes an event of a socket; returns its waker key.
+    #[inline]
+    pub(crate) fn take_event(&mut self) -> Option<usize> {
+        let event = self.first.sockets.take_event();
+        event.or_else(|| self.others.iter_mut().find_map(|shard| shard.sockets.take_event()))
+    }
+
+    /// Whether neither connections nor loopback segments are queued.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.first.is_settled() && self.others.iter().all(Shard::is_settled)
+    }
+
+    /// Whether connections wait for room in the transmit queue of the device.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.first.is_waiting() || self.others.iter().any(Shard::is_waiting)
+    }
+
+    /// Whether connections wait for anything but time, or SYNs for room.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.first.is_held() || self.others.iter().any(Shard::is_held)
+    }
+
+    /// Whether all data sent on connections is acknowledged, after all sockets were closed.
+    pub(crate) fn is_delivered(&mut self) -> bool {
+        self.shards_mut().all(Shard::is_delivered)
+    }
+
+    /// A number that changes when a segment of the loopback is received.
+    pub(crate) fn received_locally(&self) -> u64 {
+        let first = self.first.loopback.taken();
+        self.others.iter().fold(first, |sum, shard| sum.wrapping_add(shard.loopback.taken()))
+    }
+
+    /// Time of the next timer; `u64::MAX` if there is none.
+    #[inline]
+    pub(crate) fn next(&self, now: u64) -> u64 {
+        let first = self.first.next(now);
+        self.others.iter().fold(first, |next, shard| next.min(shard.next(now)))
+    }
+}
+
+/// Maximum number of units of work of a shard in one poll.
+const WORK: usize = 1024;
+
+impl Shard {
+    /// Handles expired timers.
+    pub(super) fn run_timers(&mut self, context: &mut Context<'_>) {
         while let Some(slot) = self.timers.pop_due(context.now) {
             self.on_timer(slot, context);
         }
     }
 
+    /// Serves all queued connections, and receives loopback segments, up to a limit; returns whether nothing is left.
+    pub(super) fn work(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
+        for _ in 0..WORK {
+            if !self.receive_local(context) && !self.serve_next(link, context) {
+                return true;
+            }
+        }
+        self.is_settled()
+    }
+
     /// Serves the first connection in the queue; `false` if there is none.
-    pub(crate) fn serve_next(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
+    pub(super) fn serve_next(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
         let Some(slot) = self.dirty.pop_front() else { return false };
         let Some(connection) = self.connection(slot) else { return true };
         connection.is_dirty = false;
@@ -32,13 +134,8 @@ impl Tcp {
         true
     }
 
-    /// Queues the connections that waited for a neighbor, or for room in the transmit queue.
-    pub(crate) fn resume(&mut self, connections: Vec<u32>) {
-        connections.into_iter().for_each(|slot| self.mark(slot));
-    }
-
     /// Queues the connections that wait for room in the transmit queue of the device, and those that hold data back.
-    pub(crate) fn resume_held(&mut self) {
+    pub(super) fn resume_held(&mut self) {
         while let Some(slot) = self.corked.pop() {
             if let Some(connection) = self.connection(slot) {
                 connection.is_corked = false;
@@ -50,44 +147,42 @@ impl Tcp {
         }
     }
 
-    /// Fails the connections that waited for a neighbor which does not answer.
-    pub(crate) fn give_up(&mut self, connections: Vec<u32>, context: &mut Context<'_>) {
-        for slot in connections {
-            let Some(connection) = self.connection(slot) else { continue };
-            if connection.phase == Phase::Connecting && !connection.is_over {
-                self.fail(slot, Errno::EHOSTUNREACH, context.buffers);
-            }
+    /// Fails a connection that waited for a neighbor which does not answer.
+    pub(super) fn give_up(&mut self, slot: u32, context: &mut Context<'_>) {
+        let Some(connection) = self.connection(slot) else { return };
+        if connection.phase == Phase::Connecting && !connection.is_over {
+            self.fail(slot, Errno::EHOSTUNREACH, context);
         }
     }
 
     /// Whether neither connections nor loopback segments are queued.
     #[inline]
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.dirty.is_empty() && self.loopback.is_empty()
     }
 
     /// Whether connections wait for room in the transmit queue of the device.
     #[inline]
-    pub(crate) const fn is_waiting(&self) -> bool {
+    pub(super) const fn is_waiting(&self) -> bool {
         !self.blocked.is_empty()
     }
 
     /// Whether connections wait for anything but time, or SYNs for room.
     #[inline]
-    pub(crate) const fn is_held(&self) -> bool {
+    pub(super) const fn is_held(&self) -> bool {
         !self.blocked.is_empty() || !self.corked.is_empty() || !self.deferred.is_empty()
     }
 
     /// Whether all data sent on connections is acknowledged.
     ///
     /// All sockets are closed, so a connection whose data has been delivered gets no new data, and is not checked again.
-    pub(crate) fn is_delivered(&mut self) -> bool {
+    pub(super) fn is_delivered(&mut self) -> bool {
         if !self.blocked.is_empty() || !self.corked.is_empty() {
             return false;
         }
-        while self.delivered < self.sockets.slots() {
+        while let Some(slot) = self.sockets.slot_at(self.delivered) {
             self.visit();
-            let connection = self.sockets.get(self.delivered).and_then(Socket::connection);
+            let connection = self.sockets.get(slot).and_then(Socket::connection);
             if connection.is_some_and(Connection::is_undelivered) {
                 return false;
             }
@@ -98,7 +193,7 @@ impl Tcp {
 
     /// Time of the next timer; `u64::MAX` if there is none.
     #[inline]
-    pub(crate) fn next(&self, now: u64) -> u64 {
+    pub(super) fn next(&self, now: u64) -> u64 {
         let retry = if self.deferred.is_empty() { u64::MAX } else { now.saturating_add(RETRY_INTERVAL) };
         self.timers.next().unwrap_or(u64::MAX).min(retry)
     }

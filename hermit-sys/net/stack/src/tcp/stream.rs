@@ -11,29 +11,29 @@ use crate::socket::address::Endpoint;
 use crate::socket::context::Context;
 use crate::socket::kind::Shutdown;
 use crate::socket::options::MembershipChange;
+use crate::socket::ports::Ports;
 use crate::tcp::connection::Phase;
-use crate::tcp::layer::{Tcp, TcpState};
 use crate::tcp::path::Path;
+use crate::tcp::shard::{Shard, TcpState};
 
-impl Tcp {
+impl Shard {
     /// Binds a stream.
     ///
     /// # Errors
     ///
     /// `EINVAL`, `EADDRINUSE`, `EADDRNOTAVAIL`, `ENOMEM`.
-    pub(crate) fn bind(
+    pub(super) fn bind(
         &mut self,
         slot: u32,
         local: Endpoint,
         context: &mut Context<'_>,
     ) -> Result<(), Errno> {
-        self.expire_time_wait(context.now);
         let socket = self.socket(slot)?;
         if socket.is_bound() || !matches!(socket.state, TcpState::Idle) {
             return Err(Errno::EINVAL);
         }
         socket.check_local(local.address, &context.ip.routes)?;
-        self.sockets.bind(slot, local, context.random)
+        self.sockets.bind(slot, local, context.tcp_ports, context.random)
     }
 
     /// Sends bytes on a stream.
@@ -137,7 +137,7 @@ impl Tcp {
         let alive = connection.filter(|alive| !alive.is_over && alive.state() != State::TimeWait);
         let Some(connection) = alive else { return Err(Errno::ENOTCONN) };
         if connection.phase == Phase::Connecting {
-            self.fail(slot, Errno::ECONNRESET, context.buffers);
+            self.fail(slot, Errno::ECONNRESET, context);
             return Ok(());
         }
         connection.shut(how);
@@ -160,20 +160,20 @@ impl Tcp {
         self.socket(slot)?.waker_key.take().ok_or(Errno::EBADF)?;
         self.close_listener(slot, context);
         let Some(connection) = self.connection(slot) else {
-            self.remove(slot);
+            self.remove(slot, context.tcp_ports);
             return Ok(());
         };
         connection.tcp.set_orphan(context.now);
         let is_unread = connection.tcp.readable() > 0;
         let is_sent = connection.is_over && !connection.tcp.has_reset_to_send();
         if is_sent || connection.phase == Phase::Connecting {
-            self.discard(slot, context.buffers);
+            self.discard(slot, context);
         } else if connection.is_over {
             // The RST is sent by the next poll, which then removes the connection.
             self.mark(slot);
         } else if is_reset || is_unread || connection.state() == State::SynReceived {
             // Unread data resets the connection, so that the peer learns of the loss (RFC 2525, section 2.17).
-            self.reset(slot, None, context.buffers);
+            self.reset(slot, None, context);
         } else {
             connection.shut(Shutdown::Write);
             self.mark(slot);
@@ -227,14 +227,19 @@ impl Tcp {
     /// # Errors
     ///
     /// See [`Stack::set_option`](crate::Stack::set_option).
-    pub(crate) fn set_option(&mut self, slot: u32, option: &SocketOption) -> Result<(), Errno> {
+    pub(crate) fn set_option(
+        &mut self,
+        slot: u32,
+        option: &SocketOption,
+        ports: &mut Ports,
+    ) -> Result<(), Errno> {
         let name = OptionName::from_number(option.name).ok_or(Errno::ENOPROTOOPT)?;
         let socket = self.socket(slot)?;
         let is_connection = socket.connection().is_some();
         if MembershipChange::of(option, name, socket.family)?.is_some() {
             return Err(Errno::ENOPROTOOPT);
         }
-        self.sockets.set_option(slot, name, option.value, is_connection)?;
+        self.sockets.set_option(slot, name, option.value, is_connection, ports)?;
         let socket = self.socket(slot)?;
         let settings = socket.settings;
         if let Some(connection) = socket.connection_mut() {

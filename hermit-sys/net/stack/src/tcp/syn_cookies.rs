@@ -9,8 +9,8 @@ use hermit_tcp::{Flags, Header, Options, Segment, Seq, Timestamp};
 use crate::ip::delivery::Via;
 use crate::socket::address::Tuple;
 use crate::socket::context::Context;
-use crate::tcp::layer::Tcp;
 use crate::tcp::numbers::{Purpose, Secret};
+use crate::tcp::shard::Shard;
 
 /// MSS values that a cookie can tell, in ascending order: the largest one that is not above the peer's is taken.
 const MSS: [u16; 8] = [536, 1220, 1300, 1400, 1440, 1460, 8940, 65_475];
@@ -85,7 +85,7 @@ fn decode(acknowledgement: &Header, mss: u16) -> Header {
     }
 }
 
-impl Tcp {
+impl Shard {
     /// Answers a SYN with a cookie.
     pub(super) fn send_cookie(
         &mut self,
@@ -123,7 +123,7 @@ impl Tcp {
         if context.now >= self.cookies_valid_until || !is_acknowledgement {
             return false;
         }
-        let Some(listener) = self.find_listener(&tuple) else { return false };
+        let Some(listener) = self.find_listener(&tuple, context.tcp_ports) else { return false };
         let answer = header.ack - 1;
         let mss = mss_of(&self.secret, &tuple, header.seq - 1, answer, context.now);
         let Some((mss, mut parameters)) = mss.zip(self.parameters_of(listener, &tuple, via, context)) else {

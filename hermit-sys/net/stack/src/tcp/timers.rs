@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
+use crate::socket::slab::index_of;
+
 /// Position of a slot that is not in the heap.
 const ABSENT: usize = usize::MAX;
 
@@ -12,12 +14,12 @@ const ABSENT: usize = usize::MAX;
 pub(crate) struct Timers {
     /// A binary heap of deadlines and slots: the parent of position `i` is `(i - 1) / 2`, and not later.
     heap: Vec<(u64, u32)>,
-    /// Position in the heap by slot.
+    /// Position in the heap by index of the slot.
     places: Vec<usize>,
 }
 
 impl Timers {
-    /// Reserves memory for slots below `slots`, so that no other call can fail.
+    /// Reserves memory for as many slots, so that no other call can fail.
     ///
     /// # Errors
     ///
@@ -44,9 +46,7 @@ impl Timers {
 
     /// Sets, changes or, with `None`, removes the deadline of a slot for which memory is reserved.
     pub(crate) fn set(&mut self, slot: u32, deadline: Option<u64>) {
-        let Some(place) = usize::try_from(slot).ok().and_then(|slot| self.places.get(slot).copied()) else {
-            return;
-        };
+        let Some(&place) = self.places.get(index_of(slot)) else { return };
         match deadline {
             Some(deadline) if place == ABSENT => {
                 self.heap.push((deadline, slot));
@@ -77,13 +77,12 @@ impl Timers {
 
     /// Deadline of a slot.
     pub(crate) fn moment(&self, slot: u32) -> Option<u64> {
-        let place = usize::try_from(slot).ok().and_then(|slot| self.places.get(slot).copied());
-        place.and_then(|place| self.deadline(place))
+        self.places.get(index_of(slot)).and_then(|&place| self.deadline(place))
     }
 
     fn note(&mut self, slot: u32, place: usize) {
-        if let Some(socket) = usize::try_from(slot).ok().and_then(|slot| self.places.get_mut(slot)) {
-            *socket = place;
+        if let Some(noted) = self.places.get_mut(index_of(slot)) {
+            *noted = place;
         }
     }
 

@@ -12,8 +12,8 @@ use crate::socket::context::Context;
 use crate::socket::options::SocketSettings;
 use crate::socket::table::Socket;
 use crate::tcp::connection::{Connection, Phase};
-use crate::tcp::layer::Tcp;
 use crate::tcp::path::{Limits, Path};
+use crate::tcp::shard::Shard;
 use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::tcp::{CHECKSUM_OFFSET, ChecksumBy, ECN_CAPABLE, ECN_MASK, OutgoingSegment, TCP};
 
@@ -136,7 +136,7 @@ impl Sender<'_> {
     }
 }
 
-impl Tcp {
+impl Shard {
     /// Sends the segments of a connection. Returns whether it waits for room in the device's queue.
     pub(crate) fn transmit(&mut self, slot: u32, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
         self.visit();
@@ -180,7 +180,7 @@ impl Tcp {
             (context.ip.routes.route(remote), context.phy.interface)
         else {
             if phase == Phase::Connecting {
-                self.fail(slot, Errno::ENETUNREACH, context.buffers);
+                self.fail(slot, Errno::ENETUNREACH, context);
             }
             return Way::Unknown;
         };
@@ -242,17 +242,17 @@ impl Tcp {
         let (reuse, is_orphan) = (socket.settings.reuse, socket.is_orphan());
         let Some(connection) = socket.connection() else { return };
         match connection.state() {
-            _ if connection.is_over && is_orphan => self.discard(slot, context.buffers),
+            _ if connection.is_over && is_orphan => self.discard(slot, context),
             _ if connection.is_over => (),
             State::TimeWait => {
                 let (tuple, last) = (connection.tuple, connection.tcp.acknowledgement(now));
                 if self.time_wait.insert(tuple, &last, reuse, now) {
                     // The port stays counted until the record is removed. It has an entry already, so this cannot fail.
-                    let _ = self.sockets.ports.connected(tuple.local.port, reuse);
+                    let _ = context.tcp_ports.connected(tuple.local.port, reuse);
                 }
-                self.end(slot, None, context.buffers);
+                self.end(slot, None, context);
             }
-            State::Closed => self.end(slot, None, context.buffers),
+            State::Closed => self.end(slot, None, context),
             _ => (),
         }
     }
@@ -261,7 +261,7 @@ impl Tcp {
     fn drop_unsent(&mut self, slot: u32, context: &mut Context<'_>) {
         let socket = self.sockets.get(slot).filter(|socket| socket.is_orphan());
         if socket.and_then(Socket::connection).is_some_and(|connection| connection.is_over) {
-            self.discard(slot, context.buffers);
+            self.discard(slot, context);
         }
     }
 
@@ -299,9 +299,9 @@ impl Tcp {
         }
         let error = connection.tcp.failure().map(|_| Errno::ETIMEDOUT);
         match connection.phase {
-            Phase::HalfOpen { .. } => self.discard(slot, context.buffers),
-            _ if connection.tcp.has_reset_to_send() => self.finish(slot, error),
-            _ => self.end(slot, error, context.buffers),
+            Phase::HalfOpen { .. } => self.discard(slot, context),
+            _ if connection.tcp.has_reset_to_send() => self.finish(slot, error, context.tcp_ports),
+            _ => self.end(slot, error, context),
         }
     }
 }

@@ -19,6 +19,9 @@ use std::vec::Vec;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MILLISECOND;
 
+/// Number of shards of each host, so that nothing relies on one.
+pub(crate) const SHARDS: u32 = 3;
+
 /// A simulated system around a stack.
 #[derive(Debug)]
 pub(crate) struct System {
@@ -85,6 +88,7 @@ pub(crate) fn configuration(node: usize) -> Configuration {
     Configuration {
         addresses: vec![Cidr { address: v4(node), prefix: 24 }, Cidr { address: v6(node), prefix: 64 }],
         buffers: 64 << 20,
+        shards: SHARDS,
         ..Configuration::default()
     }
 }
@@ -290,16 +294,16 @@ impl World {
     /// Asserts that no host has state of connections, except TIME-WAIT records.
     pub(crate) fn assert_nothing_left(&self, sockets: usize) {
         for node in &self.nodes {
-            let left =
-                node.layers.tcp.connections.values().map(|&slot| node.layers.tcp.sockets.get(slot).unwrap());
+            let tcp = &node.layers.tcp;
+            let left = tcp.connections().into_iter().map(|slot| tcp.of(slot).sockets.get(slot).unwrap());
             let left: Vec<_> =
                 left.map(|socket| (socket.waker_key, socket.connection().unwrap().state())).collect();
             assert_eq!(left, []);
-            assert!(node.layers.tcp.half_open.is_empty());
+            assert!(node.layers.tcp.half_open().is_empty());
             assert_eq!(node.layers.buffers.used(), 0);
         }
         let left: usize =
-            self.nodes.iter().map(|node| node.layers.tcp.sockets.len() + node.layers.udp.sockets.len()).sum();
+            self.nodes.iter().map(|node| node.layers.tcp.sockets() + node.layers.udp.sockets.len()).sum();
         assert_eq!(left, sockets);
     }
 }

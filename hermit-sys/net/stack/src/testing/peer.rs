@@ -32,7 +32,7 @@ impl Peer {
     /// Takes the place of the peer of a connection.
     pub(crate) fn of(world: &mut World, node: usize, socket: SocketId) -> Self {
         let ends = (world.nodes[node].remote(socket).unwrap(), world.nodes[node].local(socket).unwrap());
-        let slot = world.nodes[node].layers.tcp.sockets.slot(socket.key()).unwrap();
+        let slot = world.nodes[node].layers.tcp.slot(socket.key()).unwrap();
         let (acknowledged, first) = world.nodes[node].layers.tcp.connection(slot).unwrap().numbers();
         Self { node, ends, first, acknowledged, window: 0x2000 }
     }

@@ -220,9 +220,9 @@ fn fin_wait_2_of_a_closed_socket_ends_after_60_s() {
     let (mut world, client, server) = World::pair();
     world.nodes[0].close(client).unwrap();
     world.run(50 * SECOND);
-    assert_eq!(world.nodes[0].layers.tcp.connections.len(), 1);
+    assert_eq!(world.nodes[0].layers.tcp.connections().len(), 1);
     world.run(20 * SECOND);
-    assert_eq!(world.nodes[0].layers.tcp.connections.len(), 0);
+    assert_eq!(world.nodes[0].layers.tcp.connections().len(), 0);
     world.nodes[1].close(server).unwrap();
     world.run(SECOND);
     world.assert_nothing_left(1);

@@ -196,7 +196,7 @@ fn ephemeral_port_is_released_when_connect_fails() {
         assert_eq!(again, if stays { Err(Errno::EINVAL) } else { Ok(()) });
         world.nodes[0].close(socket).unwrap();
     }
-    assert!((1..=u16::MAX).all(|port| world.nodes[0].layers.tcp.sockets.ports.is_unused(port)));
+    assert!((1..=u16::MAX).all(|port| world.nodes[0].layers.tcp_ports.is_unused(port)));
 }
 
 #[test]

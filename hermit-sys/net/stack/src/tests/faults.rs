@@ -143,7 +143,7 @@ proptest! {
         world.nodes[0].close(listener).unwrap();
         world.run(100 * SECOND);
         // Connections that complete meanwhile stay in the accept queue.
-        prop_assert!(world.nodes[0].layers.tcp.half_open.is_empty());
+        prop_assert!(world.nodes[0].layers.tcp.half_open().is_empty());
     }
 
     #[test]
@@ -154,7 +154,7 @@ proptest! {
         let listener = world.listen(0, 80, 4);
         let (client, server) = world.connect(1, SocketAddr::new(v4(0), 80), (0, listener));
         let port = world.nodes[1].local(client).unwrap().port();
-        let ours = world.nodes[0].layers.tcp.sockets.slot(server.key()).unwrap();
+        let ours = world.nodes[0].layers.tcp.slot(server.key()).unwrap();
         for (flags, sequence, acknowledged, window, size, is_near) in segments {
             let near = world.nodes[0].layers.tcp.connection(ours).map(|connection| connection.numbers());
             let (mut sequence, mut acknowledged) = (sequence, acknowledged);

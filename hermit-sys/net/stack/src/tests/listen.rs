@@ -1,23 +1,22 @@
 //! Listeners: addresses, the backlog, accepted connections.
 
-use crate::testing::{SECOND, World, v4, v6};
-use crate::{Errno, Family, Kind, OptionName, SocketId, SocketOption};
+use crate::testing::wire::{Faults, SimDevice};
+use crate::testing::{SECOND, World, configuration, v4, v6};
+use crate::{Configuration, Errno, Family, Kind, OptionName, SocketId, SocketOption};
 use core::net::SocketAddr;
 use std::vec::Vec;
 
 #[test]
 fn accept_queue_is_limited_by_the_backlog() {
-    let mut world = World::new(2);
+    // Each shard has such a queue.
+    let host = |node| (Configuration { shards: 1, ..configuration(node) }, SimDevice::plain(node));
+    let mut world = World::with([0, 1].map(host), Faults::default());
     let listener = world.listen(1, 80, 2);
     let clients: Vec<SocketId> = (0..6).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
     world.run(SECOND / 2);
     let connected = |world: &World| clients.iter().filter(|&&id| world.readiness(0, id).write).count();
     // As in Linux, one more than the backlog.
-    let waiting =
-        |world: &World| match &world.nodes[1].layers.tcp.sockets.get(listener.key().slot).unwrap().state {
-            crate::tcp::layer::TcpState::Listener(listener) => listener.ready_count(),
-            _ => panic!(),
-        };
+    let waiting = |world: &World| world.nodes[1].layers.tcp.ready_count(listener.key().slot);
     assert_eq!(waiting(&world), 3);
     assert!(connected(&world) >= 3);
     let mut accepted = 0;
@@ -156,7 +155,7 @@ fn sequential_connections_do_not_exhaust_ports() {
     world.run(70 * SECOND);
     for node in &mut world.nodes {
         node.poll(world.now);
-        assert!((1..=u16::MAX).all(|port| node.layers.tcp.sockets.ports.is_unused(port)));
+        assert!((1..=u16::MAX).all(|port| node.layers.tcp_ports.is_unused(port)));
     }
 }
 

@@ -13,6 +13,7 @@ mod local;
 mod martians;
 mod retransmission;
 mod routers;
+mod shards;
 mod stream;
 mod syn_queue;
 mod time_wait;

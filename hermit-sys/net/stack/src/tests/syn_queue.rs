@@ -12,14 +12,14 @@ use std::vec::Vec;
 
 /// Number of deferred SYNs of a host.
 fn deferred(world: &World) -> usize {
-    world.nodes[1].layers.tcp.deferred.count()
+    world.nodes[1].layers.tcp.deferred()
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "takes more than three minutes")]
 fn burst_above_the_backlog_needs_no_syn_retransmission() {
     const CLIENTS: usize = if cfg!(miri) { 300 } else { 1000 };
-    let mut world = World::new(2);
+    let mut world = hosts();
     let listener = world.listen(1, 80, 128);
     let clients: Vec<_> = (0..CLIENTS).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
     world.run(SECOND / 10);
@@ -39,9 +39,16 @@ fn burst_above_the_backlog_needs_no_syn_retransmission() {
     assert_eq!(world.nodes[1].accept(listener, 1), Err(Errno::EAGAIN));
 }
 
+/// Two hosts with one shard, since each has queues of its own.
+fn hosts() -> World {
+    let host = |node| (Configuration { shards: 1, ..configuration(node) }, SimDevice::plain(node));
+    World::with([0, 1].map(host), Faults::default())
+}
+
 /// Two hosts, a round trip apart; the second has memory for at most 512 half-open connections.
 fn distant_hosts(round_trip: u64) -> World {
-    let host = |node, buffers| (Configuration { buffers, ..configuration(node) }, SimDevice::plain(node));
+    let host =
+        |node, buffers| (Configuration { buffers, shards: 1, ..configuration(node) }, SimDevice::plain(node));
     let faults = Faults { delay: round_trip / 2, ..Faults::default() };
     World::with([host(0, 64 << 20), host(1, 4 << 20)], faults)
 }
@@ -58,7 +65,7 @@ fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
         while let Ok((server, _)) = world.nodes[1].accept(listener, 1) {
             world.nodes[1].close(server).unwrap();
         }
-        most = most.max(world.nodes[1].layers.tcp.half_open.len());
+        most = most.max(world.nodes[1].layers.tcp.half_open().len());
         // The end that the server sends; a connection that was discarded would be reset.
         waiting.retain(|&client| {
             let is_over = world.readiness(0, client).read;
@@ -81,7 +88,7 @@ fn pause_of_the_guest_does_not_make_peers_late() {
     let mut world = distant_hosts(2 * MILLISECOND);
     let listener = world.listen(1, 80, 1024);
     let client = world.start(0, SocketAddr::new(v4(1), 80));
-    let half_open = |world: &World| world.nodes[1].layers.tcp.half_open.len();
+    let half_open = |world: &World| world.nodes[1].layers.tcp.half_open().len();
     assert!(world.run_until(SECOND, |world| half_open(world) == 1));
     let max = world.nodes[1].layers.buffers.limit() / 4 / CONNECTION;
     let mut ports = 1..;
@@ -126,13 +133,13 @@ fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
     flood(&mut world, 8);
     assert!(world.readiness(0, client).write);
     assert!(world.nodes[1].accept(listener, 1).is_ok());
-    assert!(world.nodes[1].layers.tcp.half_open.len() <= 512);
+    assert!(world.nodes[1].layers.tcp.half_open().len() <= 512);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "takes more than three minutes")]
 fn deferred_syns_of_a_closed_listener_are_reset() {
-    let mut world = World::new(2);
+    let mut world = hosts();
     let listener = world.listen(1, 80, 0);
     let clients: Vec<_> = (0..300).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
     world.run(SECOND / 2);
@@ -146,7 +153,7 @@ fn deferred_syns_of_a_closed_listener_are_reset() {
 
 #[test]
 fn deferred_syn_expires_after_10_s() {
-    let mut world = World::new(2);
+    let mut world = hosts();
     let listener = world.listen(1, 80, 0);
     world.start(0, SocketAddr::new(v4(1), 80));
     world.run(SECOND);
@@ -160,7 +167,7 @@ fn deferred_syn_expires_after_10_s() {
 
 #[test]
 fn full_listener_does_not_hold_up_the_deferred_syns_of_another() {
-    let mut world = World::new(2);
+    let mut world = hosts();
     let (full, other) = (world.listen(1, 80, 0), world.listen(1, 81, 0));
     for port in [80, 80, 81, 81] {
         world.start(0, SocketAddr::new(v4(1), port));
@@ -199,7 +206,7 @@ fn send_orphan_syn(world: &mut World, source: IpAddr, from: u16, to: u16) {
 #[test]
 #[cfg_attr(miri, ignore = "20,000 segments take minutes")]
 fn syn_flood_is_bounded_and_peers_connect() {
-    let mut world = World::new(2);
+    let mut world = hosts();
     let listener = world.listen(1, 80, 128);
     let mut host = System::new(3);
     for number in 0..20_000_u32 {
@@ -213,19 +220,21 @@ fn syn_flood_is_bounded_and_peers_connect() {
     }
     world.run(SECOND / 10);
     let node = &world.nodes[1];
-    assert!(node.layers.tcp.half_open.len() <= 1024, "{}", node.layers.tcp.half_open.len());
+    assert!(node.layers.tcp.half_open().len() <= 1024, "{}", node.layers.tcp.half_open().len());
     assert!(node.layers.buffers.used() <= configuration(1).buffers);
     assert!(deferred(&world) <= 8192);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     world.run(100 * SECOND);
-    assert!(world.nodes[1].layers.tcp.half_open.is_empty());
-    assert_eq!(world.nodes[1].layers.tcp.connections.len(), 1);
+    assert!(world.nodes[1].layers.tcp.half_open().is_empty());
+    assert_eq!(world.nodes[1].layers.tcp.connections().len(), 1);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "takes more than three minutes")]
 fn syn_flood_of_one_listener_does_not_block_others() {
-    let small = |node| (Configuration { buffers: 16 << 20, ..configuration(node) }, SimDevice::plain(node));
+    let small = |node| {
+        (Configuration { buffers: 16 << 20, shards: 1, ..configuration(node) }, SimDevice::plain(node))
+    };
     let mut world = World::with([small(0), small(1)], Faults::default());
     let asked = world.listen(1, 80, 1024);
     let other = world.listen(1, 81, 8);
@@ -239,33 +248,34 @@ fn syn_flood_of_one_listener_does_not_block_others() {
     assert!(world.now < start + 3 * SECOND, "{}", world.now - start);
     // Most were discarded to make room, the others time out.
     world.run(100 * SECOND);
-    assert!(world.nodes[1].layers.tcp.half_open.is_empty());
+    assert!(world.nodes[1].layers.tcp.half_open().is_empty());
     world.nodes[1].close(asked).unwrap();
     world.nodes[1].close(other).unwrap();
-    assert_eq!(world.nodes[1].layers.tcp.connections.len(), 2);
+    assert_eq!(world.nodes[1].layers.tcp.connections().len(), 2);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "4,000 segments take minutes")]
 fn peers_connect_by_cookies_when_too_many_syns_are_deferred() {
     // 1 MiB: at most 327 deferred SYNs.
-    let small = |node| (Configuration { buffers: 1 << 20, ..configuration(node) }, SimDevice::plain(node));
+    let small =
+        |node| (Configuration { buffers: 1 << 20, shards: 1, ..configuration(node) }, SimDevice::plain(node));
     let mut world = World::with([small(0), small(1)], Faults::default());
     let listener = world.listen(1, 80, 1024);
     for port in 1..=1000 {
         send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);
     }
     world.run(MILLISECOND);
-    let half_open = world.nodes[1].layers.tcp.half_open.clone();
+    let half_open = world.nodes[1].layers.tcp.half_open();
     let clients: Vec<_> = (0..3).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
     // All are half-open or deferred for 100 ms at least.
     let are_connected = |world: &mut World| clients.iter().all(|&id| world.readiness(0, id).write);
     assert!(world.run_until(50 * MILLISECOND, are_connected));
-    assert_eq!(world.nodes[1].layers.tcp.half_open, half_open);
+    assert_eq!(world.nodes[1].layers.tcp.half_open(), half_open);
     for &client in &clients {
         let (server, _) = world.nodes[1].accept(listener, 1).unwrap();
-        let slot = world.nodes[1].layers.tcp.sockets.slot(server.key()).unwrap();
-        let ours = world.nodes[0].layers.tcp.sockets.slot(client.key()).unwrap();
+        let slot = world.nodes[1].layers.tcp.slot(server.key()).unwrap();
+        let ours = world.nodes[0].layers.tcp.slot(client.key()).unwrap();
         let peer = world.nodes[0].layers.tcp.connection(ours).unwrap().numbers();
         let (next, expected) = world.nodes[1].layers.tcp.connection(slot).unwrap().numbers();
         assert_eq!((expected, next), peer);
@@ -281,11 +291,11 @@ fn peers_connect_by_cookies_when_too_many_syns_are_deferred() {
         acknowledged: TcpSeqNumber(1000),
         window: 9,
     };
-    let count = world.nodes[1].layers.tcp.connections.len();
+    let count = world.nodes[1].layers.tcp.connections().len();
     for acknowledged in 0..1000 {
         stray.acknowledged = TcpSeqNumber(acknowledged);
         stray.send(&mut world, ACK, stray.first, (&[], &[]));
         stray.poll(&mut world);
     }
-    assert!(world.nodes[1].layers.tcp.connections.len() <= count);
+    assert!(world.nodes[1].layers.tcp.connections().len() <= count);
 }

@@ -36,14 +36,14 @@ fn time_wait_of_an_idle_host_ends_after_60_s() {
     world.run(10 * MILLISECOND);
     world.nodes[0].close(client).unwrap();
     world.run(SECOND);
-    assert_eq!(world.nodes[1].layers.tcp.connections.len(), 0);
+    assert_eq!(world.nodes[1].layers.tcp.connections().len(), 0);
     // The next connection of the same ports, with a sequence number that seems old: passt's wrap after 137 s.
     for (pause, half_open) in [(50, 0), (10, 1)] {
         world.now += pause * SECOND;
         world.wire.borrow_mut().now = world.now;
         peer.send(&mut world, SYN, peer.first - 1000, (&OPTIONS, &[]));
         peer.poll(&mut world);
-        assert_eq!(world.nodes[1].layers.tcp.half_open.len(), half_open, "{pause}");
+        assert_eq!(world.nodes[1].layers.tcp.half_open().len(), half_open, "{pause}");
     }
 }
 
@@ -64,8 +64,8 @@ fn syn_right_behind_fin_starts_a_new_connection() {
         peer.send(&mut world, flags, peer.first, (&[], &[]));
         peer.send(&mut world, SYN, peer.first + 1000, (&OPTIONS, &[]));
         peer.poll(&mut world);
-        assert_eq!(world.nodes[1].layers.tcp.half_open.len(), 1, "{flags:#x}, {is_closed}");
-        assert_eq!(world.nodes[1].layers.tcp.connections.len(), 1);
+        assert_eq!(world.nodes[1].layers.tcp.half_open().len(), 1, "{flags:#x}, {is_closed}");
+        assert_eq!(world.nodes[1].layers.tcp.connections().len(), 1);
         // Only the new connection is answered: passt resets its client for an ACK of the old one.
         let frames = world.wire.borrow_mut().log.take().unwrap().len();
         assert_eq!(frames, 2 + 1, "{flags:#x}, {is_closed}");
@@ -81,7 +81,7 @@ fn two_hosts_in_time_wait_do_not_answer_each_other() {
     for offset in [0, -5] {
         let (mut world, client, server) = World::pair();
         let port = world.nodes[1].remote(server).unwrap().port();
-        let ours = world.nodes[0].layers.tcp.sockets.slot(client.key()).unwrap();
+        let ours = world.nodes[0].layers.tcp.slot(client.key()).unwrap();
         let (last, _) = world.nodes[0].layers.tcp.connection(ours).unwrap().numbers();
         world.nodes[0].close(client).unwrap();
         world.nodes[1].close(server).unwrap();

@@ -135,7 +135,7 @@ fn disconnect_releases_an_ephemeral_port() {
         assert_ne!(world.nodes[0].local(socket).unwrap().port(), 0);
         world.nodes[0].close(socket).unwrap();
     }
-    assert!((1..=u16::MAX).all(|port| world.nodes[0].layers.udp.sockets.ports.is_unused(port)));
+    assert!((1..=u16::MAX).all(|port| world.nodes[0].layers.udp.ports.is_unused(port)));
 }
 
 #[test]

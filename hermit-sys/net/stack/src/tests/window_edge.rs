@@ -34,7 +34,7 @@ fn client_drops_data_beyond_the_window() {
     let client = world.start(0, SocketAddr::new(v4(1), 81));
     world.nodes[0].poll(world.now);
     let ends = (SocketAddr::new(v4(1), 81), world.nodes[0].local(client).unwrap());
-    let slot = world.nodes[0].layers.tcp.sockets.slot(client.key()).unwrap();
+    let slot = world.nodes[0].layers.tcp.slot(client.key()).unwrap();
     let (acknowledged, _) = world.nodes[0].layers.tcp.connection(slot).unwrap().numbers();
     let peer = Peer { node: 0, ends, first: TcpSeqNumber(-1), acknowledged, window: 1000 };
     let stream = pattern(CAPACITY + SEGMENT);
@@ -240,11 +240,8 @@ impl Victim {
             From::Far => 1 << 31,
         };
         let start = if is_first { u32::MAX } else { from.wrapping_add_signed(piece.ahead) };
-        let connections = &self.world.nodes[0].layers.tcp.connections;
-        let port = self.peer.ends.0.port();
-        let slot = connections.iter().find(|(tuple, _)| tuple.remote.port == port).map(|(_, &slot)| slot);
-        let slot = slot.and_then(|slot| self.world.nodes[0].layers.tcp.connection(slot));
-        if let Some((next, _)) = slot.map(|connection| connection.numbers()) {
+        let connection = self.world.nodes[0].layers.tcp.connection_from(self.peer.ends.0.port());
+        if let Some((next, _)) = connection.map(|connection| connection.numbers()) {
             self.peer.acknowledged = TcpSeqNumber(next.0.wrapping_add(piece.acknowledged));
         }
         let size = u32::try_from(piece.size).unwrap();
@@ -272,7 +269,7 @@ impl Victim {
         match then {
             Then::Nothing | Then::Poll => None,
             Then::Read => {
-                let slot = self.world.nodes[0].layers.tcp.sockets.slot(socket.key()).ok()?;
+                let slot = self.world.nodes[0].layers.tcp.slot(socket.key()).ok()?;
                 let has_ended = self.world.nodes[0].layers.tcp.connection(slot)?.tcp.is_read_closed();
                 self.world.receive(0, socket).ok().filter(|bytes| has_ended || !bytes.is_empty())
             }

@@ -34,7 +34,7 @@ impl Udp {
         if !is_for_many {
             socket.check_local(local.address, routes)?;
         }
-        self.sockets.bind(slot, local, random)
+        self.sockets.bind(slot, local, &mut self.ports, random)
     }
 
     /// Binds a socket to an ephemeral port if it is not bound; returns its address.
@@ -70,7 +70,7 @@ impl Udp {
         } else {
             Scope::new(local.address, family, settings.only_v6)
         };
-        self.sockets.ports.update(local.port, slot, |binding| binding.scope = scope);
+        self.ports.update(local.port, slot, |binding| binding.scope = scope);
         let state = &mut self.socket(slot)?.state;
         state.remote = Some(remote);
         state.source = Some(source);
@@ -83,8 +83,8 @@ impl Udp {
         let (port, scope) = (socket.local.port, socket.scope());
         socket.state.remote = None;
         socket.state.source = None;
-        self.sockets.ports.update(port, slot, |binding| binding.scope = scope);
-        self.sockets.release_port(slot);
+        self.ports.update(port, slot, |binding| binding.scope = scope);
+        self.sockets.release_port(slot, &mut self.ports);
     }
 
     /// Shuts down one or both directions of a socket.
@@ -105,7 +105,7 @@ impl Udp {
 
     /// Closes a socket.
     pub(crate) fn close(&mut self, slot: u32, context: &mut Context<'_>) {
-        let Some(socket) = self.sockets.remove(slot) else { return };
+        let Some(socket) = self.sockets.remove(slot, &mut self.ports) else { return };
         context.buffers.refund(socket.state.queued);
         for membership in socket.state.groups {
             context.ip.uncount_member(membership, context.now);
@@ -148,7 +148,7 @@ impl Udp {
         let name = OptionName::from_number(option.name).ok_or(Errno::ENOPROTOOPT)?;
         match MembershipChange::of(option, name, self.socket(slot)?.family)? {
             Some(change) => self.change_membership(slot, &change, context),
-            None => self.sockets.set_option(slot, name, option.value, false),
+            None => self.sockets.set_option(slot, name, option.value, false, &mut self.ports),
         }
     }
 

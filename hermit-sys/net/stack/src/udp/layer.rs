@@ -12,6 +12,7 @@ use crate::phy::tx_queue::Link;
 use crate::socket::address::Endpoint;
 use crate::socket::kind::Family;
 use crate::socket::options::SocketSettings;
+use crate::socket::ports::Ports;
 use crate::socket::readiness::Readiness;
 use crate::socket::table::{Socket, SocketTable};
 use crate::wire::emit::ETHERNET;
@@ -78,6 +79,7 @@ impl UdpSocket {
 #[derive(Debug)]
 pub(crate) struct Udp {
     pub(crate) sockets: SocketTable<UdpSocket>,
+    pub(crate) ports: Ports,
     /// Slots of sockets that wait for room in the transmit queue of the device.
     pub(super) blocked: Vec<u32>,
     /// Number of datagrams that were processed: tests check that it does not depend on the number of sockets.
@@ -88,7 +90,8 @@ pub(crate) struct Udp {
 impl Udp {
     pub(crate) const fn new(seed: u64) -> Self {
         Self {
-            sockets: SocketTable::new(seed),
+            sockets: SocketTable::numbered(0),
+            ports: Ports::new(seed),
             blocked: Vec::new(),
             #[cfg(test)]
             visits: 0,
@@ -102,9 +105,8 @@ impl Udp {
     /// `ENOMEM`.
     pub(crate) fn create(&mut self, family: Family, waker_key: usize) -> Result<u32, Errno> {
         // Reserved, so that a socket can always be queued.
-        let sockets = usize::try_from(self.sockets.slots()).unwrap_or(usize::MAX);
         self.blocked
-            .try_reserve((sockets + 1).saturating_sub(self.blocked.len()))
+            .try_reserve((self.sockets.slots() + 1).saturating_sub(self.blocked.len()))
             .map_err(|_| Errno::ENOMEM)?;
         let settings = SocketSettings::default();
         self.sockets.insert(Socket::new(Some(waker_key), family, settings, UdpSocket::default()))

@@ -64,7 +64,7 @@ impl Udp {
 
     /// The socket for a datagram: connected ones take precedence, then those bound to the address.
     fn receiver(&self, from: Endpoint, to: Endpoint) -> Option<u32> {
-        let bindings = self.sockets.ports.bindings(to.port).iter();
+        let bindings = self.ports.bindings(to.port).iter();
         let ranked = bindings.filter(|binding| binding.scope.contains(to.address)).filter_map(|binding| {
             let state =
                 &self.sockets.get(binding.slot).filter(|socket| socket.state.accepts_from(from))?.state;
@@ -83,7 +83,7 @@ impl Udp {
         buffers: &mut BufferAccounting,
     ) {
         for index in 0.. {
-            let Some(binding) = self.sockets.ports.bindings(to.port).get(index).copied() else { return };
+            let Some(binding) = self.ports.bindings(to.port).get(index).copied() else { return };
             let socket = self.sockets.get(binding.slot);
             let accepts_from = socket.is_some_and(|socket| socket.state.accepts_from(from));
             if accepts_from && binding.scope.contains(to.address) {

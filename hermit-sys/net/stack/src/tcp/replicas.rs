@@ -1,0 +1,189 @@
+//! Listeners in all shards.
+//!
+//! A shard receives SYNs for its connections only. So a listener has a replica in each other shard, with queues of its
+//! own, which has the same waker key and the same options. The port table knows which belongs to which shard.
+
+use core::net::SocketAddr;
+
+use hermit_interface::Errno;
+use hermit_interface::net::SocketOption;
+
+use crate::socket::context::Context;
+use crate::socket::kind::Shutdown;
+use crate::socket::ports::{Binding, Ports};
+use crate::socket::readiness::Readiness;
+use crate::socket::slab::table_of;
+use crate::socket::table::Socket;
+use crate::tcp::backlog::Listener;
+use crate::tcp::layer::Tcp;
+use crate::tcp::shard::{Shard, TcpState};
+
+impl Tcp {
+    /// Makes a stream a listener, or changes the backlog of a listener, in all shards.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `EADDRINUSE`, `ENOMEM`.
+    pub(crate) fn listen(&mut self, slot: u32, backlog: i32, context: &mut Context<'_>) -> Result<(), Errno> {
+        self.expire_time_wait(context.tcp_ports, context.now);
+        self.of_mut(slot).listen(slot, backlog, context)?;
+        if self.others.is_empty() {
+            return Ok(());
+        }
+        for number in 0.. {
+            let Some(replica) = self.replica(slot, number) else { break };
+            self.of_mut(replica).listen(replica, backlog, context)?;
+        }
+        let replicated = self.replicate(slot, context.tcp_ports);
+        if replicated.is_err() {
+            self.remove_replicas(slot, context);
+            self.of_mut(slot).stop_listening(slot, context);
+        }
+        replicated
+    }
+
+    /// Adds replicas of a listener to the other shards, unless it has them.
+    fn replicate(&mut self, slot: u32, ports: &mut Ports) -> Result<(), Errno> {
+        let missing = self.sharding.count() - 1;
+        let Some(listener) = self.of_mut(slot).listener(slot) else { return Ok(()) };
+        if !listener.replicas.is_empty() {
+            return Ok(());
+        }
+        listener.replicas.try_reserve_exact(missing).map_err(|_| Errno::ENOMEM)?;
+        for number in self.sharding.numbers().filter(|&number| number != table_of(slot)) {
+            let Some(replica) = self.of(slot).sockets.get(slot).and_then(Socket::replica) else { break };
+            let replica = self.shard(number).add_replica(replica, ports)?;
+            if let Some(listener) = self.of_mut(slot).listener(slot) {
+                listener.replicas.push(replica);
+            }
+        }
+        Ok(())
+    }
+
+    /// Slot of a listener's replica, by its number; `None` if there are not as many.
+    fn replica(&self, slot: u32, number: usize) -> Option<u32> {
+        self.of(slot).sockets.get(slot)?.listener()?.replicas.get(number).copied()
+    }
+
+    fn remove_replicas(&mut self, slot: u32, context: &mut Context<'_>) {
+        if self.others.is_empty() {
+            return;
+        }
+        let replicas =
+            self.of_mut(slot).listener(slot).map(|listener| core::mem::take(&mut listener.replicas));
+        for replica in replicas.unwrap_or_default() {
+            // At shutdown it may be closed already.
+            let _ = self.of_mut(replica).close(replica, false, context);
+        }
+    }
+
+    /// Accepts a connection of a listener or of one of its replicas, which are asked in turn.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`, `EINVAL`.
+    pub(crate) fn accept(&mut self, slot: u32, waker_key: usize) -> Result<(u32, SocketAddr), Errno> {
+        let count = self.sharding.count();
+        let Some(listener) = self.of_mut(slot).listener(slot) else { return Err(Errno::EINVAL) };
+        let turn = listener.turn;
+        for number in (0..count).map(|number| (turn + number) % count) {
+            let asked = match number.checked_sub(1) {
+                None => Some(slot),
+                Some(number) => self.replica(slot, number),
+            };
+            let Some(asked) = asked else { continue };
+            let accepted = self.of_mut(asked).accept(asked, waker_key);
+            if accepted != Err(Errno::EAGAIN) {
+                if let Some(listener) = self.of_mut(slot).listener(slot) {
+                    listener.turn = number + 1;
+                }
+                return accepted;
+            }
+        }
+        Err(Errno::EAGAIN)
+    }
+
+    /// Readiness of a socket, as `poll` returns it.
+    pub(crate) fn readiness(&self, slot: u32) -> Readiness {
+        let mut readiness = self.of(slot).readiness(slot);
+        if !self.others.is_empty() {
+            let mut replicas = (0..).map_while(|number| self.replica(slot, number));
+            readiness.read |= replicas.any(|replica| self.of(replica).readiness(replica).read);
+        }
+        readiness
+    }
+
+    /// Shuts down one or both directions of a stream.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN`.
+    pub(crate) fn shutdown(
+        &mut self,
+        slot: u32,
+        how: Shutdown,
+        context: &mut Context<'_>,
+    ) -> Result<(), Errno> {
+        if how.reads() {
+            self.remove_replicas(slot, context);
+        }
+        self.of_mut(slot).shutdown(slot, how, context)
+    }
+
+    /// Closes a stream; the connection stays until its data is acknowledged.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: a connection that is not accepted yet, or was closed.
+    pub(crate) fn close(
+        &mut self,
+        slot: u32,
+        is_reset: bool,
+        context: &mut Context<'_>,
+    ) -> Result<(), Errno> {
+        self.remove_replicas(slot, context);
+        self.of_mut(slot).close(slot, is_reset, context)
+    }
+
+    /// Sets an option, also of a listener's replicas: their connections have its options.
+    ///
+    /// # Errors
+    ///
+    /// See [`Stack::set_option`](crate::Stack::set_option).
+    pub(crate) fn set_option(
+        &mut self,
+        slot: u32,
+        option: &SocketOption,
+        ports: &mut Ports,
+    ) -> Result<(), Errno> {
+        self.of_mut(slot).set_option(slot, option, ports)?;
+        if !self.others.is_empty() {
+            for number in 0.. {
+                let Some(replica) = self.replica(slot, number) else { break };
+                self.of_mut(replica).set_option(replica, option, ports)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Socket<TcpState> {
+    /// A replica of a listener, with empty queues; `None` if the socket does not listen.
+    fn replica(&self) -> Option<Self> {
+        let listener = Listener { backlog: self.listener()?.backlog, ..Listener::default() };
+        let state = TcpState::Listener(listener);
+        let mut replica = Self::new(self.waker_key, self.family, self.settings, state);
+        replica.local = self.local;
+        Some(replica)
+    }
+}
+
+impl Shard {
+    /// Adds the replica of a listener, and binds it.
+    fn add_replica(&mut self, replica: Socket<TcpState>, ports: &mut Ports) -> Result<u32, Errno> {
+        let (port, scope, reuse) = (replica.local.port, replica.scope(), replica.settings.reuse);
+        let slot = self.insert(replica)?;
+        let binding = Binding { slot, scope, reuse, is_listening: true, is_replica: true };
+        ports.bind(port, binding).inspect_err(|_| drop(self.remove(slot, ports))).map(|()| slot)
+    }
+}
