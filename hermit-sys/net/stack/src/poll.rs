@@ -146,6 +146,12 @@ impl Layers {
     /// Wakes the waiters of all sockets and queries with events.
     #[inline]
     pub(crate) fn wake(&mut self, host: &mut impl Host) {
+        if self.tcp.has_events() || self.udp.sockets.has_events() || self.dns.has_woken() {
+            self.wake_all(host);
+        }
+    }
+
+    fn wake_all(&mut self, host: &mut impl Host) {
         let Self { tcp, udp, dns, .. } = self;
         let mut take = || tcp.take_event().or_else(|| udp.sockets.take_event()).or_else(|| dns.take_woken());
         while let Some(waker_key) = take() {

@@ -228,16 +228,13 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// `EAGAIN`, `EPIPE`, `ENOTCONN`, `EDESTADDRREQ`, `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and
     /// the pending error.
     pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
-        let target = self.layers.find(id)?;
-        let link = &mut DeviceLink::new(&mut self.device);
-        let (tcp, udp, mut context) = self.layers.split(&mut self.host);
-        let sent = match target {
-            Target::Tcp(slot) => tcp.of_mut(slot).send(slot, bytes, link, &mut context),
-            Target::Udp(slot) => {
-                let family = udp.family(slot);
-                let to = to.map(|to| Endpoint::of(to, family)).transpose()?;
-                udp.send(slot, bytes, to, link, &mut context)
+        let sent = match self.layers.find(id)? {
+            Target::Tcp(slot) => {
+                let link = &mut DeviceLink::new(&mut self.device);
+                let (tcp, _, mut context) = self.layers.split(&mut self.host);
+                tcp.of_mut(slot).send(slot, bytes, link, &mut context)
             }
+            Target::Udp(slot) => self.send_datagram(slot, bytes, to),
         };
         // The receiver may be a socket of this host.
         self.layers.wake(&mut self.host);
@@ -260,17 +257,12 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<(usize, Option<SocketAddr>), Errno> {
-        let target = self.layers.find(id)?;
-        let (tcp, udp, mut context) = self.layers.split(&mut self.host);
-        match target {
+        match self.layers.find(id)? {
             Target::Tcp(slot) => {
+                let (tcp, _, mut context) = self.layers.split(&mut self.host);
                 tcp.of_mut(slot).read(slot, peek, sink, &mut context).map(|taken| (taken, None))
             }
-            Target::Udp(slot) => {
-                let family = udp.family(slot);
-                let (taken, from) = udp.take(slot, peek, sink, context.buffers)?;
-                Ok((taken, Some(from.present(family))))
-            }
+            Target::Udp(slot) => self.take_datagram(slot, peek, sink),
         }
     }
 
@@ -378,6 +370,29 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         let result = action(tcp, udp, &mut context);
         self.layers.wake(&mut self.host);
         result
+    }
+
+    /// Sends a datagram. Inlined into `send`, this would make streams slower, by the variables of both on the stack.
+    #[inline(never)]
+    fn send_datagram(&mut self, slot: u32, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
+        let (_, udp, mut context) = self.layers.split(&mut self.host);
+        let family = udp.family(slot);
+        let to = to.map(|to| Endpoint::of(to, family)).transpose()?;
+        udp.send(slot, bytes, to, &mut DeviceLink::new(&mut self.device), &mut context)
+    }
+
+    /// Receives a datagram; not inlined, as [`send_datagram`](Self::send_datagram).
+    #[inline(never)]
+    fn take_datagram(
+        &mut self,
+        slot: u32,
+        peek: bool,
+        sink: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<(usize, Option<SocketAddr>), Errno> {
+        let Layers { udp, buffers, .. } = &mut self.layers;
+        let family = udp.family(slot);
+        let (taken, from) = udp.take(slot, peek, sink, buffers)?;
+        Ok((taken, Some(from.present(family))))
     }
 
     fn close_with(&mut self, id: SocketId, is_reset: bool) -> Result<(), Errno> {

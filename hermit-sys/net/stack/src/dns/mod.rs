@@ -125,6 +125,12 @@ impl Dns {
         self.client.servers()
     }
 
+    /// Whether a query has got its result since the last call of [`take_woken`](Self::take_woken).
+    #[inline]
+    pub(crate) const fn has_woken(&self) -> bool {
+        !self.woken.is_empty()
+    }
+
     /// Takes a waker key of a query that has got its result.
     pub(crate) fn take_woken(&mut self) -> Option<usize> {
         self.woken.pop()

@@ -166,6 +166,12 @@ impl<S> SocketTable<S> {
         }
     }
 
+    /// Whether a socket has, or had, an event that is not taken.
+    #[inline]
+    pub(crate) const fn has_events(&self) -> bool {
+        !self.woken.is_empty()
+    }
+
     /// Takes an event; returns the waker key of its socket.
     #[inline]
     pub(crate) fn take_event(&mut self) -> Option<usize> {

@@ -118,8 +118,10 @@ impl Tcp {
     /// `EBADF`.
     #[inline]
     pub(crate) fn slot(&self, key: Key) -> Result<u32, Errno> {
-        let slot = self.of(key.slot).sockets.slot(key);
-        if slot.is_err() && !self.moved.is_empty() { self.slot_of_moved(key) } else { slot }
+        match self.of(key.slot).sockets.slot(key) {
+            Err(_) => self.slot_of_moved(key),
+            slot => slot,
+        }
     }
 
     #[cold]

@@ -56,8 +56,13 @@ impl Tcp {
         self.others.iter_mut().fold(is_done, |is_done, shard| shard.work(link, context) && is_done)
     }
 
-    /// Takes an event of a socket; returns its waker key.
+    /// Whether a socket has an event.
     #[inline]
+    pub(crate) fn has_events(&self) -> bool {
+        self.first.sockets.has_events() || self.has_other(|shard| shard.sockets.has_events())
+    }
+
+    /// Takes an event of a socket; returns its waker key.
     pub(crate) fn take_event(&mut self) -> Option<usize> {
         let event = self.first.sockets.take_event();
         event.or_else(|| self.others.iter_mut().find_map(|shard| shard.sockets.take_event()))
@@ -66,19 +71,19 @@ impl Tcp {
     /// Whether neither connections nor loopback segments are queued.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
-        self.first.is_settled() && self.others.iter().all(Shard::is_settled)
+        self.first.is_settled() && !self.has_other(|shard| !shard.is_settled())
     }
 
     /// Whether connections wait for room in the transmit queue of the device.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
-        self.first.is_waiting() || self.others.iter().any(Shard::is_waiting)
+        self.first.is_waiting() || self.has_other(Shard::is_waiting)
     }
 
     /// Whether connections wait for anything but time, or SYNs for room.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
-        self.first.is_held() || self.others.iter().any(Shard::is_held)
+        self.first.is_held() || self.has_other(Shard::is_held)
     }
 
     /// Whether all data sent on connections is acknowledged, after all sockets were closed.
@@ -96,7 +101,24 @@ impl Tcp {
     #[inline]
     pub(crate) fn next(&self, now: u64) -> u64 {
         let first = self.first.next(now);
-        self.others.iter().fold(first, |next, shard| next.min(shard.next(now)))
+        if self.others.is_empty() { first } else { first.min(self.next_of_others(now)) }
+    }
+}
+
+impl Tcp {
+    /// Whether a condition holds for one of the other shards; a call or poll of a single shard takes two instructions.
+    #[inline]
+    fn has_other(&self, condition: impl Fn(&Shard) -> bool) -> bool {
+        #[cold]
+        fn any(others: &[Shard], condition: impl Fn(&Shard) -> bool) -> bool {
+            others.iter().any(condition)
+        }
+        !self.others.is_empty() && any(&self.others, condition)
+    }
+
+    #[cold]
+    fn next_of_others(&self, now: u64) -> u64 {
+        self.others.iter().fold(u64::MAX, |next, shard| next.min(shard.next(now)))
     }
 }
 
