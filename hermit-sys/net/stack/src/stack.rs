@@ -135,8 +135,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// [`is_delivered`](Self::is_delivered) may be called.
     pub fn close_all(&mut self) {
         for kind in [Kind::Stream, Kind::Datagram] {
-            for index in 0.. {
-                let Some(id) = self.layers.id_at(kind, index) else { break };
+            let mut ids = 0..;
+            while let Some(id) = ids.next().and_then(|index| self.layers.id_at(kind, index)) {
                 // Connections without a socket are being closed already, so the error is ignored.
                 let _ = self.close(id);
             }

@@ -14,7 +14,7 @@ pub(crate) struct Listener {
     pub(super) backlog: usize,
     /// Slots of the listener's replicas in the other shards.
     pub(super) replicas: Vec<u32>,
-    /// Which of the listener and its replicas `accept` asks first: the one behind that with the last connection.
+    /// Which of the listener (0) and its replicas `accept` asks next.
     pub(super) turn: usize,
     /// Slots of half-open connections, oldest first.
     pub(super) half_open: VecDeque<u32>,

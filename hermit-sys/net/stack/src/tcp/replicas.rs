@@ -30,8 +30,8 @@ impl Tcp {
         if self.others.is_empty() {
             return Ok(());
         }
-        for number in 0.. {
-            let Some(replica) = self.replica(slot, number) else { break };
+        let mut numbers = 0..self.others.len();
+        while let Some(replica) = numbers.next().and_then(|number| self.replica(slot, number)) {
             self.of_mut(replica).listen(replica, backlog, context)?;
         }
         let replicated = self.replicate(slot, context.tcp_ports);
@@ -83,24 +83,25 @@ impl Tcp {
     ///
     /// `EAGAIN`, `EINVAL`.
     pub(crate) fn accept(&mut self, slot: u32, waker_key: usize) -> Result<(u32, SocketAddr), Errno> {
-        let count = self.sharding.count();
-        let Some(listener) = self.of_mut(slot).listener(slot) else { return Err(Errno::EINVAL) };
-        let turn = listener.turn;
-        for number in (0..count).map(|number| (turn + number) % count) {
-            let asked = match number.checked_sub(1) {
-                None => Some(slot),
-                Some(number) => self.replica(slot, number),
-            };
-            let Some(asked) = asked else { continue };
+        if self.of_mut(slot).listener(slot).is_none() {
+            return Err(Errno::EINVAL);
+        }
+        for _ in 0..self.sharding.count() {
+            let asked = self.next_turn(slot);
             let accepted = self.of_mut(asked).accept(asked, waker_key);
             if accepted != Err(Errno::EAGAIN) {
-                if let Some(listener) = self.of_mut(slot).listener(slot) {
-                    listener.turn = number + 1;
-                }
                 return accepted;
             }
         }
         Err(Errno::EAGAIN)
+    }
+
+    /// The listener or its replica whose turn it is to be asked for a connection.
+    fn next_turn(&mut self, slot: u32) -> u32 {
+        let Some(listener) = self.of_mut(slot).listener(slot) else { return slot };
+        let turn = listener.turn;
+        listener.turn = if turn < listener.replicas.len() { turn + 1 } else { 0 };
+        turn.checked_sub(1).and_then(|number| self.replica(slot, number)).unwrap_or(slot)
     }
 
     /// Readiness of a socket, as `poll` returns it.
@@ -157,11 +158,9 @@ impl Tcp {
         ports: &mut Ports,
     ) -> Result<(), Errno> {
         self.of_mut(slot).set_option(slot, option, ports)?;
-        if !self.others.is_empty() {
-            for number in 0.. {
-                let Some(replica) = self.replica(slot, number) else { break };
-                self.of_mut(replica).set_option(replica, option, ports)?;
-            }
+        let mut numbers = 0..self.others.len();
+        while let Some(replica) = numbers.next().and_then(|number| self.replica(slot, number)) {
+            self.of_mut(replica).set_option(replica, option, ports)?;
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ impl Sharding {
         let hasher = FixedState::with_seed(self.seed);
         let [local, remote] = [tuple.local, tuple.remote].map(|end| hasher.hash_one(end));
         // The high half of a product: a hash as a fraction of the number of shards.
-        let number = ((local ^ remote) >> 32) * u64::from(self.count) >> 32;
+        let number = (((local ^ remote) >> 32) * u64::from(self.count)) >> 32;
         u32::try_from(number).unwrap_or(0)
     }
 }
