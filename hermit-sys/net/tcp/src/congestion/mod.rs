@@ -1,7 +1,7 @@
 //! Congestion control: how many bytes may be in flight.
 //!
 //! An algorithm changes the [`Window`] when data is acknowledged, and says how much smaller it becomes after a loss. When and
-//! how it gets there is the matter of `recovery`, which is the same for all.
+//! how it gets there is the matter of `recovery`, unless the algorithm [sets the window](CongestionControl::sets_window) itself.
 
 pub(crate) mod cubic;
 pub(crate) mod hystart;
@@ -77,6 +77,17 @@ pub(crate) trait CongestionControl {
 
     /// Nothing was sent from `since` until now.
     fn on_idle(&mut self, since: u64, now: u64);
+
+    /// Whether the algorithm sets the window with each acknowledgement that delivers data, used or not and in recoveries too,
+    /// instead of growth and proportional rate reduction.
+    fn sets_window(&self) -> bool {
+        false
+    }
+
+    /// A reduction or recovery has ended, or, for an algorithm that sets the window, the repair of losses after a timeout.
+    fn on_recovered(&mut self, window: &mut Window) {
+        window.size = window.threshold;
+    }
 }
 
 /// Name of an algorithm.
@@ -99,12 +110,38 @@ pub(crate) enum Control {
     Unlimited,
 }
 
+/// What a reduction changes of a connection's algorithm: see [`Control::undo`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Saved {
+    Cubic(Cubic),
+    Reno(Reno),
+    Nothing,
+}
+
 impl Control {
     pub(crate) fn new(algorithm: Algorithm, nxt: Seq) -> Self {
         match algorithm {
             Algorithm::Cubic => Self::Cubic(Cubic::new(nxt)),
             Algorithm::Reno => Self::Reno(Reno::new(nxt)),
             Algorithm::Unlimited => Self::Unlimited,
+        }
+    }
+
+    /// The state before a reduction.
+    pub(crate) const fn save(&self) -> Saved {
+        match self {
+            Self::Cubic(cubic) => Saved::Cubic(*cubic),
+            Self::Reno(reno) => Saved::Reno(*reno),
+            Self::Unlimited => Saved::Nothing,
+        }
+    }
+
+    /// Nothing was lost: restores the state before the reduction.
+    pub(crate) const fn undo(&mut self, saved: Saved) {
+        match saved {
+            Saved::Cubic(cubic) => *self = Self::Cubic(cubic),
+            Saved::Reno(reno) => *self = Self::Reno(reno),
+            Saved::Nothing => (),
         }
     }
 }

@@ -28,7 +28,7 @@ use rack::Rack;
 use scoreboard::Scoreboard;
 use usage::Usage;
 
-use crate::congestion::{Algorithm, CongestionControl, Control, MAX_WINDOW, Window};
+use crate::congestion::{Algorithm, CongestionControl, Control, MAX_WINDOW, Saved, Window};
 use crate::rtt::{MS, RttEstimator};
 use crate::segment::SackBlock;
 use crate::seq::Seq;
@@ -53,7 +53,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     window: Window,
-    control: Control,
+    saved: Saved,
     /// When the first retransmission was sent.
     retransmitted_at: Option<u64>,
     /// Bytes that were retransmitted and for which no D-SACK has come.
@@ -330,7 +330,7 @@ impl Recovery {
             return;
         }
         self.control.on_idle(self.last_sent, now);
-        if matches!(self.control, Control::Unlimited) {
+        if matches!(self.control, Control::Unlimited) || self.control.sets_window() {
             return;
         }
         let initial = Window::initial(self.window.mss);

@@ -1,6 +1,7 @@
 //! Tail loss probes (RFC 8985 §7): when the last segments of a flight are lost, nothing behind them shows it.
 
 use super::{Acknowledgement, Phase, Recovery};
+use crate::congestion::CongestionControl;
 use crate::rtt::{MS, RttEstimator, SECOND};
 use crate::seq::Seq;
 
@@ -88,7 +89,8 @@ impl Recovery {
             if self.phase == Phase::Open {
                 self.on_mark(ack.now);
                 // All that was lost is repaired: there is no recovery whose acknowledgements would pace the reduction.
-                (self.window.size, self.phase) = (self.window.threshold, Phase::Open);
+                self.control.on_recovered(&mut self.window);
+                self.phase = Phase::Open;
             }
         }
     }

@@ -31,7 +31,7 @@ impl Recovery {
         let Some(undo) = self.undo.take() else { return };
         self.window.size = self.window.size.max(undo.window.size);
         self.window.threshold = undo.window.threshold;
-        self.control = undo.control;
+        self.control.undo(undo.saved);
         self.is_reduced = false;
         self.board.unmark_lost();
         self.phase = Phase::Open;
@@ -45,9 +45,8 @@ impl Recovery {
         if self.una().is_before(end) {
             return;
         }
-        match self.phase {
-            Phase::Reduction { .. } | Phase::Recovery { .. } => self.window.size = self.window.threshold,
-            Phase::Loss { .. } | Phase::Open => (),
+        if !matches!(self.phase, Phase::Loss { .. }) || self.control.sets_window() {
+            self.control.on_recovered(&mut self.window);
         }
         self.duplicates = 0;
         self.rack.on_recovered();
@@ -78,8 +77,8 @@ impl Recovery {
     }
 
     pub(super) const fn save_for_undo(&mut self) {
-        let (window, control) = (self.window, self.control);
-        self.undo = Some(Undo { window, control, retransmitted_at: None, retransmitted: 0, end: self.nxt() });
+        let (window, saved) = (self.window, self.control.save());
+        self.undo = Some(Undo { window, saved, retransmitted_at: None, retransmitted: 0, end: self.nxt() });
     }
 
     /// The peer has echoed a congestion mark (RFC 3168 §6.1.2): at most one reduction in a round trip.
