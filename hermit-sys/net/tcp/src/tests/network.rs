@@ -1,7 +1,9 @@
 //! Two ends and the network between them, in virtual time.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 use std::vec::Vec;
 
 use crate::connection::{Connection, Parameters, State};
@@ -78,7 +80,8 @@ pub(super) struct End {
     /// Most bytes that the program reads in a millisecond; 0: as many as there are.
     pub(super) read_rate: u64,
     read_at: u64,
-    busy_until: u64,
+    /// When its link has sent all that waits for it; several networks may share a link.
+    pub(super) busy_until: Rc<Cell<u64>>,
     pub(super) sent_segments: u64,
     pub(super) sent_bytes: u64,
     pub(super) has_finished: bool,
@@ -140,7 +143,7 @@ impl Network {
                 received: 0,
                 read_rate: 0,
                 read_at: 0,
-                busy_until: 0,
+                busy_until: Rc::default(),
                 sent_segments: 0,
                 sent_bytes: 0,
                 has_finished: false,
@@ -163,28 +166,40 @@ impl Network {
     /// Runs until both ends are over or in TIME-WAIT, or `limit`; returns whether all data has arrived.
     pub(super) fn run(&mut self, limit: u64) -> bool {
         loop {
-            for end in 0..2 {
-                self.serve(end);
-            }
+            self.serve_ends();
             if self.is_done() {
                 return true;
             }
-            let timers = self.ends.iter().filter_map(|end| end.next(self.now));
-            let arrival = self.queue.peek().map(|Reverse(first)| first.at);
-            let Some(next) = timers.chain(arrival).min().map(|next| next.max(self.now)) else {
+            let Some(next) = self.next().filter(|&next| next <= limit) else {
                 return false;
             };
-            if next > limit {
-                return false;
-            }
-            self.now = next;
-            while self.queue.peek().is_some_and(|Reverse(first)| first.at <= self.now) {
-                let Reverse(first) = self.queue.pop().unwrap();
-                let packet = self.packets[first.packet].take().unwrap();
-                self.deliver(&packet);
-            }
-            self.run_timers();
+            self.advance(next);
         }
+    }
+
+    /// Has both ends do what they can now.
+    pub(super) fn serve_ends(&mut self) {
+        for end in 0..2 {
+            self.serve(end);
+        }
+    }
+
+    /// When something happens next.
+    pub(super) fn next(&self) -> Option<u64> {
+        let timers = self.ends.iter().filter_map(|end| end.next(self.now));
+        let arrival = self.queue.peek().map(|Reverse(first)| first.at);
+        timers.chain(arrival).min().map(|next| next.max(self.now))
+    }
+
+    /// Lets time pass, with what happens until then.
+    pub(super) fn advance(&mut self, now: u64) {
+        self.now = now;
+        while self.queue.peek().is_some_and(|Reverse(first)| first.at <= now) {
+            let Reverse(first) = self.queue.pop().unwrap();
+            let packet = self.packets[first.packet].take().unwrap();
+            self.deliver(&packet);
+        }
+        self.run_timers();
     }
 
     fn run_timers(&mut self) {
@@ -238,7 +253,7 @@ impl Network {
             end.sent_bytes += payload.len() as u64;
             let path = self.paths[index];
             let size = payload.len() as u64 + 60;
-            let waiting = end.busy_until.saturating_sub(now);
+            let waiting = end.busy_until.get().saturating_sub(now);
             let backlog = waiting.checked_div(path.ns_per_byte).unwrap_or(0);
             let is_dropped = self.drops[index].contains(&number)
                 || self.random.happens(path.loss)
@@ -247,11 +262,11 @@ impl Network {
                 continue;
             }
             let is_marked = path.marks && transmit.is_ecn_capable && backlog > path.queue / 2;
-            end.busy_until = now.max(end.busy_until) + size * path.ns_per_byte;
+            end.busy_until.set(now.max(end.busy_until.get()) + size * path.ns_per_byte);
             let copies = if self.random.happens(path.duplication) { 2 } else { 1 };
             let packet = Packet { to: 1 - index, header: transmit.header, payload, is_marked };
             for _ in 0..copies {
-                let at = end.busy_until + path.delay + self.random.below(path.jitter);
+                let at = end.busy_until.get() + path.delay + self.random.below(path.jitter);
                 self.order += 1;
                 self.queue.push(Reverse(InFlight { at, order: self.order, packet: self.packets.len() }));
                 self.packets.push(Some(packet.clone()));
