@@ -351,7 +351,13 @@ impl Connection {
 
     /// Appends bytes to what is sent; returns how many fitted.
     pub fn write(&mut self, bytes: &[u8], pool: &mut Pool) -> usize {
-        if self.can_write() { self.sending.buffer.push(bytes, pool) } else { 0 }
+        if !self.can_write() {
+            return 0;
+        }
+        if self.sending.buffer.size() <= self.recovery.outstanding() {
+            self.recovery.on_source_empty();
+        }
+        self.sending.buffer.push(bytes, pool)
     }
 
     /// Hands received bytes to `sink`, which says how many of those it is given it took, and is given more as long as it takes

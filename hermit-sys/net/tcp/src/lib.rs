@@ -18,8 +18,8 @@
 //! | `rx`, `tx` | segments that arrive and leave | RFC 9293 §3.10.7, RFC 5961, RFC 7323 §5; RFC 9293 §3.8.6 |
 //! | `ack` | delayed acknowledgements, challenges | RFC 5681 §4.2, RFC 5961 §7 |
 //! | `timers` | keep-alive, user timeout, TIME-WAIT, black holes | RFC 9293 §3.8.3, §3.8.4 |
-//! | `recovery` | losses: SACK, RACK-TLP, PRR, Eifel; pacing | RFC 2018, 2883, 3522, 6298, 6582, 6937, 8985 |
-//! | `congestion` | CUBIC, Reno, HyStart++ | RFC 5681, 6928, 9406, 9438 |
+//! | `recovery` | losses: SACK, RACK-TLP, PRR, Eifel; pacing, delivery rate | RFC 2018, 2883, 3522, 6298, 6582, 6937, 8985 |
+//! | `congestion` | CUBIC, Reno, HyStart++, BBR | RFC 5681, 6928, 9406, 9438, draft-ietf-ccwg-bbr |
 //! | `rtt` | round-trip time and retransmission timeout | RFC 6298 |
 //! | `local` | data between two ends in one host | |
 //! | `buffers` | data to be sent and read | |

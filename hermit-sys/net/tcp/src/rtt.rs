@@ -3,6 +3,9 @@
 /// Nanoseconds of a millisecond.
 pub(crate) const MS: u64 = 1_000_000;
 
+/// Nanoseconds of a microsecond.
+pub(crate) const MICROSECOND: u64 = 1000;
+
 /// Nanoseconds of a second.
 pub(crate) const SECOND: u64 = 1000 * MS;
 

@@ -147,6 +147,7 @@ mod tests {
                     nxt: Seq(0),
                     rtt: Some(rtt),
                     smoothed_rtt: rtt,
+                    sample: None,
                     now: *now,
                 };
                 cubic.on_ack(window, &acked);

@@ -3,13 +3,16 @@
 //! An algorithm changes the [`Window`] when data is acknowledged, and says how much smaller it becomes after a loss. When and
 //! how it gets there is the matter of `recovery`, unless the algorithm [sets the window](CongestionControl::sets_window) itself.
 
+pub(crate) mod bbr;
 pub(crate) mod cubic;
 pub(crate) mod hystart;
 pub(crate) mod reno;
 
+use bbr::Bbr;
 use cubic::Cubic;
 use reno::Reno;
 
+use crate::rtt::RttEstimator;
 use crate::seq::Seq;
 
 /// Minimum of the slow-start threshold, in segments (RFC 5681 §3.1).
@@ -64,6 +67,50 @@ pub(crate) struct Acked {
     /// RTT of this acknowledgement, and the smoothed one.
     pub(crate) rtt: Option<u64>,
     pub(crate) smoothed_rtt: u64,
+    /// For an algorithm that sets the window.
+    pub(crate) sample: Option<Sample>,
+    pub(crate) now: u64,
+}
+
+/// A sample of the delivery rate (draft-ietf-ccwg-bbr-06 §4.1.2): from the sending of the newest range that an acknowledgement
+/// delivers until then. Bytes are counted modulo 2^32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// Bytes delivered so far (C.delivered), and when the range was sent (P.delivered).
+    pub(crate) total: Seq,
+    pub(crate) prior: Seq,
+    /// Bytes delivered meanwhile, and in a second; 0: not known.
+    pub(crate) delivered: u32,
+    pub(crate) rate: u64,
+    /// RTT of the range.
+    pub(crate) rtt: Option<u64>,
+    /// Bytes lost meanwhile.
+    pub(crate) lost: u32,
+    /// Bytes in flight when it was sent, and now.
+    pub(crate) sent_in_flight: u32,
+    pub(crate) in_flight: u32,
+    /// The window kept data back.
+    pub(crate) is_window_limited: bool,
+    /// Fast recovery is not over.
+    pub(crate) is_recovering: bool,
+    /// The owner had nothing to send, and so the path may deliver more.
+    pub(crate) is_app_limited: bool,
+    pub(crate) has_sack: bool,
+}
+
+/// A range that was found to be lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    pub(crate) start: Seq,
+    pub(crate) end: Seq,
+    /// Bytes delivered so far.
+    pub(crate) total: Seq,
+    /// Bytes lost since it was sent, with the range.
+    pub(crate) lost: u32,
+    /// Bytes in flight when it was sent.
+    pub(crate) sent_in_flight: u32,
+    pub(crate) is_app_limited: bool,
+    pub(crate) has_sack: bool,
     pub(crate) now: u64,
 }
 
@@ -88,6 +135,22 @@ pub(crate) trait CongestionControl {
     fn on_recovered(&mut self, window: &mut Window) {
         window.size = window.threshold;
     }
+
+    /// Bytes that leave in a second, if the algorithm has a rate of its own.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
+
+    /// A range was marked as lost.
+    fn on_lost(&mut self, _window: &Window, _lost: &Lost) {}
+
+    /// Data is sent when none is in flight. `is_app_limited`: since the owner had none.
+    fn on_restart(&mut self, _window: &mut Window, _is_app_limited: bool, _now: u64) {}
+
+    /// Whether the algorithm holds data back to measure the RTT, so that samples of the rate are too low.
+    fn is_probing_rtt(&self) -> bool {
+        false
+    }
 }
 
 /// Name of an algorithm.
@@ -98,6 +161,8 @@ pub enum Algorithm {
     Cubic,
     /// Reno (RFC 5681, RFC 6582) with HyStart++.
     Reno,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr-06). It paces whatever the connection's flag is.
+    Bbr,
     /// None: the window is unlimited, for connections within a host.
     Unlimited,
 }
@@ -107,6 +172,7 @@ pub enum Algorithm {
 pub(crate) enum Control {
     Cubic(Cubic),
     Reno(Reno),
+    Bbr(Bbr),
     Unlimited,
 }
 
@@ -115,14 +181,17 @@ pub(crate) enum Control {
 pub(crate) enum Saved {
     Cubic(Cubic),
     Reno(Reno),
+    /// Nothing, or what the algorithm keeps by itself.
     Nothing,
 }
 
 impl Control {
-    pub(crate) fn new(algorithm: Algorithm, nxt: Seq) -> Self {
+    /// The state of an algorithm before the byte `nxt` is sent.
+    pub(crate) fn new(algorithm: Algorithm, nxt: Seq, window: &Window, rtt: &RttEstimator, now: u64) -> Self {
         match algorithm {
             Algorithm::Cubic => Self::Cubic(Cubic::new(nxt)),
             Algorithm::Reno => Self::Reno(Reno::new(nxt)),
+            Algorithm::Bbr => Self::Bbr(Bbr::new(nxt, window, rtt.smoothed(), now)),
             Algorithm::Unlimited => Self::Unlimited,
         }
     }
@@ -132,16 +201,17 @@ impl Control {
         match self {
             Self::Cubic(cubic) => Saved::Cubic(*cubic),
             Self::Reno(reno) => Saved::Reno(*reno),
-            Self::Unlimited => Saved::Nothing,
+            Self::Bbr(_) | Self::Unlimited => Saved::Nothing,
         }
     }
 
     /// Nothing was lost: restores the state before the reduction.
-    pub(crate) const fn undo(&mut self, saved: Saved) {
-        match saved {
-            Saved::Cubic(cubic) => *self = Self::Cubic(cubic),
-            Saved::Reno(reno) => *self = Self::Reno(reno),
-            Saved::Nothing => (),
+    pub(crate) fn undo(&mut self, saved: Saved) {
+        match (saved, self) {
+            (Saved::Cubic(cubic), control) => *control = Self::Cubic(cubic),
+            (Saved::Reno(reno), control) => *control = Self::Reno(reno),
+            (Saved::Nothing, Self::Bbr(bbr)) => bbr.undo_losses(),
+            (Saved::Nothing, _) => (),
         }
     }
 }
@@ -151,6 +221,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_ack(window, acked),
             Self::Reno(reno) => reno.on_ack(window, acked),
+            Self::Bbr(bbr) => bbr.on_ack(window, acked),
             Self::Unlimited => window.size = MAX_WINDOW,
         }
     }
@@ -159,6 +230,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_congestion(window, now),
             Self::Reno(reno) => reno.on_congestion(window, now),
+            Self::Bbr(bbr) => bbr.on_congestion(window, now),
             Self::Unlimited => MAX_WINDOW,
         }
     }
@@ -167,7 +239,39 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_idle(since, now),
             Self::Reno(reno) => reno.on_idle(since, now),
+            Self::Bbr(bbr) => bbr.on_idle(since, now),
             Self::Unlimited => (),
         }
+    }
+
+    fn sets_window(&self) -> bool {
+        matches!(self, Self::Bbr(_))
+    }
+
+    fn on_recovered(&mut self, window: &mut Window) {
+        match self {
+            Self::Bbr(bbr) => bbr.on_recovered(window),
+            _ => window.size = window.threshold,
+        }
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        if let Self::Bbr(bbr) = self { bbr.pacing_rate() } else { None }
+    }
+
+    fn on_lost(&mut self, window: &Window, lost: &Lost) {
+        if let Self::Bbr(bbr) = self {
+            bbr.on_lost(window, lost);
+        }
+    }
+
+    fn on_restart(&mut self, window: &mut Window, is_app_limited: bool, now: u64) {
+        if let Self::Bbr(bbr) = self {
+            bbr.on_restart(window, is_app_limited, now);
+        }
+    }
+
+    fn is_probing_rtt(&self) -> bool {
+        matches!(self, Self::Bbr(bbr) if bbr.is_probing_rtt())
     }
 }

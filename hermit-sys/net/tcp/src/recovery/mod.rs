@@ -7,10 +7,12 @@
 //! | `rack` | which of it is lost (RFC 8985) |
 //! | `probe` | tail loss probes (RFC 8985 §7) |
 //! | `reduction` | when the congestion window shrinks, and when that was wrong |
+//! | `delivery` | the rate at which data is delivered, if the congestion control models the path |
 //! | `usage` | whether the congestion window is used, so that it may grow |
 //! | `pacing` | when the next burst leaves |
 //! | `prr` | how fast the congestion window shrinks (RFC 6937) |
 
+mod delivery;
 mod on_ack;
 mod pacing;
 mod probe;
@@ -21,11 +23,12 @@ mod scoreboard;
 mod timer;
 mod usage;
 
+use delivery::DeliveryRate;
 use pacing::Pacer;
 use probe::Probe;
 use prr::Prr;
 use rack::Rack;
-use scoreboard::Scoreboard;
+use scoreboard::{Scoreboard, SentRange};
 use usage::Usage;
 
 use crate::congestion::{Algorithm, CongestionControl, Control, MAX_WINDOW, Saved, Window};
@@ -121,6 +124,8 @@ pub(crate) struct Recovery {
     reorder_deadline: Option<u64>,
     last_sent: u64,
     usage: Usage,
+    /// Only for an algorithm that sets the window.
+    delivery: Option<DeliveryRate>,
     pacer: Option<Pacer>,
     /// The window was reduced, and no segment has said so (CWR, RFC 3168 §6.1.2).
     is_reduced: bool,
@@ -143,12 +148,13 @@ impl Recovery {
         if algorithm == Algorithm::Unlimited {
             window.size = MAX_WINDOW;
         }
+        let control = Control::new(algorithm, una, &window, &rtt, now);
         Self {
             board: Scoreboard::new(una),
             rack: Rack::new(una),
             rtt,
             window,
-            control: Control::new(algorithm, una),
+            control,
             phase: Phase::Open,
             prr: Prr::default(),
             undo: None,
@@ -161,14 +167,16 @@ impl Recovery {
             reorder_deadline: None,
             last_sent: now,
             usage: Usage::new(una),
-            pacer: None,
+            delivery: control.sets_window().then(|| DeliveryRate::new(has_sack, now)),
+            pacer: control.pacing_rate().is_some().then(|| Pacer::new(mss)),
             is_reduced: false,
             #[cfg(test)]
             timeouts: 0,
         }
     }
 
-    /// Has data leave at a rate instead of at once. A window without a limit makes no rate.
+    /// Has data leave at a rate instead of at once, as it does with an algorithm that has a rate of its own. A window without a
+    /// limit makes no rate.
     pub(crate) fn start_pacing(&mut self) {
         let is_limited = !matches!(self.control, Control::Unlimited);
         self.pacer = is_limited.then(|| Pacer::new(self.window.mss));
@@ -290,8 +298,31 @@ impl Recovery {
 
     fn pace(&mut self, size: u32, now: u64) {
         if let Some(mut pacer) = self.pacer {
-            pacer.on_sent(size, &self.window, self.in_flight(), &self.rtt, now);
+            match self.control.pacing_rate() {
+                Some(rate) => pacer.on_sent_at(size, rate, self.window.mss, now),
+                None => pacer.on_sent(size, &self.window, self.in_flight(), &self.rtt, now),
+            }
             self.pacer = Some(pacer);
+        }
+    }
+
+    /// Notes what is known of the delivery rate when data is sent, and `in_flight` bytes were in flight before.
+    fn stamp(&mut self, start: Seq, size: u32, in_flight: u32, now: u64) {
+        let Some(delivery) = &mut self.delivery else { return };
+        if in_flight == 0 {
+            self.control.on_restart(&mut self.window, delivery.is_app_limited(), now);
+        }
+        self.board.stamp(start, start + size, delivery.on_sent(size, in_flight, now));
+    }
+
+    /// The owner writes, and all that was written before has been sent: the congestion window was not what held data back.
+    pub(crate) fn on_source_empty(&mut self) {
+        if self.delivery.is_none() || self.room() == 0 || self.has_lost() {
+            return;
+        }
+        let in_flight = self.in_flight();
+        if let Some(delivery) = &mut self.delivery {
+            delivery.set_app_limited(in_flight);
         }
     }
 
@@ -300,7 +331,11 @@ impl Recovery {
         if self.board.size() == 0 {
             self.timer_start = now;
         }
+        let in_flight = self.delivery.is_some().then(|| self.in_flight());
         self.board.push(start, start + size, now);
+        if let Some(in_flight) = in_flight {
+            self.stamp(start, size, in_flight, now);
+        }
         (self.probe_timer_start, self.last_sent) = (now, now);
         self.prr.on_sent(size);
         self.pace(size, now);
@@ -312,7 +347,11 @@ impl Recovery {
         if self.board.first().is_some_and(|first| first.start == start) {
             self.timer_start = now;
         }
+        let in_flight = self.delivery.is_some().then(|| self.in_flight());
         self.board.retransmit(start, start + size, now);
+        if let Some(in_flight) = in_flight {
+            self.stamp(start, size, in_flight, now);
+        }
         (self.probe_timer_start, self.last_sent) = (now, now);
         self.prr.on_sent(size);
         self.pace(size, now);
@@ -340,9 +379,29 @@ impl Recovery {
         self.last_sent = now;
     }
 
+    /// Has the algorithm that sets the window know of the first range, which was marked as lost.
+    fn note_first_lost(&mut self, now: u64) {
+        if let Some(first) = self.board.first().copied() {
+            note_lost(&mut self.delivery, &mut self.control, &self.window, &first, now);
+        }
+    }
+
     /// Ends everything: nothing will be sent any more.
     pub(crate) fn clear(&mut self) {
         self.board.clear();
         (self.reorder_deadline, self.probe) = (None, None);
+    }
+}
+
+/// Has the algorithm that sets the window know of a range that was marked as lost.
+fn note_lost(
+    delivery: &mut Option<DeliveryRate>,
+    control: &mut Control,
+    window: &Window,
+    range: &SentRange,
+    now: u64,
+) {
+    if let Some(delivery) = delivery {
+        control.on_lost(window, &delivery.on_lost(range, now));
     }
 }

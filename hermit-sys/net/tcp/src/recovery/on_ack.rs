@@ -1,7 +1,7 @@
 //! What an acknowledgement changes.
 
 use super::scoreboard::SentRange;
-use super::{Acknowledgement, DUPLICATE_THRESHOLD, Phase, Recovery};
+use super::{Acknowledgement, DUPLICATE_THRESHOLD, Phase, Recovery, note_lost};
 use crate::congestion::{Acked, CongestionControl};
 
 /// What has been delivered by an acknowledgement.
@@ -39,6 +39,9 @@ impl Recovery {
         if self.board.lost() > 0 {
             self.enter_recovery(ack.now);
         }
+        if self.control.sets_window() {
+            return self.update_model(delivery.bytes, delivery.rtt, ack.now);
+        }
         let delivered = delivery.bytes.saturating_add(duplicate);
         match self.phase {
             Phase::Recovery { .. } | Phase::Reduction { .. } => {
@@ -57,12 +60,17 @@ impl Recovery {
     fn deliver(&mut self, ack: &Acknowledgement<'_>) -> Delivery {
         let mut delivery = Delivery::default();
         let mut has_retransmitted = false;
-        let (rack, rtt, now) = (&mut self.rack, &self.rtt, ack.now);
-        let is_original = |range: &SentRange| ack.is_of_before(range.sent_at);
+        let (rack, rate, rtt, now) = (&mut self.rack, &mut self.delivery, &self.rtt, ack.now);
+        let mut on_delivered = |range: &SentRange| {
+            rack.on_delivered(range, ack.is_of_before(range.sent_at), rtt, now);
+            if let Some(rate) = rate {
+                rate.on_delivered(range, now);
+            }
+        };
         self.board.acknowledge(ack.ack, |range| {
             has_retransmitted |= range.is_retransmitted;
             delivery.add(range, now);
-            rack.on_delivered(range, is_original(range), rtt, now);
+            on_delivered(range);
         });
         // What is behind a repaired gap may have been there for long.
         if has_retransmitted {
@@ -72,7 +80,7 @@ impl Recovery {
         for &block in ack.sack {
             self.board.sack(block, |range| {
                 delivery.add(range, now);
-                rack.on_delivered(range, is_original(range), rtt, now);
+                on_delivered(range);
             });
         }
         delivery.rtt = by_ack.or(delivery.rtt);
@@ -99,8 +107,8 @@ impl Recovery {
         if advance > 0 {
             let is_partial = matches!(self.phase, Phase::Recovery { end } if self.una().is_before(end));
             self.duplicates = if is_partial { self.duplicates.saturating_sub(advance / mss) } else { 0 };
-            if is_partial {
-                self.board.mark_first_lost(mss);
+            if is_partial && self.board.mark_first_lost(mss) > 0 {
+                self.note_first_lost(ack.now);
             }
             return 0;
         }
@@ -108,8 +116,9 @@ impl Recovery {
             return 0;
         }
         self.duplicates = self.duplicates.saturating_add(1);
-        if self.duplicates >= DUPLICATE_THRESHOLD && self.phase == Phase::Open {
-            self.board.mark_first_lost(mss);
+        let is_loss = self.duplicates >= DUPLICATE_THRESHOLD && self.phase == Phase::Open;
+        if is_loss && self.board.mark_first_lost(mss) > 0 {
+            self.note_first_lost(ack.now);
         }
         mss
     }
@@ -121,8 +130,10 @@ impl Recovery {
         }
         let before = self.board.lost();
         let is_recovering = self.phase != Phase::Open;
-        self.reorder_deadline =
-            self.rack.detect_losses(&mut self.board, &self.rtt, (self.window.mss, is_recovering), now);
+        let (delivery, control, window) = (&mut self.delivery, &mut self.control, &self.window);
+        let on_lost = |range: &SentRange| note_lost(delivery, control, window, range, now);
+        let state = (window.mss, is_recovering);
+        self.reorder_deadline = self.rack.detect_losses(&mut self.board, &self.rtt, state, now, on_lost);
         self.board.lost() - before
     }
 
@@ -133,7 +144,25 @@ impl Recovery {
         }
         let smoothed_rtt = self.rtt.smoothed().unwrap_or(0);
         let (una, nxt) = (self.una(), self.nxt());
-        let acked = Acked { bytes: delivered, una, nxt, rtt, smoothed_rtt, now };
+        let acked = Acked { bytes: delivered, una, nxt, rtt, smoothed_rtt, sample: None, now };
         self.control.on_ack(&mut self.window, &acked);
+    }
+
+    /// Has the algorithm that sets the window know what was delivered.
+    fn update_model(&mut self, bytes: u32, rtt: Option<u64>, now: u64) {
+        let in_flight = self.in_flight();
+        let min_rtt = self.rtt.min();
+        let Some(delivery) = &mut self.delivery else { return };
+        let Some(mut sample) = delivery.take_sample(min_rtt, in_flight, now) else { return };
+        sample.rtt = sample.rtt.filter(|_| rtt.is_some());
+        sample.is_window_limited = self.usage.is_limited();
+        sample.is_recovering = matches!(self.phase, Phase::Recovery { .. });
+        let smoothed_rtt = self.rtt.smoothed().unwrap_or(0);
+        let (una, nxt) = (self.board.start(), self.board.end());
+        let acked = Acked { bytes, una, nxt, rtt, smoothed_rtt, sample: Some(sample), now };
+        self.control.on_ack(&mut self.window, &acked);
+        if self.control.is_probing_rtt() {
+            delivery.set_app_limited(in_flight);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Pacing: a window of data leaves over a round trip instead of at once, so that short queues hold it (as Linux's TCP does).
 
 use crate::congestion::Window;
-use crate::rtt::{MS, RttEstimator};
+use crate::rtt::{MS, RttEstimator, SECOND};
 
 /// The rate, in percent of a congestion window in a round trip: in the first half of slow start, and else. It must exceed the
 /// rate at which the window permits data, or it would limit throughput.
@@ -16,6 +16,9 @@ const MIN_RTT: u64 = MS;
 /// delay what shows a loss.
 const BURST: u64 = MS;
 const MIN_BURST: u64 = 4;
+
+/// Maximum of a burst at the rate of an algorithm: what a device cuts into segments at once.
+const MAX_BURST: u64 = 64 << 10;
 
 /// State of pacing.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +66,7 @@ impl Pacer {
         rtt: &RttEstimator,
         now: u64,
     ) {
-        if self.initial > 0 {
-            self.initial = self.initial.saturating_sub(size);
+        if self.is_initial(size) {
             return;
         }
         let Some(rtt) = rtt.smoothed().filter(|_| rtt.min() >= Some(MIN_RTT)) else { return };
@@ -75,13 +77,34 @@ impl Pacer {
         let burst = BURST.max(time(MIN_BURST * u64::from(window.mss)));
         self.is_waiting = self.left_at - now >= burst;
     }
+
+    /// Takes note of `size` bytes that were sent, with an algorithm that has `rate` bytes leave in a second, whatever the RTT is.
+    pub(super) fn on_sent_at(&mut self, size: u32, rate: u64, mss: u32, now: u64) {
+        if self.is_initial(size) {
+            return;
+        }
+        let time = |bytes: u64| bytes * SECOND / rate.max(1);
+        let size_time = time(size.into());
+        // A timer that was late does not lower the rate.
+        let late = now.saturating_sub(self.left_at).min(size_time / 2);
+        self.left_at = (self.left_at.max(now) - late).saturating_add(size_time);
+        let burst = BURST.min(time(MAX_BURST)).max(time(MIN_BURST * u64::from(mss)));
+        self.is_waiting = self.left_at >= now.saturating_add(burst);
+    }
+
+    /// Whether `size` bytes are of the initial window.
+    const fn is_initial(&mut self, size: u32) -> bool {
+        let is_initial = self.initial > 0;
+        self.initial = self.initial.saturating_sub(size);
+        is_initial
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{MIN_RTT, Pacer};
     use crate::congestion::{MAX_WINDOW, Window};
-    use crate::rtt::{MS, RttEstimator};
+    use crate::rtt::{MICROSECOND, MS, RttEstimator};
 
     fn estimator(rtts: &[u64]) -> RttEstimator {
         let mut estimator = RttEstimator::new(0);
@@ -109,6 +132,37 @@ mod tests {
         // 12 segments in a millisecond, of 83.333 us each.
         let (count, pause) = burst(1_000_000, 0, &[100 * MS]);
         assert_eq!((count, pause.map(|pause| pause / 100_000)), (13, Some(10)));
+    }
+
+    /// Segments of a burst at a rate, and how long the pause behind it is in microseconds.
+    fn burst_at(rate: u64) -> (u32, u64) {
+        let mut pacer = Pacer::new(0);
+        let mut count = 0;
+        while pacer.permits(7 * MS) {
+            pacer.on_sent_at(1000, rate, 1000, 7 * MS);
+            count += 1;
+        }
+        (count, (pacer.deadline().unwrap() - 7 * MS) / MICROSECOND)
+    }
+
+    /// A late timer has given half of the first segment.
+    #[test]
+    fn burst_of_a_rate_has_a_millisecond_but_4_segments_and_at_most_64_kib() {
+        assert_eq!(burst_at(100_000), (5, 45_000));
+        assert_eq!(burst_at(20_000_000), (21, 1025));
+        assert_eq!(burst_at(1_000_000_000), (67, 66));
+    }
+
+    #[test]
+    fn late_timer_does_not_lower_the_rate() {
+        let mut pacer = Pacer::new(0);
+        (0..4).for_each(|_| pacer.on_sent_at(1000, 1_000_000, 1000, 0));
+        assert!(!pacer.permits(0));
+        assert_eq!(pacer.deadline(), Some(4 * MS));
+        assert!(pacer.permits(4 * MS + MS / 4));
+        (0..5).for_each(|_| pacer.on_sent_at(1000, 1_000_000, 1000, 4 * MS + MS / 4));
+        assert!(!pacer.permits(4 * MS + MS / 4));
+        assert_eq!(pacer.deadline(), Some(9 * MS));
     }
 
     #[test]

@@ -46,9 +46,11 @@ impl Recovery {
     }
 
     /// Retransmits the first segment again, whatever the window is.
-    pub(super) fn repeat_first(&mut self) {
+    pub(super) fn repeat_first(&mut self, now: u64) {
         self.may_repeat = false;
-        self.board.mark_first_lost(self.window.mss);
+        if self.board.mark_first_lost(self.window.mss) > 0 {
+            self.note_first_lost(now);
+        }
         self.window.size = self.window.size.max(self.in_flight().saturating_add(self.window.mss));
     }
 

@@ -106,11 +106,12 @@ impl Rack {
         rtt: &RttEstimator,
         (mss, is_recovering): (u32, bool),
         now: u64,
+        on_lost: impl FnMut(&SentRange),
     ) -> Option<u64> {
         let newest = self.newest?;
         let limit = self.rtt + self.window(board, rtt, mss, is_recovering);
         let mut next: Option<u64> = None;
-        board.mark_lost(|range| {
+        let is_lost = |range: &SentRange| {
             if !is_sent_after(newest, (range.sent_at, range.end)) {
                 // All behind a range that is sent for the first time are sent later.
                 return range.is_retransmitted.then_some(false);
@@ -121,20 +122,29 @@ impl Rack {
             }
             next = Some(next.map_or(lost_at, |next| next.max(lost_at)));
             Some(false)
-        });
+        };
+        board.mark_lost(is_lost, on_lost);
         next
     }
 
     /// Marks what is lost when the retransmission timer expires (RFC 8985 §6.3): the first range, and all that would have
     /// been acknowledged by now.
-    pub(crate) fn on_timeout(&self, board: &mut Scoreboard, window: u64, now: u64) {
+    pub(crate) fn on_timeout(
+        &self,
+        board: &mut Scoreboard,
+        window: u64,
+        now: u64,
+        on_lost: impl FnMut(&SentRange),
+    ) {
         let una = board.first().map(|range| range.start);
         let limit = self.rtt + window;
-        board.mark_lost(|range| Some(Some(range.start) == una || range.sent_at.saturating_add(limit) <= now));
+        let is_lost =
+            |range: &SentRange| Some(Some(range.start) == una || range.sent_at.saturating_add(limit) <= now);
+        board.mark_lost(is_lost, on_lost);
     }
 }
 
 /// Whether one of two ranges, by the time and the number at its end, was sent after the other (RFC 8985 §6.1).
-const fn is_sent_after(one: (u64, Seq), other: (u64, Seq)) -> bool {
+pub(super) const fn is_sent_after(one: (u64, Seq), other: (u64, Seq)) -> bool {
     one.0 > other.0 || one.0 == other.0 && other.1.is_before(one.1)
 }

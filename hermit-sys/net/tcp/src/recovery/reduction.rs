@@ -87,6 +87,10 @@ impl Recovery {
             return;
         }
         self.reduce(now);
+        if let Some(delivery) = &self.delivery {
+            let mark = delivery.mark(self.una(), &self.window, now);
+            self.control.on_lost(&self.window, &mark);
+        }
         self.undo = None;
         self.phase = Phase::Reduction { end: self.nxt() };
     }

@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 
+use super::delivery::Snapshot;
 use crate::segment::SackBlock;
 use crate::seq::Seq;
 
@@ -25,6 +26,8 @@ pub(crate) struct SentRange {
     pub(crate) sent_at: u64,
     pub(crate) state: RangeState,
     pub(crate) is_retransmitted: bool,
+    /// For samples of the delivery rate; the default without them.
+    pub(crate) snapshot: Snapshot,
 }
 
 impl SentRange {
@@ -110,7 +113,22 @@ impl Scoreboard {
             return;
         }
         let state = RangeState::InFlight;
-        self.ranges.push_back(SentRange { start, end, sent_at: now, state, is_retransmitted: false });
+        self.ranges.push_back(SentRange {
+            start,
+            end,
+            sent_at: now,
+            state,
+            is_retransmitted: false,
+            snapshot: Snapshot::default(),
+        });
+    }
+
+    /// Notes what was known of the delivery rate when the data from `start` to `end` was sent, last of its ranges.
+    pub(crate) fn stamp(&mut self, start: Seq, end: Seq, snapshot: Snapshot) {
+        let first = self.ranges.partition_point(|range| range.end.is_up_to(start));
+        for range in self.ranges.iter_mut().skip(first).take_while(|range| range.start.is_before(end)) {
+            range.snapshot = snapshot;
+        }
     }
 
     /// Takes note of a retransmission. There is room.
@@ -152,21 +170,21 @@ impl Scoreboard {
             if una.is_up_to(first.start) {
                 break;
             }
-            let end = first.end.min(una);
-            let part = SentRange { end, ..*first };
-            self.size -= part.size();
-            match part.state {
-                RangeState::Sacked => self.sacked -= part.size(),
+            let end = first.end;
+            first.end = end.min(una);
+            self.size -= first.size();
+            match first.state {
+                RangeState::Sacked => self.sacked -= first.size(),
                 RangeState::Lost => {
-                    self.lost -= part.size();
-                    deliver(&part);
+                    self.lost -= first.size();
+                    deliver(first);
                 }
-                RangeState::InFlight => deliver(&part),
+                RangeState::InFlight => deliver(first),
             }
-            if end == first.end {
+            if first.end == end {
                 self.ranges.pop_front();
             } else {
-                first.start = end;
+                (first.start, first.end) = (una, end);
             }
         }
         // An idle connection keeps no memory for it.
@@ -210,20 +228,23 @@ impl Scoreboard {
         }
     }
 
-    /// Marks those ranges in flight as lost for which `is_lost` says so; returns their bytes. Stops where it says `None`.
-    pub(crate) fn mark_lost(&mut self, mut is_lost: impl FnMut(&SentRange) -> Option<bool>) -> u32 {
-        let before = self.lost;
+    /// Marks those ranges in flight as lost for which `is_lost` says so; `on_lost` gets each. Stops where it says `None`.
+    pub(crate) fn mark_lost(
+        &mut self,
+        mut is_lost: impl FnMut(&SentRange) -> Option<bool>,
+        mut on_lost: impl FnMut(&SentRange),
+    ) {
         for range in self.ranges.iter_mut().filter(|range| range.state == RangeState::InFlight) {
             match is_lost(range) {
                 Some(true) => {
                     range.state = RangeState::Lost;
                     self.lost += range.size();
+                    on_lost(range);
                 }
                 Some(false) => (),
                 None => break,
             }
         }
-        self.lost - before
     }
 
     /// Marks the first `size` bytes as lost, if they are in flight; returns their number.

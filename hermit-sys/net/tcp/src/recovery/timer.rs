@@ -1,6 +1,7 @@
 //! The timer of the sender.
 
-use super::{Expiry, Phase, Recovery, probe};
+use super::scoreboard::SentRange;
+use super::{Expiry, Phase, Recovery, note_lost, probe};
 use crate::congestion::CongestionControl;
 
 impl Recovery {
@@ -49,7 +50,7 @@ impl Recovery {
                 }
             }
             Expiry::Probe => self.probe_timer_start = now,
-            Expiry::Repeat => self.repeat_first(),
+            Expiry::Repeat => self.repeat_first(now),
             Expiry::Timeout => self.on_timeout(now),
         }
         Some(expiry)
@@ -61,8 +62,10 @@ impl Recovery {
             self.save_for_undo();
             self.window.threshold = self.control.on_congestion(&self.window, now);
         }
-        let window = self.rtt.min().unwrap_or(0) / 4;
-        self.rack.on_timeout(&mut self.board, window, now);
+        let reordering_window = self.rtt.min().unwrap_or(0) / 4;
+        let (delivery, control, window) = (&mut self.delivery, &mut self.control, &self.window);
+        let on_lost = |range: &SentRange| note_lost(delivery, control, window, range, now);
+        self.rack.on_timeout(&mut self.board, reordering_window, now, on_lost);
         self.duplicates = 0;
         self.is_reduced = true;
         #[cfg(test)]

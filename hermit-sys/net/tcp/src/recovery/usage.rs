@@ -27,6 +27,11 @@ impl Usage {
         }
     }
 
+    /// Whether the window kept data back.
+    pub(super) const fn is_limited(&self) -> bool {
+        self.is_limited
+    }
+
     /// Whether a congestion window of `size` bytes may grow: slow start needs half of it, since it doubles the window.
     pub(super) const fn permits_growth(&self, size: u32, is_slow_start: bool) -> bool {
         self.is_limited || is_slow_start && size / 2 < self.max_flight

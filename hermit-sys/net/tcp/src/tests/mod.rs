@@ -1,5 +1,6 @@
 //! Both ends of connections, over networks of many kinds; and packet scripts.
 
+mod algorithms;
 mod lifetime;
 mod network;
 mod recovery;

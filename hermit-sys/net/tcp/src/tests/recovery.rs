@@ -2,6 +2,7 @@
 
 use super::rfcs::{ACCEPTED, ACCEPTED_PLAIN};
 use super::script::Script;
+use crate::Algorithm;
 use std::format;
 use std::string::String;
 
@@ -275,4 +276,63 @@ fn window_grows_by_each_acknowledgement_of_a_batch() {
         (10..30).map(|number| format!("200 > A {}:{}\n", number * 1000 + 1, number * 1000 + 1001)).collect();
     let script = format!("150 write 40000\n200 hold\n{acknowledgements}200 resume\n{sent}");
     Script::new().run(ACCEPTED).run(&ten_segments()).run(&script);
+}
+
+/// BBR: the window does not shrink by a loss.
+#[test]
+fn bbr_sends_on_in_a_recovery() {
+    Script::new()
+        .with(|parameters| parameters.algorithm = Algorithm::Bbr)
+        .run(ACCEPTED)
+        .run(&ten_segments())
+        .run(
+            "
+        150 write 20000
+        200 < A 1:1 ack 1 win 64000 sack 1001-8001
+        200 > A 1:1001
+        200 > A 10001:11001
+        200 > A 11001:12001
+        200 > A 12001:13001
+        200 > A 13001:14001
+        ",
+        );
+}
+
+/// BBR: after a timeout a segment is sent, and then the minimum of its window.
+#[test]
+fn bbr_sends_a_segment_after_a_timeout() {
+    Script::new().with(|parameters| parameters.algorithm = Algorithm::Bbr).run(ACCEPTED).run(
+        "
+        100 write 4000
+        100 > A 1:1001
+        100 > A 1001:2001
+        100 > A 2001:3001
+        100 > A 3001:4001
+        302 > A 3001:4001
+        602 > A 1:1001
+        700 < A 1:1 ack 1001 win 64000
+        700 > A 1001:2001
+        700 > A 2001:3001
+        700 > A 3001:4001
+        ",
+    );
+}
+
+/// BBR: an owner that writes a segment in each round trip does not show the rate of the path. Startup goes on, and its window is not
+/// cut to what such a rate needs, which is 6 segments.
+#[test]
+fn bbr_keeps_the_window_of_an_owner_with_little_data() {
+    let rounds: String = (1..=14)
+        .map(|number| {
+            let (time, start) = (number * 100, number * 1000 - 999);
+            let end = start + 1000;
+            format!(
+                "{time} write 1000\n{time} > A {start}:{end}\n{} < A 1:1 ack {end} win 64000\n",
+                time + 99
+            )
+        })
+        .collect();
+    let bbr = Script::new().with(|parameters| parameters.algorithm = Algorithm::Bbr);
+    let connection = bbr.run(ACCEPTED).run(&rounds).connection.unwrap();
+    assert_eq!(connection.recovery.window().size, 19_000);
 }

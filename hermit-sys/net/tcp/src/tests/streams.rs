@@ -40,7 +40,7 @@ fn growing_receive_buffer_does_not_hold_slow_start_back() {
 }
 
 /// A network at random: loss up to 20 %, duplication, jitter, slow links with short queues, slow readers, small buffers.
-fn run_seed(seed: u64) {
+fn run_seed(seed: u64, algorithm: Algorithm) {
     let mut random = Random(seed);
     let mut path = || Path {
         delay: random.below(100) * MS / 2,
@@ -57,6 +57,7 @@ fn run_seed(seed: u64) {
     let (has_options, mss, ecn) = (random.happens(8000), random.below(1400) + 60, random.happens(5000));
     let buffer = u32::try_from(2000 + random.below(100_000)).unwrap();
     let mut network = Network::with(seed, paths, totals, |parameters| {
+        parameters.algorithm = algorithm;
         parameters.has_options = has_options;
         parameters.mss = u16::try_from(mss).unwrap();
         parameters.asks_for_ecn = ecn;
@@ -87,12 +88,21 @@ fn run_seed(seed: u64) {
 
 #[test]
 fn streams_arrive_over_random_networks() {
+    run_seeds(Algorithm::Cubic);
+}
+
+#[test]
+fn streams_arrive_over_random_networks_with_bbr() {
+    run_seeds(Algorithm::Bbr);
+}
+
+fn run_seeds(algorithm: Algorithm) {
     // docs/tcp.md says how many were run once.
     let few = if cfg!(miri) { 2 } else { 300 };
     let count = std::env::var("HERMIT_TCP_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(few);
     let first = std::env::var("HERMIT_TCP_FIRST").ok().and_then(|first| first.parse().ok()).unwrap_or(0);
     for seed in first..first + count {
-        run_seed(seed);
+        run_seed(seed, algorithm);
     }
 }
 
@@ -162,15 +172,21 @@ fn print_duration(delay: u64, (loss, count): (u64, u32), queue: u64, is_paced: b
         times.push(f64::from(u32::try_from(network.now / 1000).unwrap()) / 1000.0);
         sent += network.ends[0].sent_bytes;
     }
-    let mean = times.iter().sum::<f64>() / f64::from(count);
-    let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / f64::from(count - 1);
+    let (mean, error) = mean(&times);
     eprintln!(
-        "{delay},{},{},{is_paced},{mean:.0},{:.0},{}",
+        "{delay},{},{},{is_paced},{mean:.0},{error:.0},{}",
         f64::from(u32::try_from(loss).unwrap()) / 100.0,
         queue / 1000,
-        (variance / f64::from(count)).sqrt(),
         sent * 100 / (TOTAL * u64::from(count)),
     );
 }
 
-const TOTAL: u64 = 6 << 20;
+/// The mean and its standard error.
+pub(super) fn mean(values: &[f64]) -> (f64, f64) {
+    let count = f64::from(u32::try_from(values.len()).unwrap());
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (mean, (variance / count).sqrt())
+}
+
+pub(super) const TOTAL: u64 = 6 << 20;

@@ -1,0 +1,228 @@
+//! What losses say of the path: bounds of the bandwidth and of what is in flight (§5.5.10).
+
+use super::{Bbr, State, narrow};
+use crate::congestion::{Lost, Sample, Window};
+use crate::seq::Seq;
+
+/// Multiplicative decrease by losses (BBR.Beta), 0.7.
+const BETA: (u64, u64) = (7, 10);
+
+/// Part of what is in flight that may be lost in a round, in percent (BBR.LossThresh).
+const LOSS_THRESHOLD: u64 = 2;
+
+/// Separate ranges that must be lost in a round to end Startup (BBRStartupFullLossCnt).
+const STARTUP_LOSSES: u32 = 6;
+
+/// Upper bounds, the maximum of the type without one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// In flight, by losses while probing for bandwidth (BBR.inflight_longterm).
+    pub(super) longterm: u32,
+    /// Bandwidth, and in flight, by losses since the last probing (BBR.bw_shortterm, BBR.inflight_shortterm).
+    pub(super) bandwidth: u64,
+    pub(super) shortterm: u32,
+}
+
+impl Bounds {
+    pub(super) const NONE: Self = Self { longterm: u32::MAX, bandwidth: u64::MAX, shortterm: u32::MAX };
+
+    pub(super) const fn reset_shortterm(&mut self) {
+        (self.bandwidth, self.shortterm) = (u64::MAX, u32::MAX);
+    }
+
+    /// The looser ones of two.
+    fn max(self, other: Self) -> Self {
+        Self {
+            longterm: self.longterm.max(other.longterm),
+            bandwidth: self.bandwidth.max(other.bandwidth),
+            shortterm: self.shortterm.max(other.shortterm),
+        }
+    }
+}
+
+/// What was delivered and lost in a round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LossRound {
+    /// It ends with the delivery of data that was sent when so much was delivered (BBR.loss_round_delivered).
+    end: Seq,
+    /// The present acknowledgement ends it.
+    is_over: bool,
+    has_loss: bool,
+    /// Separate ranges that were lost, and the end of the last one.
+    ranges: u32,
+    last_end: Seq,
+    /// Maximum rate, and bytes delivered in a round trip (BBR.bw_latest, BBR.inflight_latest).
+    bandwidth: u64,
+    delivered: u32,
+}
+
+impl LossRound {
+    pub(super) const fn new() -> Self {
+        Self {
+            end: Seq(0),
+            is_over: false,
+            has_loss: false,
+            ranges: 0,
+            last_end: Seq(0),
+            bandwidth: 0,
+            delivered: 0,
+        }
+    }
+
+    pub(super) fn on_sample(&mut self, sample: &Sample) {
+        self.bandwidth = self.bandwidth.max(sample.rate);
+        self.delivered = self.delivered.max(sample.delivered);
+        self.is_over = self.end.is_up_to(sample.prior);
+        if self.is_over {
+            self.end = sample.total;
+        }
+    }
+
+    /// The next round begins, if this one is over.
+    pub(super) const fn advance(&mut self, sample: &Sample) {
+        if self.is_over {
+            (self.bandwidth, self.delivered) = (sample.rate, sample.delivered);
+            (self.has_loss, self.ranges) = (false, 0);
+        }
+    }
+
+    /// What was lost and delivered so far does not count.
+    pub(super) const fn reset(&mut self) {
+        (self.has_loss, self.bandwidth, self.delivered) = (false, 0, 0);
+    }
+
+    fn on_lost(&mut self, lost: &Lost) {
+        if !self.has_loss {
+            (self.has_loss, self.end) = (true, lost.total);
+        }
+        if self.ranges == 0 || lost.start != self.last_end {
+            self.ranges += 1;
+        }
+        self.last_end = lost.end;
+    }
+}
+
+/// Whether too much was in flight, since too much of it is lost. Without SACK each loss is: there are no more in a round trip.
+pub(super) fn is_too_high(lost: u32, in_flight: u32, has_sack: bool) -> bool {
+    u64::from(lost) * 100 > u64::from(in_flight) * LOSS_THRESHOLD || lost > 0 && !has_sack
+}
+
+/// What was in flight when losses exceeded the threshold, within a range that was sent at once (InflightAtLoss).
+fn inflight_at_loss(lost: &Lost) -> u32 {
+    let size = lost.end.since(lost.start);
+    let before = u64::from(lost.sent_in_flight.saturating_sub(size));
+    let lost_before = u64::from(lost.lost.saturating_sub(size));
+    let prefix = (before * LOSS_THRESHOLD).saturating_sub(lost_before * 100) / (100 - LOSS_THRESHOLD);
+    narrow(before + prefix)
+}
+
+/// What losses leave at least.
+const fn decreased(value: u64) -> u64 {
+    value / BETA.1 * BETA.0
+}
+
+impl Bbr {
+    /// A range was lost.
+    pub(super) fn note_lost(&mut self, window: &Window, lost: &Lost) {
+        self.rounds.total = lost.total;
+        if !self.losses.has_loss {
+            self.undo = (None, self.bounds);
+        }
+        self.losses.on_lost(lost);
+        let is_too_high = is_too_high(lost.lost, lost.sent_in_flight, lost.has_sack);
+        if !self.cycle.is_sample || !is_too_high {
+            return;
+        }
+        // At most once for each probing.
+        (self.cycle.is_sample, self.cycle.was_too_high) = (false, true);
+        if !lost.is_app_limited {
+            let min = narrow(decreased(self.target(window)));
+            self.bounds.longterm = inflight_at_loss(lost).max(min);
+        }
+        if self.state == State::Up {
+            self.undo.0 = Some(State::Up);
+            self.start_down(lost.now);
+        }
+    }
+
+    /// Lowers the short-term bounds to what is delivered, at the end of a round with losses, unless it probes for bandwidth.
+    pub(super) fn adapt_shortterm(&mut self, window: &Window) {
+        if !self.losses.is_over || !self.losses.has_loss || self.state.is_accelerating() {
+            return;
+        }
+        let (bounds, losses) = (&mut self.bounds, &self.losses);
+        if bounds.bandwidth == u64::MAX {
+            bounds.bandwidth = self.max_bandwidth.get();
+        }
+        if bounds.shortterm == u32::MAX {
+            bounds.shortterm = window.size;
+        }
+        bounds.bandwidth = losses.bandwidth.max(decreased(bounds.bandwidth));
+        bounds.shortterm = losses.delivered.max(narrow(decreased(bounds.shortterm.into())));
+    }
+
+    /// Whether losses say that Startup has filled the path (§5.3.1.3).
+    pub(super) fn is_startup_lossy(&self, sample: &Sample) -> bool {
+        let is_enough = self.losses.ranges >= STARTUP_LOSSES || self.losses.has_loss && !sample.has_sack;
+        self.losses.is_over
+            && sample.is_recovering
+            && is_enough
+            && is_too_high(sample.lost, sample.sent_in_flight, sample.has_sack)
+    }
+
+    /// Ends Startup by losses: what was delivered in a round trip fits into the path.
+    pub(super) fn bound_startup(&mut self) {
+        self.undo.0 = Some(State::Startup);
+        self.full_pipe.was_full = true;
+        self.bounds.longterm = narrow(self.bdp(self.bandwidth(), 100)).max(self.losses.delivered);
+    }
+
+    /// Nothing was lost: the bounds are not tighter than before, and probing that losses ended begins again (§5.5.11).
+    pub(in super::super) fn undo_losses(&mut self) {
+        self.losses.has_loss = false;
+        self.full_pipe.reset(0);
+        self.bounds = self.bounds.max(self.undo.1);
+        let state = self.undo.0.take().filter(|&state| state != self.state);
+        let may_change = self.state != State::ProbeRtt;
+        match state {
+            Some(State::Startup) => {
+                self.full_pipe.was_full = false;
+                if may_change {
+                    self.state = State::Startup;
+                }
+            }
+            Some(_) if may_change => self.start_refill(),
+            _ => (),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{inflight_at_loss, is_too_high};
+    use crate::congestion::Lost;
+    use crate::seq::Seq;
+
+    #[test]
+    fn two_percent_of_what_was_in_flight_may_be_lost() {
+        assert!(!is_too_high(2000, 100_000, true) && is_too_high(2001, 100_000, true));
+        assert!(!is_too_high(0, 0, false) && is_too_high(1, 100_000, false));
+    }
+
+    #[test]
+    fn losses_exceed_the_threshold_within_a_burst() {
+        let lost = |size, lost, sent_in_flight| Lost {
+            start: Seq(0),
+            end: Seq(size),
+            total: Seq(0),
+            lost,
+            sent_in_flight,
+            is_app_limited: false,
+            has_sack: true,
+            now: 0,
+        };
+        // 1 kB of 98 kB was lost before: 980 bytes more are 2 % of what is in flight then.
+        assert_eq!(inflight_at_loss(&lost(10_000, 10_980, 108_000)), 99_000);
+        assert_eq!(inflight_at_loss(&lost(10_000, 30_000, 108_000)), 98_000);
+    }
+}

@@ -1,0 +1,229 @@
+//! The cycle that probes for bandwidth (§5.3.3): Down, Cruise, Refill, Up.
+
+use super::bounds::is_too_high;
+use super::{Bbr, MIN_WINDOW, State};
+use crate::congestion::{Acked, Sample, Window};
+use crate::rtt::SECOND;
+
+/// Part of the long-term bound that is left to other flows, in percent (BBR.Headroom).
+const HEADROOM: u32 = 15;
+
+/// Maximum time between two probings, and what is added at random; and maximum number of rounds, in which Reno would have grown
+/// by so many segments (§5.3.3.8).
+const MIN_WAIT: u64 = 2 * SECOND;
+const RANDOM_WAIT: u32 = 1_000_000_000;
+const MAX_ROUNDS: u64 = 63;
+
+/// What the acknowledgements are of, with respect to a probing (BBR.ack_phase).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Feedback {
+    /// Not of one.
+    None,
+    /// Of what was sent before Up.
+    Starting,
+    /// Of what was sent in Up.
+    Running,
+    /// Of what was sent before it ended.
+    Stopping,
+}
+
+/// State of the cycle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cycle {
+    pub(super) feedback: Feedback,
+    /// Losses are of data that probed (BBR.is_bw_probe_sample).
+    pub(super) is_sample: bool,
+    /// The last probing lost too much (BBR.prev_probe_too_high); the present one ends therefore where that one did
+    /// (BBR.prev_probe_precautionary).
+    pub(super) was_too_high: bool,
+    is_precautionary: bool,
+    /// Bytes acknowledged since the long-term bound last grew, those of which it grows by a segment, and rounds in which it
+    /// grew.
+    acked: u32,
+    acked_per_segment: u32,
+    growth_rounds: u32,
+    /// Rounds since the last probing, when it ended, and when the next one begins at the latest.
+    rounds: u32,
+    started_at: u64,
+    wait: u64,
+    random: u32,
+}
+
+impl Cycle {
+    pub(super) const fn new(seed: u32) -> Self {
+        Self {
+            feedback: Feedback::None,
+            is_sample: false,
+            was_too_high: false,
+            is_precautionary: false,
+            acked: 0,
+            acked_per_segment: u32::MAX,
+            growth_rounds: 0,
+            rounds: 0,
+            started_at: 0,
+            wait: 0,
+            // The generator stays at 0.
+            random: seed | 1,
+        }
+    }
+
+    /// The next number of a generator (xorshift), which need not be secret: flows must only differ.
+    const fn next_random(&mut self) -> u32 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
+        self.random
+    }
+
+    fn pick_wait(&mut self) {
+        self.rounds = self.next_random() & 1;
+        self.wait = MIN_WAIT + u64::from(self.next_random() % RANDOM_WAIT);
+    }
+}
+
+impl Bbr {
+    /// Ends the probing, and drains the queue that it has made.
+    pub(super) fn start_down(&mut self, now: u64) {
+        self.losses.reset();
+        self.cycle.acked_per_segment = u32::MAX;
+        self.cycle.pick_wait();
+        self.cycle.started_at = now;
+        self.cycle.feedback = Feedback::Stopping;
+        self.rounds.restart();
+        self.state = State::Down;
+    }
+
+    /// Fills the path before probing, without what short-term losses have said.
+    pub(super) const fn start_refill(&mut self) {
+        self.bounds.reset_shortterm();
+        (self.cycle.growth_rounds, self.cycle.acked) = (0, 0);
+        self.cycle.is_precautionary = false;
+        self.cycle.feedback = Feedback::None;
+        self.rounds.restart();
+        self.state = State::Refill;
+    }
+
+    fn start_up(&mut self, window: &Window, rate: u64) {
+        self.cycle.is_sample = true;
+        self.cycle.feedback = Feedback::Starting;
+        self.rounds.restart();
+        self.full_pipe.reset(rate);
+        self.state = State::Up;
+        self.raise_slope(window);
+    }
+
+    /// Proceeds with the cycle.
+    pub(super) fn update_cycle(&mut self, window: &Window, acked: &Acked, sample: &Sample) {
+        if self.rounds.is_start {
+            self.cycle.rounds = self.cycle.rounds.saturating_add(1);
+        }
+        if !self.full_pipe.was_full || self.update_feedback(sample) {
+            return;
+        }
+        self.raise_longterm(window, acked.bytes, sample);
+        let (state, now) = (self.state, acked.now);
+        match state {
+            State::Down | State::Cruise if self.is_time_to_probe(window, now) => self.start_refill(),
+            State::Down if self.is_drained(window, sample) => self.state = State::Cruise,
+            State::Refill if self.rounds.is_start => self.start_up(window, sample.rate),
+            State::Up if self.is_time_to_end(window, sample) => {
+                self.cycle.was_too_high = false;
+                self.start_down(now);
+            }
+            _ => (),
+        }
+    }
+
+    /// Follows what the acknowledgements are of. Returns whether the next probing begins: a careful one lost little.
+    fn update_feedback(&mut self, sample: &Sample) -> bool {
+        if !self.rounds.is_start {
+            return false;
+        }
+        match self.cycle.feedback {
+            Feedback::None | Feedback::Running => return false,
+            Feedback::Starting => {
+                self.cycle.feedback = Feedback::Running;
+                return false;
+            }
+            Feedback::Stopping => (),
+        }
+        self.cycle.is_sample = false;
+        self.cycle.feedback = Feedback::None;
+        if !self.state.is_probe_bw() {
+            return false;
+        }
+        if !sample.is_app_limited {
+            self.max_bandwidth.advance();
+        }
+        let is_next = self.cycle.is_precautionary && !self.cycle.was_too_high;
+        if is_next {
+            self.start_refill();
+        }
+        is_next
+    }
+
+    /// Raises the long-term bound to what was in flight with few losses, and beyond while probing.
+    fn raise_longterm(&mut self, window: &Window, bytes: u32, sample: &Sample) {
+        if self.bounds.longterm == u32::MAX
+            || is_too_high(sample.lost, sample.sent_in_flight, sample.has_sack)
+        {
+            return;
+        }
+        self.bounds.longterm = self.bounds.longterm.max(sample.sent_in_flight);
+        if self.state != State::Up || !sample.is_window_limited || window.size < self.bounds.longterm {
+            return;
+        }
+        let cycle = &mut self.cycle;
+        cycle.acked = cycle.acked.saturating_add(bytes);
+        let segments = cycle.acked / cycle.acked_per_segment;
+        cycle.acked %= cycle.acked_per_segment;
+        self.bounds.longterm = self.bounds.longterm.saturating_add(segments.saturating_mul(window.mss));
+        if self.rounds.is_start {
+            self.raise_slope(window);
+        }
+    }
+
+    /// Has the long-term bound grow by twice as many segments in the next round.
+    fn raise_slope(&mut self, window: &Window) {
+        let cycle = &mut self.cycle;
+        cycle.acked_per_segment = (window.size >> cycle.growth_rounds).max(window.mss).max(1);
+        cycle.growth_rounds = (cycle.growth_rounds + 1).min(30);
+    }
+
+    /// Whether it is time to probe for bandwidth: after some seconds, or after as many rounds as Reno would need.
+    fn is_time_to_probe(&self, window: &Window, now: u64) -> bool {
+        let segments = self.target(window) / u64::from(window.mss.max(1));
+        now > self.cycle.started_at + self.cycle.wait
+            || u64::from(self.cycle.rounds) >= segments.min(MAX_ROUNDS)
+    }
+
+    /// Whether no more than the path holds is in flight, and some room is left to others.
+    fn is_drained(&self, window: &Window, sample: &Sample) -> bool {
+        let bdp = self.bdp(self.max_bandwidth.get(), 100);
+        sample.in_flight <= self.longterm_with_headroom(window.mss)
+            && sample.in_flight <= self.quantized(bdp, window.mss)
+    }
+
+    /// Whether a probing is over: the path is full, or as much is in flight as lost too much the last time.
+    fn is_time_to_end(&mut self, window: &Window, sample: &Sample) -> bool {
+        if self.cycle.was_too_high && sample.in_flight >= self.bounds.longterm {
+            self.cycle.is_precautionary = true;
+            return true;
+        }
+        if sample.is_window_limited && window.size >= self.bounds.longterm {
+            self.full_pipe.reset(sample.rate);
+            return false;
+        }
+        self.full_pipe.is_full
+    }
+
+    /// The long-term bound without what is left to others.
+    pub(super) fn longterm_with_headroom(&self, mss: u32) -> u32 {
+        let bound = self.bounds.longterm;
+        if bound == u32::MAX {
+            return bound;
+        }
+        let headroom = (bound / 100 * HEADROOM).max(mss);
+        bound.saturating_sub(headroom).max(MIN_WINDOW * mss)
+    }
+}
