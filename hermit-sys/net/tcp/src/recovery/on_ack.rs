@@ -61,8 +61,8 @@ impl Recovery {
         let mut delivery = Delivery::default();
         let mut has_retransmitted = false;
         let (rack, rate, rtt, now) = (&mut self.rack, &mut self.delivery, &self.rtt, ack.now);
-        let mut on_delivered = |range: &SentRange| {
-            rack.on_delivered(range, ack.is_of_before(range.sent_at), rtt, now);
+        let mut on_delivered = |range: &SentRange, is_original: bool| {
+            rack.on_delivered(range, is_original, rtt, now);
             if let Some(rate) = rate {
                 rate.on_delivered(range, now);
             }
@@ -70,7 +70,7 @@ impl Recovery {
         self.board.acknowledge(ack.ack, |range| {
             has_retransmitted |= range.is_retransmitted;
             delivery.add(range, now);
-            on_delivered(range);
+            on_delivered(range, ack.is_of_before(range.sent_at));
         });
         // What is behind a repaired gap may have been there for long.
         if has_retransmitted {
@@ -80,7 +80,7 @@ impl Recovery {
         for &block in ack.sack {
             self.board.sack(block, |range| {
                 delivery.add(range, now);
-                on_delivered(range);
+                on_delivered(range, false);
             });
         }
         delivery.rtt = by_ack.or(delivery.rtt);

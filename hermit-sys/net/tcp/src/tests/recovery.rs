@@ -278,6 +278,35 @@ fn window_grows_by_each_acknowledgement_of_a_batch() {
     Script::new().run(ACCEPTED).run(&ten_segments()).run(&script);
 }
 
+/// RFC 7323 §4.3: while there is a gap the peer echoes the timestamp before it, which says nothing of a retransmission that a SACK
+/// block acknowledges. The first retransmission was lost.
+#[test]
+fn lost_retransmission_is_found_by_a_later_one() {
+    Script::new().run(
+        "
+        0 < S 0:1 win 64000 mss 1012 sackok ts 5000 0
+        0 > SA 0:1 ack 1 mss 1000 sackok
+        100 < A 1:1 ack 1 win 64000 ts 5100 0
+        100 write 9880
+        100 > A 1:989
+        100 > A 989:1977
+        100 > A 1977:2965
+        100 > A 2965:3953
+        100 > A 3953:4941
+        100 > A 4941:5929
+        100 > A 5929:6917
+        100 > A 6917:7905
+        100 > A 7905:8893
+        100 > A 8893:9881
+        200 < A 1:1 ack 1 win 64000 ts 5200 0 sack 989-1977 2965-9881
+        200 > A 1:989
+        200 > A 1977:2965
+        300 < A 1:1 ack 1 win 64000 ts 5300 0 sack 989-9881
+        300 > A 1:989
+        ",
+    );
+}
+
 /// BBR: the window does not shrink by a loss.
 #[test]
 fn bbr_sends_on_in_a_recovery() {
