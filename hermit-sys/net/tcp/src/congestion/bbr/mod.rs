@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// The window, in percent of what the path holds.
+    /// The window, in percent of what the path holds without a queue.
     const fn window_gain(self) -> u64 {
         match self {
             Self::Up => 225,
@@ -142,7 +142,7 @@ impl Bbr {
         self.max_bandwidth.get().min(self.bounds.bandwidth)
     }
 
-    /// What the path holds at a rate without a queue (BDPMultiple), in percent; 0 while the RTT is not known.
+    /// What the path holds at a rate without a queue, times a gain (BDPMultiple); 0 while the RTT is not known.
     fn bdp(&self, rate: u64, gain: u64) -> u64 {
         self.min_rtt.get().map_or(0, |rtt| volume(rate, rtt) * gain / 100)
     }
