@@ -36,6 +36,7 @@ mod buffers;
 mod congestion;
 mod connection;
 mod handshake;
+mod heap_option;
 mod local;
 mod recovery;
 mod rtt;

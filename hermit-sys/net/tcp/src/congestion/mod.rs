@@ -12,6 +12,7 @@ use bbr::Bbr;
 use cubic::Cubic;
 use reno::Reno;
 
+use crate::heap_option::HeapOption;
 use crate::rtt::RttEstimator;
 use crate::seq::Seq;
 
@@ -168,11 +169,12 @@ pub enum Algorithm {
 }
 
 /// The state of a connection's algorithm, in place instead of behind a pointer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum Control {
     Cubic(Cubic),
     Reno(Reno),
-    Bbr(Bbr),
+    /// On the heap, since it is larger than all else of a connection's state of the sender.
+    Bbr(HeapOption<Bbr>),
     Unlimited,
 }
 
@@ -186,12 +188,15 @@ pub(crate) enum Saved {
 }
 
 impl Control {
-    /// The state of an algorithm before the byte `nxt` is sent.
+    /// The state of an algorithm before the byte `nxt` is sent. Without memory for that of BBR, CUBIC.
     pub(crate) fn new(algorithm: Algorithm, nxt: Seq, window: &Window, rtt: &RttEstimator, now: u64) -> Self {
         match algorithm {
             Algorithm::Cubic => Self::Cubic(Cubic::new(nxt)),
             Algorithm::Reno => Self::Reno(Reno::new(nxt)),
-            Algorithm::Bbr => Self::Bbr(Bbr::new(nxt, window, rtt.smoothed(), now)),
+            Algorithm::Bbr => match HeapOption::some(Bbr::new(nxt, window, rtt.smoothed(), now)) {
+                bbr if bbr.is_some() => Self::Bbr(bbr),
+                _ => Self::Cubic(Cubic::new(nxt)),
+            },
             Algorithm::Unlimited => Self::Unlimited,
         }
     }
@@ -210,7 +215,7 @@ impl Control {
         match (saved, self) {
             (Saved::Cubic(cubic), control) => *control = Self::Cubic(cubic),
             (Saved::Reno(reno), control) => *control = Self::Reno(reno),
-            (Saved::Nothing, Self::Bbr(bbr)) => bbr.undo_losses(),
+            (Saved::Nothing, Self::Bbr(bbr)) => bbr.as_mut().into_iter().for_each(Bbr::undo_losses),
             (Saved::Nothing, _) => (),
         }
     }
@@ -221,7 +226,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_ack(window, acked),
             Self::Reno(reno) => reno.on_ack(window, acked),
-            Self::Bbr(bbr) => bbr.on_ack(window, acked),
+            Self::Bbr(bbr) => bbr.as_mut().into_iter().for_each(|bbr| bbr.on_ack(window, acked)),
             Self::Unlimited => window.size = MAX_WINDOW,
         }
     }
@@ -230,7 +235,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_congestion(window, now),
             Self::Reno(reno) => reno.on_congestion(window, now),
-            Self::Bbr(bbr) => bbr.on_congestion(window, now),
+            Self::Bbr(bbr) => bbr.as_mut().map_or(window.size, |bbr| bbr.on_congestion(window, now)),
             Self::Unlimited => MAX_WINDOW,
         }
     }
@@ -239,7 +244,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_idle(since, now),
             Self::Reno(reno) => reno.on_idle(since, now),
-            Self::Bbr(bbr) => bbr.on_idle(since, now),
+            Self::Bbr(bbr) => bbr.as_mut().into_iter().for_each(|bbr| bbr.on_idle(since, now)),
             Self::Unlimited => (),
         }
     }
@@ -250,28 +255,32 @@ impl CongestionControl for Control {
 
     fn on_recovered(&mut self, window: &mut Window) {
         match self {
-            Self::Bbr(bbr) => bbr.on_recovered(window),
+            Self::Bbr(bbr) => bbr.as_mut().into_iter().for_each(|bbr| bbr.on_recovered(window)),
             _ => window.size = window.threshold,
         }
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        if let Self::Bbr(bbr) = self { bbr.pacing_rate() } else { None }
+        if let Self::Bbr(bbr) = self { bbr.as_ref().and_then(Bbr::pacing_rate) } else { None }
     }
 
     fn on_lost(&mut self, window: &Window, lost: &Lost) {
-        if let Self::Bbr(bbr) = self {
+        if let Self::Bbr(bbr) = self
+            && let Some(bbr) = bbr.as_mut()
+        {
             bbr.on_lost(window, lost);
         }
     }
 
     fn on_restart(&mut self, window: &mut Window, is_app_limited: bool, now: u64) {
-        if let Self::Bbr(bbr) = self {
+        if let Self::Bbr(bbr) = self
+            && let Some(bbr) = bbr.as_mut()
+        {
             bbr.on_restart(window, is_app_limited, now);
         }
     }
 
     fn is_probing_rtt(&self) -> bool {
-        matches!(self, Self::Bbr(bbr) if bbr.is_probing_rtt())
+        matches!(self, Self::Bbr(bbr) if bbr.as_ref().is_some_and(Bbr::is_probing_rtt))
     }
 }

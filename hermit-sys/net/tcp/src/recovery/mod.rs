@@ -32,6 +32,7 @@ use scoreboard::{Scoreboard, SentRange};
 use usage::Usage;
 
 use crate::congestion::{Algorithm, CongestionControl, Control, MAX_WINDOW, Saved, Window};
+use crate::heap_option::HeapOption;
 use crate::rtt::{MS, RttEstimator};
 use crate::segment::SackBlock;
 use crate::seq::Seq;
@@ -111,7 +112,7 @@ pub(crate) struct Recovery {
     control: Control,
     phase: Phase,
     prr: Prr,
-    undo: Option<Undo>,
+    undo: HeapOption<Undo>,
     probe: Option<Probe>,
     has_sack: bool,
     duplicates: u32,
@@ -125,7 +126,7 @@ pub(crate) struct Recovery {
     last_sent: u64,
     usage: Usage,
     /// Only for an algorithm that sets the window.
-    delivery: Option<DeliveryRate>,
+    delivery: HeapOption<DeliveryRate>,
     pacer: Option<Pacer>,
     /// The window was reduced, and no segment has said so (CWR, RFC 3168 §6.1.2).
     is_reduced: bool,
@@ -148,7 +149,15 @@ impl Recovery {
         if algorithm == Algorithm::Unlimited {
             window.size = MAX_WINDOW;
         }
-        let control = Control::new(algorithm, una, &window, &rtt, now);
+        let mut control = Control::new(algorithm, una, &window, &rtt, now);
+        let mut delivery = HeapOption::NONE;
+        if control.sets_window() {
+            delivery = HeapOption::some(DeliveryRate::new(has_sack, now));
+        }
+        if control.sets_window() && !delivery.is_some() {
+            control = Control::new(Algorithm::Cubic, una, &window, &rtt, now);
+        }
+        let pacer = control.pacing_rate().is_some().then(|| Pacer::new(mss));
         Self {
             board: Scoreboard::new(una),
             rack: Rack::new(una),
@@ -157,7 +166,7 @@ impl Recovery {
             control,
             phase: Phase::Open,
             prr: Prr::default(),
-            undo: None,
+            undo: HeapOption::NONE,
             probe: None,
             has_sack,
             duplicates: 0,
@@ -167,8 +176,8 @@ impl Recovery {
             reorder_deadline: None,
             last_sent: now,
             usage: Usage::new(una),
-            delivery: control.sets_window().then(|| DeliveryRate::new(has_sack, now)),
-            pacer: control.pacing_rate().is_some().then(|| Pacer::new(mss)),
+            delivery,
+            pacer,
             is_reduced: false,
             #[cfg(test)]
             timeouts: 0,
@@ -308,7 +317,7 @@ impl Recovery {
 
     /// Notes what is known of the delivery rate when data is sent, and `in_flight` bytes were in flight before.
     fn stamp(&mut self, start: Seq, size: u32, in_flight: u32, now: u64) {
-        let Some(delivery) = &mut self.delivery else { return };
+        let Some(delivery) = self.delivery.as_mut() else { return };
         if in_flight == 0 {
             self.control.on_restart(&mut self.window, delivery.is_app_limited(), now);
         }
@@ -317,11 +326,11 @@ impl Recovery {
 
     /// The owner writes, and all that was written before has been sent: the congestion window was not what held data back.
     pub(crate) fn on_source_empty(&mut self) {
-        if self.delivery.is_none() || self.room() == 0 || self.has_lost() {
+        if !self.delivery.is_some() || self.room() == 0 || self.has_lost() {
             return;
         }
         let in_flight = self.in_flight();
-        if let Some(delivery) = &mut self.delivery {
+        if let Some(delivery) = self.delivery.as_mut() {
             delivery.set_app_limited(in_flight);
         }
     }
@@ -355,7 +364,7 @@ impl Recovery {
         (self.probe_timer_start, self.last_sent) = (now, now);
         self.prr.on_sent(size);
         self.pace(size, now);
-        if let Some(undo) = &mut self.undo {
+        if let Some(undo) = self.undo.as_mut() {
             undo.retransmitted_at.get_or_insert(now);
             undo.retransmitted = undo.retransmitted.saturating_add(size);
         }
@@ -395,13 +404,13 @@ impl Recovery {
 
 /// Has the algorithm that sets the window know of a range that was marked as lost.
 fn note_lost(
-    delivery: &mut Option<DeliveryRate>,
+    delivery: &mut HeapOption<DeliveryRate>,
     control: &mut Control,
     window: &Window,
     range: &SentRange,
     now: u64,
 ) {
-    if let Some(delivery) = delivery {
+    if let Some(delivery) = delivery.as_mut() {
         control.on_lost(window, &delivery.on_lost(range, now));
     }
 }

@@ -3,15 +3,16 @@
 use super::prr::Prr;
 use super::{Acknowledgement, Phase, Recovery, Undo};
 use crate::congestion::CongestionControl;
+use crate::heap_option::HeapOption;
 
 impl Recovery {
     /// Restores the window if nothing was lost: the original was acknowledged, before anything was retransmitted or as its
     /// timestamp shows (Eifel, RFC 3522), or all retransmissions were duplicates (RFC 3708).
     pub(super) fn undo_if_spurious(&mut self, ack: &Acknowledgement<'_>, advance: u32) {
         let una = self.una();
-        let Some(undo) = &mut self.undo else { return };
+        let Some(undo) = self.undo.as_mut() else { return };
         if undo.end.is_before(una) && self.phase == Phase::Open {
-            self.undo = None;
+            self.undo.take();
             return;
         }
         let is_of_original = match self.phase {
@@ -52,7 +53,7 @@ impl Recovery {
         self.rack.on_recovered();
         self.phase = Phase::Open;
         let nxt = self.nxt();
-        if let Some(undo) = &mut self.undo {
+        if let Some(undo) = self.undo.as_mut() {
             undo.end = nxt;
         }
     }
@@ -76,9 +77,11 @@ impl Recovery {
         self.probe = None;
     }
 
-    pub(super) const fn save_for_undo(&mut self) {
+    pub(super) fn save_for_undo(&mut self) {
         let (window, saved) = (self.window, self.control.save());
-        self.undo = Some(Undo { window, saved, retransmitted_at: None, retransmitted: 0, end: self.nxt() });
+        let undo = Undo { window, saved, retransmitted_at: None, retransmitted: 0, end: self.nxt() };
+        // Without memory a reduction is not undone.
+        self.undo = HeapOption::some(undo);
     }
 
     /// The peer has echoed a congestion mark (RFC 3168 §6.1.2): at most one reduction in a round trip.
@@ -87,11 +90,11 @@ impl Recovery {
             return;
         }
         self.reduce(now);
-        if let Some(delivery) = &self.delivery {
+        if let Some(delivery) = self.delivery.as_ref() {
             let mark = delivery.mark(self.una(), &self.window, now);
             self.control.on_lost(&self.window, &mark);
         }
-        self.undo = None;
+        self.undo.take();
         self.phase = Phase::Reduction { end: self.nxt() };
     }
 }
