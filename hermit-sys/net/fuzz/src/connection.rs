@@ -63,8 +63,8 @@ impl Script<'_> {
             clock_offset: self.number(),
             mss: self.word().max(88),
             default_mss: 536,
-            algorithm: [Algorithm::Cubic, Algorithm::Reno, Algorithm::Unlimited]
-                [usize::from(self.byte() % 3)],
+            algorithm: [Algorithm::Cubic, Algorithm::Reno, Algorithm::Unlimited, Algorithm::Bbr]
+                [usize::from(self.byte() % 4)],
             is_paced: self.byte().is_multiple_of(2),
             receive_buffer: (size, largest),
             send_buffer: (size, largest),
