@@ -83,14 +83,10 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     Stamp::of(key(toolchain)?, &folder, &names)?.save(&record.stamp("tools"))
 }
 
-/// Returns the loader: the one beside this executable if that is the installed runner, else the installed one, which is built if
-/// there is none.
+/// Returns the loader: the one beside this executable if that is the installed runner, else that of the workspace, which is built
+/// if it is out of date.
 pub fn loader() -> Result<PathBuf> {
-    if let Some(loader) = beside(LOADER)? {
-        return Ok(loader);
-    }
-    let installed = folder(&Toolchain::detect()?).join(LOADER);
-    if installed.is_file() { Ok(installed) } else { build_loader() }
+    beside(LOADER)?.map_or_else(build_loader, Ok)
 }
 
 /// Returns uhyve: the one beside this executable if that is the installed runner, else that of the workspace, which is built if it

@@ -96,7 +96,7 @@ impl Tcp {
         Err(Errno::EAGAIN)
     }
 
-    /// The listener or its replica whose turn it is to be asked for a connection.
+    /// The listener or the replica that is asked next for a connection.
     fn next_turn(&mut self, slot: u32) -> u32 {
         let Some(listener) = self.of_mut(slot).listener(slot) else { return slot };
         let turn = listener.turn;

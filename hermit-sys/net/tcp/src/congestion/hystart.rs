@@ -20,63 +20,87 @@ const MAX_GROWTH: u32 = 45;
 const NEVER: u64 = u64::MAX;
 
 /// Slow start, and conservative slow start (CSS) after the RTT has grown.
+///
+/// In RFC 9406 the minimum RTT of a whole round shows that a queue grows. In the round in which it begins to, the first
+/// samples hide that, and the window doubles once more. So here the minimum of a part of a round does: of [`SAMPLES`] samples
+/// at least, and of an eighth of the RTT, so that they are not those of a single burst that was held up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlowStart {
     /// A round ends when this is acknowledged.
     round_end: Seq,
     last_round_min: u64,
     round_min: u64,
+    /// Minimum RTT and number of samples of a part of the round, and its start.
+    part_min: u64,
     samples: u32,
-    /// Minimum RTT of the round in which CSS began, and rounds of CSS that have ended.
+    part_start: u64,
+    /// Minimum RTT of the part of a round in which CSS began, and rounds of CSS that have ended.
     css: Option<(u64, u32)>,
 }
 
 impl SlowStart {
     pub(crate) const fn new(nxt: Seq) -> Self {
-        Self { round_end: nxt, last_round_min: NEVER, round_min: NEVER, samples: 0, css: None }
+        Self {
+            round_end: nxt,
+            last_round_min: NEVER,
+            round_min: NEVER,
+            part_min: NEVER,
+            samples: 0,
+            part_start: 0,
+            css: None,
+        }
     }
 
     /// Lets the window grow by an acknowledgement.
     pub(crate) fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
         if self.round_end.is_before(acked.una) {
-            self.begin_round(acked.nxt, window);
+            self.begin_round(acked, window);
         }
         let divisor = if self.css.is_some() { CSS_GROWTH_DIVISOR } else { 1 };
         let growth = acked.bytes.min(MAX_GROWTH * window.mss) / divisor;
         // Congestion avoidance grows behind the threshold.
         window.grow(growth.min(window.threshold.saturating_sub(window.size)));
         if let Some(rtt) = acked.rtt {
-            self.add(rtt);
+            self.add(rtt, window, acked.now);
         }
     }
 
-    fn add(&mut self, rtt: u64) {
-        self.round_min = self.round_min.min(rtt);
+    fn add(&mut self, rtt: u64, window: &mut Window, now: u64) {
+        (self.round_min, self.part_min) = (self.round_min.min(rtt), self.part_min.min(rtt));
         self.samples += 1;
-        if self.samples < SAMPLES || self.round_min == NEVER || self.last_round_min == NEVER {
+        let is_long = now.saturating_sub(self.part_start) >= self.last_round_min / MIN_RTT_DIVISOR;
+        if self.samples < SAMPLES || !is_long || self.last_round_min == NEVER {
             return;
         }
+        self.judge(self.part_min, window);
+        self.begin_part(now);
+    }
+
+    /// Judges the minimum RTT of a part of a round.
+    fn judge(&mut self, min: u64, window: &mut Window) {
+        let threshold = (self.last_round_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD);
         match self.css {
-            Some((base, _)) if self.round_min < base => self.css = None,
-            Some(_) => (),
-            None => {
-                let threshold =
-                    (self.last_round_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD);
-                if self.round_min >= self.last_round_min.saturating_add(threshold) {
-                    self.css = Some((self.round_min, 0));
-                }
-            }
+            Some((base, _)) if min < base => self.css = None,
+            // As much again: a queue grows. Chance does not add up, and the rounds that are left would fill the queue.
+            Some((base, _)) if min >= base.saturating_add(threshold) => window.threshold = window.size,
+            None if min >= self.last_round_min.saturating_add(threshold) => self.css = Some((min, 0)),
+            Some(_) | None => (),
         }
     }
 
-    fn begin_round(&mut self, nxt: Seq, window: &mut Window) {
+    const fn begin_part(&mut self, now: u64) {
+        (self.part_min, self.samples, self.part_start) = (NEVER, 0, now);
+    }
+
+    fn begin_round(&mut self, acked: &Acked, window: &mut Window) {
         if let Some((_, rounds)) = &mut self.css {
             *rounds += 1;
             if *rounds >= CSS_ROUNDS {
                 window.threshold = window.size;
             }
         }
-        (self.last_round_min, self.round_min, self.samples) = (self.round_min, NEVER, 0);
-        self.round_end = nxt;
+        (self.last_round_min, self.round_min) = (self.round_min, NEVER);
+        self.round_end = acked.nxt;
+        self.begin_part(acked.now);
     }
 }

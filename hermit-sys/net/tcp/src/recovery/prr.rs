@@ -20,7 +20,8 @@ impl Prr {
     }
 
     /// The congestion window after an acknowledgement. `is_progress`: SND.UNA advanced and nothing more was lost, so that
-    /// slow start is safe (PRR-SSRB).
+    /// slow start is safe (PRR-SSRB). That counts bytes, as slow start does otherwise: RFC 6937 adds a segment, whatever the
+    /// number of segments that are acknowledged at once.
     pub(crate) fn on_ack(
         &mut self,
         delivered: u32,
@@ -34,7 +35,8 @@ impl Prr {
             (self.delivered * threshold_wide).div_ceil(self.start_flight).saturating_sub(self.out)
         } else {
             let conservative = self.delivered.saturating_sub(self.out).max(u64::from(delivered));
-            let bound = if is_progress { conservative + u64::from(mss) } else { conservative };
+            let slow_start = u64::from(delivered.max(mss));
+            let bound = if is_progress { conservative + slow_start } else { conservative };
             bound.min(u64::from(threshold - in_flight))
         };
         // The first retransmission is not held back.

@@ -41,6 +41,8 @@ pub(super) struct Path {
     /// Additional delay at random, which reorders segments.
     pub(super) jitter: u64,
     pub(super) loss: u64,
+    /// Segments that are 2 ms late, behind others.
+    pub(super) late: u64,
     pub(super) duplication: u64,
     /// Nanoseconds per byte, and bytes that wait for it at most; the rest is dropped.
     pub(super) ns_per_byte: u64,
@@ -50,8 +52,22 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) const IDEAL: Self =
-        Self { delay: 10 * MS, jitter: 0, loss: 0, duplication: 0, ns_per_byte: 0, queue: 0, marks: false };
+    /// The delay of a segment after its transmission.
+    fn delay_of_one(&self, random: &mut Random) -> u64 {
+        let is_late = self.late > 0 && random.happens(self.late);
+        self.delay + random.below(self.jitter) + if is_late { 2 * MS } else { 0 }
+    }
+
+    pub(super) const IDEAL: Self = Self {
+        delay: 10 * MS,
+        jitter: 0,
+        loss: 0,
+        late: 0,
+        duplication: 0,
+        ns_per_byte: 0,
+        queue: 0,
+        marks: false,
+    };
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -266,7 +282,7 @@ impl Network {
             let copies = if self.random.happens(path.duplication) { 2 } else { 1 };
             let packet = Packet { to: 1 - index, header: transmit.header, payload, is_marked };
             for _ in 0..copies {
-                let at = end.busy_until.get() + path.delay + self.random.below(path.jitter);
+                let at = end.busy_until.get() + path.delay_of_one(&mut self.random);
                 self.order += 1;
                 self.queue.push(Reverse(InFlight { at, order: self.order, packet: self.packets.len() }));
                 self.packets.push(Some(packet.clone()));

@@ -44,6 +44,7 @@ fn run_seed(seed: u64, algorithm: Algorithm) {
     let mut random = Random(seed);
     let mut path = || Path {
         delay: random.below(100) * MS / 2,
+        late: 0,
         jitter: if random.happens(5000) { random.below(40) * MS } else { 0 },
         loss: if random.happens(7000) { random.below(2000) } else { 0 },
         duplication: if random.happens(3000) { random.below(2000) } else { 0 },
