@@ -1,8 +1,10 @@
-//! File descriptors and the objects behind them: console, eventfd, epoll, pipes, shutdown requests, block devices.
+//! File descriptors and the objects behind them: console, eventfd, epoll, pipes, shutdown requests, block devices; and the
+//! interface of sockets.
 //!
 //! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects have the same interface
 //! ([`Object`]): an operation that an object does not support fails with the error of Linux. Operations that may
-//! block are polled ([`core::task::Poll`]), so that the caller chooses how to wait.
+//! block are polled ([`core::task::Poll`]), so that the caller chooses how to wait; those of a [`Socket`] wait
+//! themselves.
 //!
 //! ```
 //! use std::mem::MaybeUninit;
@@ -35,10 +37,12 @@
 
 extern crate alloc;
 
+mod argument;
 mod buffer;
 mod console;
 mod epoll;
 mod eventfd;
+mod fields;
 mod file_handle;
 mod memory_device;
 mod object;
@@ -46,16 +50,19 @@ mod pipe;
 mod semaphore;
 mod shutdown;
 mod slot_map;
+mod socket;
 mod storage;
 mod table;
 #[cfg(test)]
 mod testing;
 mod waker_queue;
 
+pub use argument::{Argument, ValueResult};
 pub use buffer::ReadBuffer;
 pub use console::{Console, ErrorStream, Sink, Terminal};
 pub use epoll::{Epoll, Event, TryArc};
 pub use eventfd::{EventFd, WaitQueue};
+pub use fields::{field, set_field};
 pub use file_handle::{Access, FileHandle, Positioned, sought};
 pub use hermit_interface::Readiness;
 pub use memory_device::{MemoryDevice, MemoryDeviceFile};
@@ -64,6 +71,7 @@ pub use pipe::{Pipe, PipeReader, PipeWriter};
 pub use semaphore::{Acquisition, Semaphore};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use slot_map::{Chunk, ChunkPlan, SlotMap};
+pub use socket::{CommonSettings, Direction, OptionId, Socket};
 pub use storage::{BlockFile, Storage};
 pub use table::{DescriptorTable, FileDescriptor, LockedSlot};
 pub use waker_queue::{TakenWakers, WakerQueue};

@@ -7,7 +7,7 @@ use core::task::{Context, Poll};
 use hermit_abi::{O_NONBLOCK, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::{Errno, Readiness};
 
-use crate::ReadBuffer;
+use crate::{ReadBuffer, Socket};
 
 /// Bits of the access mode among the `O_` flags (`O_ACCMODE`).
 pub const ACCESS_MODE: i32 = O_WRONLY | O_RDWR;
@@ -26,6 +26,9 @@ pub struct Stat {
 impl Stat {
     /// Metadata of an object that is no file, such as an eventfd on Linux.
     pub(crate) const ANONYMOUS: Self = Self { mode: 0o600, size: 0, block_size: 4096 };
+
+    /// Metadata of a socket.
+    pub const SOCKET: Self = Self { mode: 0o14_0777, size: 0, block_size: 4096 };
 }
 
 /// An object behind a descriptor. The default implementations are for objects without the operation.
@@ -78,6 +81,11 @@ pub trait Object: Any + Debug + Send + Sync {
     ) -> Poll<Result<usize, Errno>> {
         let _ = (context, offset, bytes);
         Poll::Ready(Err(Errno::ESPIPE))
+    }
+
+    /// The socket that the object is; `None` if it is none.
+    fn as_socket(&self) -> Option<&dyn Socket> {
+        None
     }
 
     /// Whether a write that has written a part goes on with the rest, as a blocking one of Linux's pipes.
