@@ -199,6 +199,7 @@ fn lengths(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     {
         record.add(what, sys::option_length(&client, name));
         record.add("too short", sys::set_short_option(&client, name));
+        record.add("at an odd address", sys::option_at_odd_address(&client, name));
     }
     Ok(())
 }

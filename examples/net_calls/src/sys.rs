@@ -369,6 +369,20 @@ pub(crate) fn option_length(fd: impl AsFd, name: OptionId) -> io::Result<u32> {
     get::<i32>(&fd, name).map(|(_, length)| length)
 }
 
+/// Memory that begins at an address which is a multiple of 8.
+#[repr(align(8))]
+struct Aligned([u8; 8]);
+
+/// Reads an integer option to memory that is not aligned for an integer.
+pub(crate) fn option_at_odd_address(fd: impl AsFd, (level, name): OptionId) -> io::Result<i32> {
+    let mut memory = Aligned([0; 8]);
+    let [_, value @ .., _, _, _] = &mut memory.0;
+    let mut length = length::<i32>();
+    // SAFETY: the pointer is to four bytes, as the length says, that live until the call returns.
+    check(unsafe { c::getsockopt(raw(&fd), level, name, value.as_mut_ptr().cast(), &raw mut length) })?;
+    Ok(i32::from_ne_bytes(*value))
+}
+
 /// Sets `SO_LINGER`, in seconds.
 pub(crate) fn set_linger(fd: impl AsFd, seconds: Option<i32>) -> io::Result<()> {
     let value = c::linger { l_onoff: i32::from(seconds.is_some()), l_linger: seconds.unwrap_or_default() };

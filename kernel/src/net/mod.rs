@@ -1,4 +1,4 @@
-//! Sockets: connect programs, the network stack and the network device.
+//! Sockets; those of IP connect programs, the network stack and the network device.
 //!
 //! The stack (`hermit-sys/net`) never blocks and has no threads. Each call polls it: receives frames, handles expired
 //! timers, transmits. Without calls, [`poll_thread`] polls it, woken by the device or a timer. Threads block in
@@ -6,17 +6,19 @@
 //!
 //! | module | |
 //! | --- | --- |
+//! | [`mod@socket`] | creation of sockets of all families |
+//! | [`inet`] | the IP family: TCP and UDP |
 //! | [`stack`], [`services`] | the function tables between kernel and stack |
 //! | [`waker_keys`] | numbers by which the stack wakes waiters |
 //! | [`rx_interrupt`] | the device's interrupt for received frames |
 //! | [`rx_leader`] | the thread that waits for the stack and polls it when the interrupt comes |
 //! | [`poll_thread`] | the thread that polls the stack when no other thread does |
-//! | [`socket`] | a socket behind a descriptor |
 //! | [`lookup`] | DNS queries |
 //! | [`waiting`] | blocks threads until a call of the stack succeeds |
 //! | [`mod@shutdown`] | delivery of sent data before the machine ends |
 
 mod configured;
+pub(crate) mod inet;
 pub(crate) mod lookup;
 mod poll_thread;
 mod rx_interrupt;

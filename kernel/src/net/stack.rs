@@ -188,23 +188,23 @@ impl Stack {
         result(sent).map(to_usize)
     }
 
-    /// Receives into the start of `buffer`; returns the received bytes, and the sender of a datagram.
+    /// Receives into the start of `buffer`; returns the received bytes, and stores the sender of a datagram.
     pub(super) fn receive<'buffer>(
         &mut self,
         socket: u64,
         buffer: &'buffer mut [MaybeUninit<u8>],
         flags: u32,
-    ) -> Result<(&'buffer mut [u8], Endpoint), Errno> {
-        let mut from = Endpoint::default();
+        from: Option<&mut Endpoint>,
+    ) -> Result<&'buffer mut [u8], Errno> {
+        let from = from.map_or(ptr::null_mut(), ptr::from_mut);
         let (start, room) = (buffer.as_mut_ptr().cast::<u8>(), buffer.len());
-        // SAFETY: `Stack` exists only with the mutex held; the stack only writes to the buffer, which is borrowed until
-        // the call returns.
-        let received =
-            unsafe { (self.instance.calls.receive)(self.own(), socket, start, room, flags, &raw mut from) };
+        // SAFETY: `Stack` exists only with the mutex held; the stack only writes to the buffer and to `from`, which are
+        // borrowed until the call returns.
+        let received = unsafe { (self.instance.calls.receive)(self.own(), socket, start, room, flags, from) };
         let received = buffer.get_mut(..to_usize(result(received)?)).unwrap_or_default();
         // SAFETY: the stack has initialised as many bytes from the buffer's start on as it returns
         // (`hermit_interface::net::Calls::receive`).
-        Ok((unsafe { received.assume_init_mut() }, from))
+        Ok(unsafe { received.assume_init_mut() })
     }
 
     pub(super) fn shutdown(&mut self, socket: u64, how: i32) -> Result<(), Errno> {

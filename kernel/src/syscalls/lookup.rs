@@ -14,9 +14,9 @@ use hermit_abi::{
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
 
-use super::addresses::{Address, family_number};
 use super::user::{UserOut, UserPtr, UserText};
 use super::{export, export_plain};
+use crate::net::inet::address::{Address, family_number};
 use crate::net::lookup::resolve;
 use crate::threads::errno;
 

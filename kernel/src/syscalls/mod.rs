@@ -15,7 +15,6 @@
 //! the constructor requires of the arguments ([`user`]).
 #![expect(unsafe_code, reason = "the ABI passes raw pointers and its symbols are known to the linker alone")]
 
-mod addresses;
 mod descriptors;
 mod directories;
 mod epoll;
@@ -23,7 +22,6 @@ mod events;
 mod files;
 mod lookup;
 mod memory;
-mod options;
 mod process;
 mod sockets;
 mod sync;

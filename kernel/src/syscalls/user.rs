@@ -16,6 +16,7 @@ use core::sync::atomic::AtomicU32;
 
 use hermit_abi::{dirent64, epoll_event, socklen_t, timespec};
 use hermit_interface::Errno;
+use hermit_io::{Argument, ValueResult};
 
 /// A system call in progress: the lifetime of what the program's pointers refer to.
 #[derive(Debug)]
@@ -125,6 +126,13 @@ impl<'a, T> UserSlice<'a, T> {
         // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid for reads and unchanged during
         // the call, which is `'a`, by the contract of `new`.
         Ok(unsafe { slice::from_raw_parts(self.start, self.len) })
+    }
+}
+
+impl<'a> From<UserSlice<'a, u8>> for Argument<'a> {
+    #[inline]
+    fn from(bytes: UserSlice<'a, u8>) -> Self {
+        Self::new(bytes.len, bytes.get())
     }
 }
 
@@ -353,9 +361,9 @@ impl<'a> UserResult<'a> {
         Self { destination: destination.cast(), size, call: PhantomData }
     }
 
-    /// Whether the program does not ask for the result.
-    pub(super) const fn is_null(&self) -> bool {
-        self.destination.is_null() || self.size.is_null()
+    /// The argument; `None` if the program does not ask for the result.
+    pub(super) fn if_wanted(&mut self) -> Option<&mut dyn ValueResult> {
+        if self.destination.is_null() || self.size.is_null() { None } else { Some(self) }
     }
 
     fn room(&self) -> Result<socklen_t, Errno> {
@@ -366,42 +374,37 @@ impl<'a> UserResult<'a> {
 
     fn set_size(&self, size: usize) -> Result<(), Errno> {
         let size = socklen_t::try_from(size).map_err(|_| Errno::EOVERFLOW)?;
-        // SAFETY: `room`, which both callers have called before, has found the pointer not null and aligned, so it is
-        // valid for a write by the contract of `new`.
+        // SAFETY: the callers of `store`, the only caller of this, have called `room`, which has found the pointer not
+        // null and aligned, so it is valid for a write by the contract of `new`.
         unsafe { self.size.write(size) };
         Ok(())
     }
 
-    /// Stores as many of the bytes as there is room for, and how many there are; `EINVAL` if the size is negative as an
-    /// `i32`, `EFAULT` if a pointer is null.
-    pub(super) fn write_truncated(self, bytes: &[u8]) -> Result<(), Errno> {
-        let room = self.room()?;
-        if room.cast_signed() < 0 {
-            return Err(Errno::EINVAL);
-        }
+    /// Stores as much of a result as the destination has room for, and the size of the whole.
+    fn store(&mut self, result: &[u8], room: usize) -> Result<(), Errno> {
         let destination: *mut MaybeUninit<u8> = self.destination.cast();
-        check(destination.cast_const(), room as usize)?;
-        let count = bytes.len().min(room as usize);
-        if count > 0 {
+        check(destination.cast_const(), room)?;
+        let stored = result.get(..room).unwrap_or(result);
+        if !stored.is_empty() {
             // SAFETY: not null (checked, for `room` is not 0); valid for writes of `room` bytes, and not accessed
-            // otherwise, by the contract of `new`. `self` is consumed, so there is no second reference.
-            let destination = unsafe { slice::from_raw_parts_mut(destination, count) };
-            destination.write_copy_of_slice(bytes.get(..count).unwrap_or_default());
+            // otherwise, by the contract of `new`. `self` is borrowed exclusively for longer than the reference
+            // exists, so there is no second one.
+            let destination = unsafe { slice::from_raw_parts_mut(destination, stored.len()) };
+            destination.write_copy_of_slice(stored);
         }
-        self.set_size(bytes.len())
+        self.set_size(result.len())
+    }
+}
+
+impl ValueResult for UserResult<'_> {
+    fn write(&mut self, result: &[u8]) -> Result<(), Errno> {
+        let room = self.room()? as usize;
+        if room < result.len() { Err(Errno::EINVAL) } else { self.store(result, room) }
     }
 
-    /// Stores a value and its size; `EINVAL` without room for all of it, `EFAULT` if a pointer is null or misaligned.
-    pub(super) fn write<T>(self, value: T) -> Result<(), Errno> {
-        if (self.room()? as usize) < size_of::<T>() {
-            return Err(Errno::EINVAL);
-        }
-        let destination: *mut T = self.destination.cast();
-        check(destination.cast_const(), 1)?;
-        // SAFETY: not null and aligned (checked); valid for writes of as many bytes as `room` says, which are enough
-        // (checked), by the contract of `new`.
-        unsafe { destination.write(value) };
-        self.set_size(size_of::<T>())
+    fn write_truncated(&mut self, result: &[u8]) -> Result<(), Errno> {
+        let room = self.room()?;
+        if room.cast_signed() < 0 { Err(Errno::EINVAL) } else { self.store(result, room as usize) }
     }
 }
 

@@ -1,36 +1,38 @@
-//! Socket addresses of the ABI.
+//! Socket addresses of the ABI: `sockaddr_in` and `sockaddr_in6`.
 
 use core::mem::offset_of;
 
-use hermit_abi::{AF_INET, AF_INET6, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
+use hermit_abi::{AF_INET, AF_INET6, AF_UNSPEC, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
-
-use super::user::{UserResult, UserSlice};
+use hermit_io::{ValueResult, field, set_field};
 
 /// Minimum size of an IPv6 address in bytes: Linux takes it without `sin6_scope_id`, which is the last field.
 const MIN_V6_SIZE: usize = offset_of!(sockaddr_in6, sin6_scope_id);
 
+/// Number of bytes of an address that end with its family.
+const HEADER_SIZE: usize = 2;
+
 /// The `AF_` number of an address family.
-pub(super) const fn family_number(family: u16) -> i32 {
+pub(crate) const fn family_number(family: u16) -> i32 {
     if family == V4 { AF_INET } else { AF_INET6 }
 }
 
-/// Number of bytes of an address that end with its family.
-const HEADER_SIZE: usize = 2;
+/// The `AF_` number of an address, if that has one.
+fn family(bytes: &[u8]) -> Option<i32> {
+    bytes.get(offset_of!(sockaddr, sa_family)).copied().map(i32::from)
+}
 
 /// Reads an address.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is too short, `EAFNOSUPPORT` if it is of another family, `EFAULT`.
-pub(super) fn read(address: &UserSlice<'_, u8>) -> Result<Endpoint, Errno> {
-    let bytes = address.get()?;
+/// `EINVAL` if it is too short, `EAFNOSUPPORT` if it is of another family.
+fn read(bytes: &[u8]) -> Result<Endpoint, Errno> {
     if bytes.len() < HEADER_SIZE {
         return Err(Errno::EINVAL);
     }
-    let family = bytes.get(offset_of!(sockaddr, sa_family)).copied().map(i32::from);
-    match family {
+    match family(bytes) {
         Some(AF_INET) => v4(bytes),
         Some(AF_INET6) => v6(bytes),
         _ => return Err(Errno::EAFNOSUPPORT),
@@ -38,9 +40,41 @@ pub(super) fn read(address: &UserSlice<'_, u8>) -> Result<Endpoint, Errno> {
     .ok_or(Errno::EINVAL)
 }
 
-/// The bytes of a field, if the structure has all of them.
-pub(super) fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
-    bytes.get(offset..)?.first_chunk().copied()
+/// Reads an address for a socket of an IP version.
+///
+/// # Errors
+///
+/// `EINVAL` if it is too short, `EAFNOSUPPORT` if it is of another family.
+pub(super) fn of_version(version: u16, bytes: &[u8]) -> Result<Endpoint, Errno> {
+    check(version, read(bytes)?)
+}
+
+/// Reads an address for a socket of an IP version; for IPv6, an IPv4 address becomes an IPv4-mapped one.
+///
+/// # Errors
+///
+/// As [`of_version`].
+pub(super) fn mapped_to(version: u16, bytes: &[u8]) -> Result<Endpoint, Errno> {
+    let address = read(bytes)?;
+    if (version, address.family) == (V6, V4) {
+        let mapped = address.v4().to_ipv6_mapped().octets();
+        return Ok(Endpoint { family: V6, address: mapped, ..address });
+    }
+    check(version, address)
+}
+
+fn check(version: u16, address: Endpoint) -> Result<Endpoint, Errno> {
+    match (version, address.family) {
+        // Linux finds the address too short for IPv6.
+        (V6, V4) => Err(Errno::EINVAL),
+        (V4, V6) => Err(Errno::EAFNOSUPPORT),
+        _ => Ok(address),
+    }
+}
+
+/// Whether the family of an address is `AF_UNSPEC`.
+pub(super) fn is_unspecified(bytes: &[u8]) -> bool {
+    bytes.len() >= size_of::<sockaddr>() && family(bytes) == Some(AF_UNSPEC)
 }
 
 fn v4(bytes: &[u8]) -> Option<Endpoint> {
@@ -70,14 +104,14 @@ fn v6(bytes: &[u8]) -> Option<Endpoint> {
 /// A `sockaddr_in` or a `sockaddr_in6`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
-pub(super) struct Address {
+pub(crate) struct Address {
     bytes: [u8; size_of::<sockaddr_in6>()],
     size: usize,
 }
 
 impl Address {
     /// The address of an endpoint; empty if the endpoint has no family.
-    pub(super) fn new(endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(endpoint: &Endpoint) -> Self {
         let [a, b, c, d, ..] = endpoint.address;
         let mut address = Self { bytes: [0; size_of::<sockaddr_in6>()], size: 0 };
         match endpoint.family {
@@ -105,9 +139,7 @@ impl Address {
     }
 
     fn put(&mut self, offset: usize, bytes: &[u8]) {
-        for (to, from) in self.bytes.iter_mut().skip(offset).zip(bytes) {
-            *to = *from;
-        }
+        set_field(&mut self.bytes, offset, bytes);
     }
 
     /// The bytes of the address.
@@ -116,31 +148,22 @@ impl Address {
     }
 
     /// Size of the address in bytes.
-    pub(super) fn size(&self) -> socklen_t {
+    pub(crate) fn size(&self) -> socklen_t {
         // 28 at most.
         socklen_t::try_from(self.size).unwrap_or(0)
     }
 
     /// Pointer to the address.
-    pub(super) const fn as_mut_ptr(&mut self) -> *mut sockaddr {
+    pub(crate) const fn as_mut_ptr(&mut self) -> *mut sockaddr {
         (&raw mut self.bytes).cast()
     }
 }
 
-/// Stores an address and its length, as much of the address as there is room for.
+/// Writes the address of an endpoint, as much of it as there is room for; no bytes if the endpoint has no family.
 ///
 /// # Errors
 ///
-/// `EFAULT`; `EINVAL` if the room is negative.
-pub(super) fn write(endpoint: &Endpoint, out: UserResult<'_>) -> Result<(), Errno> {
+/// Those of `out`.
+pub(super) fn write(endpoint: &Endpoint, out: &mut dyn ValueResult) -> Result<(), Errno> {
     out.write_truncated(Address::new(endpoint).bytes())
-}
-
-/// [`write()`], unless the program has passed null.
-///
-/// # Errors
-///
-/// As [`write()`].
-pub(super) fn write_if_wanted(endpoint: &Endpoint, out: UserResult<'_>) -> Result<(), Errno> {
-    if out.is_null() { Ok(()) } else { write(endpoint, out) }
 }

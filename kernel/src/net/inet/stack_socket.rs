@@ -1,0 +1,196 @@
+//! A socket of the network stack, and its calls, some of which block.
+
+use core::task::Context;
+
+use hermit_hal::clock;
+use hermit_interface::Errno;
+use hermit_interface::net::{Endpoint, OptionName, SocketOption, receive};
+use hermit_io::{CommonSettings, Direction, ReadBuffer, Readiness, WaitQueue as _};
+
+use crate::net::stack::{Network, Stack};
+use crate::net::waiting::{poll_and, wait_until};
+use crate::net::waker_keys::WakerKey;
+use crate::net::{act, configured, drive, network};
+use crate::sync::WaitQueue;
+
+const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A socket of the stack, until it is dropped.
+#[derive(Debug)]
+pub(super) struct StackSocket {
+    network: &'static Network,
+    number: u64,
+    waker_key: WakerKey,
+    settings: CommonSettings,
+}
+
+impl StackSocket {
+    /// Creates a socket of an IP version and a type.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or the error of the stack.
+    pub(super) fn new(version: u16, stack_type: u32, settings: CommonSettings) -> Result<Self, Errno> {
+        let network = network()?;
+        let waker_key = WakerKey::new()?;
+        let number = network.with(|stack| stack.socket(version.into(), stack_type, waker_key.number()))?;
+        Ok(Self { network, number, waker_key, settings })
+    }
+
+    /// Settings that sockets of all families have.
+    pub(super) const fn settings(&self) -> &CommonSettings {
+        &self.settings
+    }
+
+    /// Waiters that are all woken.
+    pub(super) fn waiters(&self) -> &WaitQueue {
+        self.waker_key.waiters()
+    }
+
+    /// Waiters of which each event wakes one.
+    pub(super) fn exclusive_waiters(&self) -> &WaitQueue {
+        self.waker_key.exclusive_waiters()
+    }
+
+    /// Waits for the machine's address, unless it is not needed to reach the peer.
+    pub(super) fn wait_for_route(&self, peer: &Endpoint) {
+        configured::wait(self.network, peer);
+    }
+
+    /// Calls the stack with the socket's number; blocks while the call fails with `EAGAIN`, unless the socket is
+    /// non-blocking.
+    pub(super) fn wait<R>(
+        &self,
+        direction: Direction,
+        mut action: impl FnMut(&mut Stack, u64) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        self.wait_among(self.waiters(), direction, |stack| action(stack, self.number))
+    }
+
+    /// Calls the stack as [`wait`](Self::wait) does, with a wait queue.
+    fn wait_among<R>(
+        &self,
+        waiters: &WaitQueue,
+        direction: Direction,
+        action: impl FnMut(&mut Stack) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        if self.settings.is_nonblocking() {
+            return drive(self.network, action);
+        }
+        wait_until(self.network, waiters, self.settings.deadline(direction, clock::monotonic), action)
+    }
+
+    /// Binds the socket to a local address.
+    pub(super) fn bind(&self, address: &Endpoint) -> Result<(), Errno> {
+        act(self.network, |stack| stack.bind(self.number, address))
+    }
+
+    /// Makes the socket a listener.
+    pub(super) fn listen(&self, backlog: i32) -> Result<(), Errno> {
+        act(self.network, |stack| stack.listen(self.number, backlog))
+    }
+
+    /// Accepts a connection; returns its socket and the peer's address.
+    pub(super) fn accept(&self) -> Result<(Self, Endpoint), Errno> {
+        let waker_key = WakerKey::new()?;
+        let (waiters, direction) = (self.exclusive_waiters(), Direction::Receive);
+        let (number, from) =
+            self.wait_among(waiters, direction, |stack| stack.accept(self.number, waker_key.number()))?;
+        let settings = self.settings.inherited();
+        Ok((Self { network: self.network, number, waker_key, settings }, from))
+    }
+
+    /// Connects the socket, without waiting for the end of a handshake.
+    pub(super) fn connect(&self, peer: &Endpoint) -> Result<(), Errno> {
+        self.wait_for_route(peer);
+        act(self.network, |stack| stack.connect(self.number, peer))
+    }
+
+    /// Receives or peeks bytes; stores the sender of a datagram.
+    pub(super) fn receive(
+        &self,
+        waiters: &WaitQueue,
+        buffer: &mut ReadBuffer<'_>,
+        peek: bool,
+        mut from: Option<&mut Endpoint>,
+    ) -> Result<(), Errno> {
+        let flags = if peek { receive::PEEK } else { 0 };
+        self.wait_among(waiters, Direction::Receive, |stack| {
+            let from = from.as_deref_mut();
+            buffer.append_with(|room| stack.receive(self.number, room, flags, from)).map(drop)
+        })
+    }
+
+    /// Shuts down one or both directions.
+    pub(super) fn shutdown(&self, how: i32) -> Result<(), Errno> {
+        act(self.network, |stack| {
+            let result = stack.shutdown(self.number, how);
+            // All blocked calls of `accept` fail, or those that receive datagrams return.
+            self.exclusive_waiters().wake();
+            result
+        })
+    }
+
+    /// Local address of the socket.
+    pub(super) fn local(&self) -> Result<Endpoint, Errno> {
+        self.network.with(|stack| stack.local(self.number))
+    }
+
+    /// Address of the socket's peer.
+    pub(super) fn remote(&self) -> Result<Endpoint, Errno> {
+        self.network.with(|stack| stack.remote(self.number))
+    }
+
+    /// Sets an option.
+    pub(super) fn set_option(&self, option: &SocketOption) -> Result<(), Errno> {
+        act(self.network, |stack| stack.set_option(self.number, option))
+    }
+
+    /// The value of an option.
+    pub(super) fn option(&self, name: OptionName) -> Result<u32, Errno> {
+        act(self.network, |stack| stack.option(self.number, name))
+    }
+
+    /// Readiness of the socket. Registers the waker for changes.
+    pub(super) fn poll_ready(&self, context: &Context<'_>) -> Readiness {
+        let waiters = self.waiters();
+        let ready = poll_and(self.network, waiters, context, |stack| {
+            waiters.add(context);
+            stack.readiness(self.number)
+        });
+        Readiness::from_bits(ready)
+    }
+
+    /// Readiness of the socket, whose changes wake the waker from now on.
+    pub(super) fn watch(&self, context: &Context<'_>) -> Readiness {
+        // Frames that are received meanwhile wake the waker when the stack is polled.
+        let ready = self.network.with(|stack| {
+            self.waiters().add(context);
+            stack.readiness(self.number)
+        });
+        Readiness::from_bits(ready)
+    }
+
+    /// Removes the waker that [`Self::watch`] has registered.
+    pub(super) fn unwatch(&self, context: &Context<'_>) {
+        self.waiters().remove(context);
+    }
+
+    /// Waits until sent data is acknowledged, if `SO_LINGER` is on.
+    fn deliver(&self) {
+        let seconds = self.settings.linger().and_then(|seconds| u64::try_from(seconds).ok());
+        let Some(seconds) = seconds.filter(|&seconds| seconds > 0) else { return };
+        let deadline = clock::monotonic().saturating_add(seconds.saturating_mul(NANOSECONDS_PER_SECOND));
+        // After the linger time the stack continues the delivery.
+        let _: Result<(), Errno> =
+            wait_until(self.network, self.waiters(), Some(deadline), |stack| stack.finish(self.number));
+    }
+}
+
+impl Drop for StackSocket {
+    fn drop(&mut self) {
+        self.deliver();
+        let at_once = self.settings.linger() == Some(0);
+        act(self.network, |stack| stack.close(self.number, at_once));
+    }
+}

@@ -1,0 +1,68 @@
+//! Sockets of TCP.
+
+use hermit_abi::{IPPROTO_TCP, SOCK_STREAM};
+use hermit_interface::net::{Endpoint, STREAM};
+use hermit_interface::{Errno, Readiness};
+use hermit_io::Direction;
+
+use super::stack_socket::StackSocket;
+use super::{Protocol, address};
+use crate::sync::WaitQueue;
+
+/// TCP.
+#[derive(Debug)]
+pub(super) struct Tcp;
+
+impl Protocol for Tcp {
+    const SOCKET_TYPE: i32 = SOCK_STREAM;
+    const STACK_TYPE: u32 = STREAM;
+    const NUMBER: i32 = IPPROTO_TCP;
+
+    fn peer(version: u16, address: &[u8]) -> Result<Endpoint, Errno> {
+        address::of_version(version, address)
+    }
+
+    /// Blocks until the handshake ends, unless the socket is non-blocking.
+    fn connect(socket: &StackSocket, version: u16, address: &[u8]) -> Result<(), Errno> {
+        let peer = Self::peer(version, address)?;
+        let begun = match socket.connect(&peer) {
+            // Started now, or by another thread or an earlier call that timed out.
+            Err(error @ (Errno::EINPROGRESS | Errno::EALREADY)) => error,
+            result => return result,
+        };
+        if socket.settings().is_nonblocking() {
+            return Err(begun);
+        }
+        // Calling `connect` again returns the result.
+        let waited = socket.wait(Direction::Send, |stack, number| match stack.connect(number, &peer) {
+            Err(Errno::EINPROGRESS | Errno::EALREADY) => Err(Errno::EAGAIN),
+            // `connect` has reported the success to another thread.
+            Err(Errno::EISCONN) => Ok(()),
+            result => result,
+        });
+        waited.map_err(|error| if error == Errno::EAGAIN { begun } else { error })
+    }
+
+    /// Sends all bytes, unless the socket is non-blocking. After the first part, a pending error is left for the next
+    /// call.
+    fn send(socket: &StackSocket, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno> {
+        let sends_all = !socket.settings().is_nonblocking();
+        let mut sent = 0;
+        let result = socket.wait(Direction::Send, |stack, number| {
+            if sent > 0 && Readiness::from_bits(stack.readiness(number)).error {
+                return Err(Errno::EPIPE);
+            }
+            sent += stack.send(number, bytes.get(sent..).unwrap_or_default(), to)?;
+            // The timeout covers all parts together.
+            if sends_all && sent < bytes.len() { Err(Errno::EAGAIN) } else { Ok(()) }
+        });
+        match result {
+            Err(error) if sent == 0 => Err(error),
+            _ => Ok(sent),
+        }
+    }
+
+    fn receivers(socket: &StackSocket, _peek: bool) -> &WaitQueue {
+        socket.waiters()
+    }
+}

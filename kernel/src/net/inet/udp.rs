@@ -1,0 +1,42 @@
+//! Sockets of UDP.
+
+use hermit_abi::{IPPROTO_UDP, SOCK_DGRAM};
+use hermit_interface::Errno;
+use hermit_interface::net::{DATAGRAM, Endpoint};
+use hermit_io::Direction;
+
+use super::stack_socket::StackSocket;
+use super::{Protocol, address};
+use crate::sync::WaitQueue;
+
+/// UDP.
+#[derive(Debug)]
+pub(super) struct Udp;
+
+impl Protocol for Udp {
+    const SOCKET_TYPE: i32 = SOCK_DGRAM;
+    const STACK_TYPE: u32 = DATAGRAM;
+    const NUMBER: i32 = IPPROTO_UDP;
+
+    /// Takes an IPv4 address as an IPv4-mapped one on a socket of IPv6, as Linux does.
+    fn peer(version: u16, address: &[u8]) -> Result<Endpoint, Errno> {
+        address::mapped_to(version, address)
+    }
+
+    /// Sets the peer, or dissolves the association with it.
+    fn connect(socket: &StackSocket, version: u16, address: &[u8]) -> Result<(), Errno> {
+        if address::is_unspecified(address) {
+            return socket.connect(&Endpoint::default());
+        }
+        socket.connect(&Self::peer(version, address)?)
+    }
+
+    fn send(socket: &StackSocket, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno> {
+        socket.wait(Direction::Send, |stack, number| stack.send(number, bytes, to))
+    }
+
+    /// A datagram is for one thread, as on Linux; one that is peeked stays for the others.
+    fn receivers(socket: &StackSocket, peek: bool) -> &WaitQueue {
+        if peek { socket.waiters() } else { socket.exclusive_waiters() }
+    }
+}
