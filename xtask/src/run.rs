@@ -53,7 +53,8 @@ pub(crate) struct VmOptions {
     board: Option<Board>,
     /// The network: user (connections through sockets of the host; -p implies it), passt (the same), tap=NAME (a
     /// tap of the host), or none. user,host-loopback lets the guest reach the host's loopback, as host.hermit.internal. Under
-    /// uhyve, passt and tap=NAME take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=
+    /// uhyve, passt and tap=NAME take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=,
+    /// congestion=
     #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY[=VALUE]...]")]
     net: Option<String>,
     /// The loader to boot with, in place of the installed one

@@ -9,7 +9,7 @@ use crate::support::{IpVersion, read, settle, write};
 use crate::sys::OptionId;
 use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [NamedCheck; 15] = [
+pub(crate) const ROWS: [NamedCheck; 17] = [
     ("no_delay", Check::PerVersion(no_delay)),
     ("ttl", Check::PerVersion(ttl)),
     ("ttl_of_datagrams", Check::PerVersion(ttl_of_datagrams)),
@@ -23,6 +23,8 @@ pub(crate) const ROWS: [NamedCheck; 15] = [
     ("error", Check::PerVersion(error)),
     ("inherited", Check::PerVersion(inherited)),
     ("unknown", Check::PerVersion(unknown)),
+    ("user_timeout", Check::PerVersion(user_timeout)),
+    ("congestion", Check::PerVersion(congestion)),
     ("lengths", Check::PerVersion(lengths)),
     ("for_streams_only", Check::PerVersion(for_streams_only)),
 ];
@@ -190,6 +192,31 @@ fn unknown(record: &mut Transcript, ip: IpVersion) -> CheckResult {
         record.add(&format!("get at level {what}"), sys::option(&client, (level, 9_999)));
         record.add("set", sys::set_option(&client, (level, 9_999), 1));
     }
+    Ok(())
+}
+
+fn user_timeout(record: &mut Transcript, ip: IpVersion) -> CheckResult {
+    let (client, _server) = ip.pair()?;
+    record.add("at first", sys::option(&client, sys::USER_TIMEOUT));
+    for value in [5_000, -1, 0, 70_000] {
+        record.add(&format!("set to {value}"), sys::set_option(&client, sys::USER_TIMEOUT, value));
+        record.add("then", sys::option(&client, sys::USER_TIMEOUT));
+    }
+    Ok(())
+}
+
+fn congestion(record: &mut Transcript, ip: IpVersion) -> CheckResult {
+    let (client, server) = ip.pair()?;
+    for name in ["reno", "cubic", "no such", "", "reno\0behind", "cubic"] {
+        record.add(&format!("set to {name:?}"), sys::set_name(&client, sys::CONGESTION, name));
+        record.add("then", sys::name(&client, sys::CONGESTION));
+    }
+    write(&client, b"sent")?;
+    record.add("received", read(&server));
+    let fresh = TcpStream::from(ip.stream_socket()?);
+    record.add("unconnected", sys::set_name(&fresh, sys::CONGESTION, "reno"));
+    record.add("then", sys::name(&fresh, sys::CONGESTION));
+    record.add("of datagrams", sys::set_name(&ip.datagrams()?.0, sys::CONGESTION, "reno"));
     Ok(())
 }
 

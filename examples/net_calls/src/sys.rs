@@ -65,6 +65,8 @@ pub(crate) const TYPE_OF_SERVICE: OptionId = (c::IPPROTO_IP, c::IP_TOS);
 pub(crate) const TIME_TO_LIVE: OptionId = (c::IPPROTO_IP, c::IP_TTL);
 pub(crate) const ONLY_V6: OptionId = (c::IPPROTO_IPV6, c::IPV6_V6ONLY);
 pub(crate) const NO_DELAY: OptionId = (c::IPPROTO_TCP, c::TCP_NODELAY);
+pub(crate) const USER_TIMEOUT: OptionId = (c::IPPROTO_TCP, c::TCP_USER_TIMEOUT);
+pub(crate) const CONGESTION: OptionId = (c::IPPROTO_TCP, c::TCP_CONGESTION);
 const LINGER: OptionId = (c::SOL_SOCKET, c::SO_LINGER);
 pub(crate) const RECEIVE_TIMEOUT: OptionId = (c::SOL_SOCKET, c::SO_RCVTIMEO);
 const SEND_TIMEOUT: OptionId = (c::SOL_SOCKET, c::SO_SNDTIMEO);
@@ -362,6 +364,20 @@ pub(crate) fn set_short_option(fd: impl AsFd, name: OptionId) -> io::Result<()> 
 /// Reads an integer option.
 pub(crate) fn option(fd: impl AsFd, name: OptionId) -> io::Result<i32> {
     get::<i32>(&fd, name).map(|(value, _)| value)
+}
+
+/// Sets an option whose value is a name, without a null byte.
+pub(crate) fn set_name(fd: impl AsFd, (level, option): OptionId, name: &str) -> io::Result<()> {
+    let length = c::socklen_t::try_from(name.len()).map_err(io::Error::other)?;
+    // SAFETY: the pointer is to as many bytes as the length says, which live until the call returns.
+    check(unsafe { c::setsockopt(raw(&fd), level, option, name.as_ptr().cast(), length) }).map(drop)
+}
+
+/// Reads an option whose value is a name, padded with null bytes.
+pub(crate) fn name(fd: impl AsFd, option: OptionId) -> io::Result<String> {
+    let (bytes, length) = get::<[u8; 16]>(&fd, option)?;
+    let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(format!("{}, {length} bytes", String::from_utf8_lossy(name)))
 }
 
 /// Reads the length of an integer option in bytes.

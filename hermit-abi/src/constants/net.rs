@@ -84,6 +84,12 @@ pub const TCP_KEEPIDLE: i32 = 3;
 pub const TCP_KEEPINTVL: i32 = 4;
 /// Number of keep-alive probes without an answer that end the connection. Not part of the published ABI.
 pub const TCP_KEEPCNT: i32 = 5;
+/// Acknowledgements are not delayed. Not part of the published ABI.
+pub const TCP_QUICKACK: i32 = 12;
+/// Name of the congestion control, such as `cubic`. Not part of the published ABI.
+pub const TCP_CONGESTION: i32 = 13;
+/// Milliseconds without an acknowledgement that end the connection; 0 for the default. Not part of the published ABI.
+pub const TCP_USER_TIMEOUT: i32 = 18;
 
 /// Receive without removing the data from the buffer.
 pub const MSG_PEEK: i32 = 1;

@@ -69,6 +69,7 @@ fn configuration(line: &NetworkOptions, buffers: usize) -> Configuration {
             command_line::HostAddress::Address(address) => HostAddress::Address(address),
         }),
         buffers,
+        congestion: line.congestion.unwrap_or_default(),
         // The kernel serialises all calls.
         shards: 1,
     }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use hermit_interface::command_line::{Cidr, host_address, is_hostname};
+use hermit_interface::net::CongestionControl;
 use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS, MIN_MTU_V6};
 use hermit_options::passt::{self, DNS_FORWARD, HOST_LOOPBACK};
 use hermit_options::rate::RateLimits;
@@ -20,7 +21,7 @@ use crate::devices::net::backend::tap;
 const MIN_MTU: u16 = 576;
 
 /// Syntax of the option, for error messages.
-const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname= ,bps= ,pps= and, with passt, ,host-loopback";
+const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname= ,congestion= ,bps= ,pps= and, with passt, ,host-loopback";
 
 /// Configuration of a network device and its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct NetworkConfig {
     pub nameservers: Vec<IpAddr>,
     /// Host name of the guest.
     pub hostname: Option<String>,
+    /// Congestion control of the guest's TCP.
+    pub congestion: Option<CongestionControl>,
     /// Whether the guest reaches the host's loopback, at the address of its gateway. Only with passt.
     pub host_loopback: bool,
     /// User and group of passt, if it is started by root; by default passt's own choice.
@@ -68,6 +71,7 @@ impl NetworkConfig {
             gateways: Vec::new(),
             nameservers: Vec::new(),
             hostname: None,
+            congestion: None,
             host_loopback: false,
             run_as: None,
             limits: RateLimits { bytes: None, operations: None },
@@ -85,6 +89,7 @@ impl NetworkConfig {
             "dns" => add(key, &mut self.nameservers, address(value)?, MAX_NAMESERVERS),
             "hostname" if is_hostname(value) => set_once(key, &mut self.hostname, value.to_owned()),
             "hostname" => Err(format!("`{value}` is no name of a host")),
+            "congestion" => set_once(key, &mut self.congestion, congestion(value)?),
             "bps" => self.limits.set_bytes(value),
             "pps" => self.limits.set_operations(value),
             HOST_LOOPBACK if option == key => self.open_host_loopback(),
@@ -165,6 +170,12 @@ fn add<T>(key: &str, values: &mut Vec<T>, value: T, max: usize) -> Result<(), St
     if values.len() > max { Err(format!("a guest takes at most {max} {key}=")) } else { Ok(()) }
 }
 
+/// Parses a name of a congestion control.
+fn congestion(name: &str) -> Result<CongestionControl, String> {
+    CongestionControl::from_name(name.as_bytes())
+        .ok_or_else(|| format!("`{name}` is no congestion control: write cubic, reno or bbr"))
+}
+
 fn mtu(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("`{text}` is no size of packets, such as 1500"))
 }
@@ -213,7 +224,7 @@ impl FromStr for NetworkOption {
 
 #[cfg(test)]
 mod tests {
-    use super::{BackendConfig, NetworkConfig, NetworkOption};
+    use super::{BackendConfig, CongestionControl, NetworkConfig, NetworkOption};
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Result<Option<NetworkConfig>, String> {
@@ -223,13 +234,14 @@ mod tests {
     #[test]
     fn network_option_is_parsed() {
         let text = "tap=tap0,mac=52:54:00:12:34:56,mtu=9000,ip=10.0.0.2/24,ip=fd00::2/64,gateway=10.0.0.1,\
-                    gateway=fd00::1,dns=1.1.1.1,hostname=web,bps=10M,pps=100/200";
+                    gateway=fd00::1,dns=1.1.1.1,hostname=web,congestion=bbr,bps=10M,pps=100/200";
         let network = parse(text).unwrap().unwrap();
         assert_eq!(network.backend, BackendConfig::Tap("tap0".parse().unwrap()));
         assert_eq!(network.mac.unwrap().to_string(), "52:54:00:12:34:56");
         assert_eq!((network.mtu, network.addresses.len(), network.gateways.len()), (Some(9000), 2, 2));
         assert_eq!(network.nameservers, ["1.1.1.1".parse::<std::net::IpAddr>().unwrap()]);
         assert_eq!(network.hostname.as_deref(), Some("web"));
+        assert_eq!(network.congestion, Some(CongestionControl::Bbr));
         assert_eq!(network.limits.bytes, Some("10M".parse().unwrap()));
         assert_eq!(network.limits.operations, Some("100/200".parse().unwrap()));
         assert_eq!(parse("passt"), Ok(Some(NetworkConfig::new(BackendConfig::Passt(Vec::new())))));
@@ -277,6 +289,7 @@ mod tests {
             ("passt,hostname=a,hostname=b", "hostname= is given twice"),
             ("passt,dns=one.one.one.one", "no address of a host"),
             ("passt,hostname=a_b", "no name of a host"),
+            ("passt,congestion=vegas", "`vegas` is no congestion control: write cubic, reno or bbr"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(help), "{text}: {error}");

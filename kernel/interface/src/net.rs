@@ -18,7 +18,7 @@ mod options;
 use core::ffi::c_void;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub use self::options::{OptionName, SocketOption, ValueKind};
+pub use self::options::{CongestionControl, OptionName, SocketOption, ValueKind};
 use crate::Errno;
 
 /// Name of the only symbol through which the two objects are linked: a [`Start`] function.

@@ -4,6 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use hermit_interface::net::CongestionControl;
+
 /// An address with the prefix length of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
@@ -37,6 +39,8 @@ pub struct Configuration {
     pub host: Option<HostAddress>,
     /// Maximum total size in bytes of the buffers of all sockets. 0: 16 MiB.
     pub buffers: usize,
+    /// Congestion control of connections that choose none.
+    pub congestion: CongestionControl,
     /// Number of shards that TCP connections are distributed to, 128 at most. 0: one.
     pub shards: u32,
 }

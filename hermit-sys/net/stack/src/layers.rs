@@ -53,7 +53,7 @@ impl Layers {
             dns: Dns::new(&ip, configuration),
             ip,
             udp: Udp::new(random.random()),
-            tcp: Tcp::new(configuration.shards, random),
+            tcp: Tcp::new(configuration.shards, configuration.congestion, random),
             tcp_ports: Ports::new(random.random()),
             buffers: BufferAccounting::new(configuration.buffers),
             stuck_since: None,

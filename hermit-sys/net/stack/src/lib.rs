@@ -65,7 +65,7 @@ pub use config::{Cidr, Configuration, HostAddress, Status};
 pub use dns::answer::{Addresses, ResolveError};
 pub use dns::{Families, QueryId};
 pub use hermit_interface::Errno;
-pub use hermit_interface::net::{OptionName, SocketOption};
+pub use hermit_interface::net::{CongestionControl, OptionName, SocketOption};
 pub use host::{Host, Random};
 pub use phy::device::{Checksum, IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Segment};
 pub use socket::id::SocketId;

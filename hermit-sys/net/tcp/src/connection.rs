@@ -246,6 +246,11 @@ impl Connection {
         &mut self.options
     }
 
+    /// Changes the congestion control, unless the window is unlimited: `TCP_CONGESTION`.
+    pub fn set_algorithm(&mut self, algorithm: Algorithm, now: u64) {
+        self.recovery.set_algorithm(algorithm, now);
+    }
+
     /// Has acknowledgements sent at once, or delayed again: `TCP_QUICKACK`.
     pub const fn set_quick_ack(&mut self, is_quick: bool) {
         self.ack.is_quick_forced = is_quick;

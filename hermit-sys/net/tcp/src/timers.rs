@@ -169,7 +169,12 @@ impl Connection {
 
     /// Whether all keep-alive probes went unanswered.
     fn is_keep_alive_over(&self, now: u64) -> bool {
-        let is_last = self.timers.keep_alive.is_some_and(|keep_alive| self.timers.probes >= keep_alive.count);
+        let timers = &self.timers;
+        // As in Linux, the user timeout counts instead of the number of probes.
+        let is_last = match timers.user_timeout {
+            Some(limit) => timers.probes > 0 && now.saturating_sub(timers.heard_at) >= limit,
+            None => timers.keep_alive.is_some_and(|keep_alive| timers.probes >= keep_alive.count),
+        };
         is_last && self.keep_alive_deadline().is_some_and(|at| at <= now)
     }
 

@@ -7,6 +7,7 @@
 //! | `gateway=ADDRESS` | a default gateway; may be repeated |
 //! | `nameserver=ADDRESS` | a DNS server; may be repeated |
 //! | `hostname=NAME` | the guest's host name |
+//! | `congestion=NAME` | the congestion control of TCP: `cubic`, `reno` or `bbr` |
 //! | `host=gateway` | `host.hermit.internal` is the default gateway |
 //! | `host=ADDRESS` | `host.hermit.internal` is this address |
 
@@ -18,6 +19,7 @@ use core::net::IpAddr;
 use core::str;
 
 use super::{Encoder, WordIter};
+use crate::net::CongestionControl;
 
 /// Maximum length of a host name in bytes (RFC 1035, section 2.3.4: 255 octets with the length octet of the first
 /// label and the root label).
@@ -93,6 +95,11 @@ impl Encoder {
         self.option(b"hostname=", name.as_bytes());
     }
 
+    /// Sets the congestion control of TCP.
+    pub fn congestion(&mut self, control: CongestionControl) {
+        self.option(b"congestion=", control.name().as_bytes());
+    }
+
     /// Sets the address of [`HOST_NAME`](crate::net::HOST_NAME).
     pub fn host(&mut self, host: HostAddress) {
         match host {
@@ -115,6 +122,8 @@ pub struct NetworkOptions {
     pub hostname: Option<String>,
     /// Address of [`HOST_NAME`](crate::net::HOST_NAME).
     pub host: Option<HostAddress>,
+    /// The congestion control of connections that choose none.
+    pub congestion: Option<CongestionControl>,
     /// Network options with invalid values, as written.
     pub malformed: Vec<Vec<u8>>,
 }
@@ -143,6 +152,11 @@ impl NetworkOptions {
                 let is_valid = host.is_some();
                 self.host = host.or(self.host);
                 is_valid
+            }
+            b"congestion" => {
+                let control = value.and_then(|name| CongestionControl::from_name(name.as_bytes()));
+                self.congestion = control.or(self.congestion);
+                control.is_some()
             }
             b"hostname" => {
                 let name = value.filter(|name| is_hostname(name)).map(ToOwned::to_owned);
@@ -213,7 +227,7 @@ pub fn is_hostname(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cidr, HostAddress, Ip, NetworkOptions, hostname, is_hostname};
+    use super::{Cidr, CongestionControl, HostAddress, Ip, NetworkOptions, hostname, is_hostname};
     use crate::command_line::Encoder;
     use alloc::string::String;
     use alloc::vec::Vec;
@@ -233,13 +247,14 @@ mod tests {
     fn network_options_are_parsed() {
         let line = parse(
             "ip=dhcp ip=10.0.0.2/24 ip=fd00::2/64 gateway=10.0.0.1 gateway=fe80::1 nameserver=1.1.1.1 \
-             nameserver=2606:4700:4700::1111 hostname=web-1.example.org -- ip=dhcp",
+             nameserver=2606:4700:4700::1111 hostname=web-1.example.org congestion=bbr -- ip=dhcp",
         );
         let cidr = |text, prefix| Ip::Address(Cidr { address: address(text), prefix });
         assert_eq!(line.ip, [Ip::Dhcp, cidr("10.0.0.2", 24), cidr("fd00::2", 64)]);
         assert_eq!(line.gateways, [address("10.0.0.1"), address("fe80::1")]);
         assert_eq!(line.nameservers, [address("1.1.1.1"), address("2606:4700:4700::1111")]);
         assert_eq!(line.hostname.as_deref(), Some("web-1.example.org"));
+        assert_eq!(line.congestion, Some(CongestionControl::Bbr));
         assert_eq!(line.malformed.len(), 0);
         assert_eq!(line.host, None);
         assert_eq!(parse("host=gateway").host, Some(HostAddress::Gateway));
@@ -278,6 +293,8 @@ mod tests {
             "gateway=10.0.0",
             "gateway=10.0.0.1/24",
             "nameserver=one.one.one.one",
+            "congestion=",
+            "congestion=vegas",
             "hostname=",
             "host=",
             "host=0.0.0.0",

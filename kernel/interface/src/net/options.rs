@@ -6,7 +6,8 @@ use hermit_abi::{
     IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP, IP_MULTICAST_LOOP, IP_MULTICAST_TTL, IP_TOS, IP_TTL, IPPROTO_IP,
     IPPROTO_IPV6, IPPROTO_TCP, IPV6_ADD_MEMBERSHIP, IPV6_DROP_MEMBERSHIP, IPV6_MULTICAST_HOPS,
     IPV6_MULTICAST_LOOP, IPV6_UNICAST_HOPS, IPV6_V6ONLY, SO_BROADCAST, SO_ERROR, SO_KEEPALIVE, SO_RCVBUF,
-    SO_REUSEADDR, SO_SNDBUF, SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_NODELAY,
+    SO_REUSEADDR, SO_SNDBUF, SOL_SOCKET, TCP_CONGESTION, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL,
+    TCP_NODELAY, TCP_QUICKACK, TCP_USER_TIMEOUT,
 };
 
 use super::Endpoint;
@@ -17,8 +18,8 @@ use super::Endpoint;
 pub struct SocketOption {
     /// An [`OptionName`].
     pub name: u32,
-    /// Value of an option of [`ValueKind::Int`] or [`ValueKind::Bool`]; of [`ValueKind::GroupV6`] the index of an
-    /// interface, or 0.
+    /// Value of an option of [`ValueKind::Int`] or [`ValueKind::Bool`]; number of a [`CongestionControl`]; of
+    /// [`ValueKind::GroupV6`] the index of an interface, or 0.
     pub value: u32,
     /// Address of a multicast group.
     pub group: Endpoint,
@@ -47,6 +48,46 @@ impl SocketOption {
     }
 }
 
+/// A congestion control of TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum CongestionControl {
+    /// CUBIC (RFC 9438).
+    #[default]
+    Cubic,
+    /// Reno (RFC 5681).
+    Reno,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr,
+}
+
+impl CongestionControl {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Cubic, Self::Reno, Self::Bbr];
+
+    /// Its name, which is Linux's.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Reno => "reno",
+            Self::Bbr => "bbr",
+        }
+    }
+
+    /// The one with this name.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|control| control.name().as_bytes() == name)
+    }
+
+    /// The one with this number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|&control| control as u32 == number)
+    }
+}
+
 /// Type of the value of a socket option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
@@ -54,6 +95,8 @@ pub enum ValueKind {
     Int,
     /// An `int` that is a boolean.
     Bool,
+    /// A name of a [`CongestionControl`]; [`SocketOption::value`] is its number.
+    CongestionControl,
     /// An `ip_mreq`: IPv4 multicast group and interface. Such options can only be set.
     GroupV4,
     /// An `ipv6_mreq`: IPv6 multicast group and interface. Such options can only be set.
@@ -96,6 +139,12 @@ options! {
     KeepAliveInterval = IPPROTO_TCP, TCP_KEEPINTVL, Int;
     /// Number of unanswered keep-alive probes after which a connection times out.
     KeepAliveCount = IPPROTO_TCP, TCP_KEEPCNT, Int;
+    /// Acknowledgements are not delayed.
+    QuickAck = IPPROTO_TCP, TCP_QUICKACK, Bool;
+    /// Time without an acknowledgement of sent data that ends the connection, in milliseconds; 0 for the default.
+    UserTimeout = IPPROTO_TCP, TCP_USER_TIMEOUT, Int;
+    /// The congestion control.
+    Congestion = IPPROTO_TCP, TCP_CONGESTION, CongestionControl;
     /// Time to live of IPv4 packets, 1 to 255, or -1 for the default.
     Ttl = IPPROTO_IP, IP_TTL, Int;
     /// Type of service of IPv4 packets.
@@ -139,7 +188,16 @@ impl OptionName {
 
 #[cfg(test)]
 mod tests {
-    use super::{OPTIONS, OptionName};
+    use super::{CongestionControl, OPTIONS, OptionName};
+
+    #[test]
+    fn congestion_controls_are_found_by_name_and_number() {
+        for control in CongestionControl::ALL {
+            assert_eq!(CongestionControl::from_name(control.name().as_bytes()), Some(control));
+            assert_eq!(CongestionControl::from_number(control as u32), Some(control));
+        }
+        assert_eq!((CongestionControl::from_name(b"cubi"), CongestionControl::from_number(3)), (None, None));
+    }
 
     #[test]
     fn options_are_found_by_their_numbers() {

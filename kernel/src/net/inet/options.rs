@@ -5,10 +5,13 @@ use core::net::Ipv4Addr;
 
 use hermit_abi::{IPPROTO_IPV6, IPPROTO_TCP, ip_mreq, ipv6_mreq};
 use hermit_interface::Errno;
-use hermit_interface::net::{OptionName, SocketOption, V4, V6, ValueKind};
-use hermit_io::{Argument, OptionId, ValueResult, field};
+use hermit_interface::net::{CongestionControl, OptionName, SocketOption, V4, V6, ValueKind};
+use hermit_io::{Argument, OptionId, ValueResult, field, set_field};
 
 use super::stack_socket::StackSocket;
+
+/// Size in bytes of a name of a congestion control (Linux's `TCP_CA_NAME_MAX`).
+const MAX_NAME: usize = 16;
 
 /// What determines which options a socket has.
 #[derive(Clone, Copy, Debug)]
@@ -55,12 +58,15 @@ pub(super) fn set(
             SocketOption::new(name, int(value.structure(size_of::<i32>())?, 0)?.cast_unsigned())
         }
         ValueKind::Bool => SocketOption::new(name, int(value.structure(size_of::<i32>())?, 0)? != 0),
+        ValueKind::CongestionControl => {
+            SocketOption::new(name, congestion_control(value.structure(1)?)? as u32)
+        }
         ValueKind::GroupV4 => group_v4(name, value.structure(size_of::<ip_mreq>())?)?,
         ValueKind::GroupV6 => group_v6(name, value.structure(size_of::<ipv6_mreq>())?)?,
     })
 }
 
-/// Writes the value of an option, which is an `int`.
+/// Writes the value of an option, which is an `int` or a name.
 ///
 /// # Errors
 ///
@@ -71,12 +77,24 @@ pub(super) fn write(
     option: OptionId,
     value: &mut dyn ValueResult,
 ) -> Result<(), Errno> {
-    let (name, _) = find(option)?;
+    let (name, kind) = find(option)?;
     if !scope.has_level(option.0) {
         let is_v4 = scope.version == V4;
         return Err(if is_v4 { Errno::EOPNOTSUPP } else { Errno::ENOPROTOOPT });
     }
-    value.write(&socket.option(name)?.to_ne_bytes())
+    let number = socket.option(name)?;
+    if kind != ValueKind::CongestionControl {
+        return value.write(&number.to_ne_bytes());
+    }
+    let mut padded = [0; MAX_NAME];
+    set_field(&mut padded, 0, CongestionControl::from_number(number).unwrap_or_default().name().as_bytes());
+    value.write_truncated(&padded)
+}
+
+/// The congestion control of a name that may end with a null byte; `ENOENT` if there is none.
+fn congestion_control(name: &[u8]) -> Result<CongestionControl, Errno> {
+    let name = name.get(..MAX_NAME).unwrap_or(name).split(|&byte| byte == 0).next().unwrap_or_default();
+    CongestionControl::from_name(name).ok_or(Errno::ENOENT)
 }
 
 /// The `int` at an offset of a value.

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use hermit_interface::Errno;
-use hermit_interface::net::{OptionName, SocketOption};
+use hermit_interface::net::{CongestionControl, OptionName, SocketOption};
 
 use crate::socket::kind::Family;
 
@@ -23,6 +23,10 @@ pub(crate) struct SocketSettings {
     pub(crate) keep_alive_idle: u32,
     pub(crate) keep_alive_interval: u32,
     pub(crate) keep_alive_count: u32,
+    pub(crate) quick_ack: bool,
+    /// In milliseconds; 0 for the default.
+    pub(crate) user_timeout: u32,
+    pub(crate) congestion: CongestionControl,
     pub(crate) reuse: bool,
     pub(crate) broadcast: bool,
     pub(crate) send_buffer: Option<u32>,
@@ -44,6 +48,9 @@ const DEFAULTS: SocketSettings = SocketSettings {
     keep_alive_idle: 7200,
     keep_alive_interval: 75,
     keep_alive_count: 9,
+    quick_ack: false,
+    user_timeout: 0,
+    congestion: CongestionControl::Cubic,
     reuse: false,
     broadcast: false,
     send_buffer: None,
@@ -139,6 +146,12 @@ impl SocketSettings {
             OptionName::KeepAliveInterval => self.keep_alive_interval = seconds(value)?,
             OptionName::KeepAliveCount if !(1..=127).contains(&value) => return Err(Errno::EINVAL),
             OptionName::KeepAliveCount => self.keep_alive_count = value,
+            OptionName::QuickAck => self.quick_ack = is_on,
+            OptionName::UserTimeout if value.cast_signed() < 0 => return Err(Errno::EINVAL),
+            OptionName::UserTimeout => self.user_timeout = value,
+            OptionName::Congestion => {
+                self.congestion = CongestionControl::from_number(value).ok_or(Errno::ENOENT)?;
+            }
             OptionName::Broadcast => self.broadcast = is_on,
             OptionName::SendBuffer => self.send_buffer = Some(value.clamp(MIN_SEND_BUFFER, MAX_BUFFER)),
             OptionName::ReceiveBuffer => {
@@ -171,6 +184,9 @@ impl SocketSettings {
             OptionName::KeepAliveIdle => self.keep_alive_idle,
             OptionName::KeepAliveInterval => self.keep_alive_interval,
             OptionName::KeepAliveCount => self.keep_alive_count,
+            OptionName::QuickAck => self.quick_ack.into(),
+            OptionName::UserTimeout => self.user_timeout,
+            OptionName::Congestion => self.congestion as u32,
             OptionName::ReuseAddress => self.reuse.into(),
             OptionName::Broadcast => self.broadcast.into(),
             OptionName::SendBuffer => send,

@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use hermit_interface::Errno;
+use hermit_interface::net::CongestionControl;
 use hermit_tcp::{Algorithm, Parameters};
 
 use crate::ip::routes::{Route, Routes, or_loopback};
@@ -13,6 +14,15 @@ use crate::socket::ports::Ports;
 use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::path::Path;
 use crate::tcp::shard::{Shard, TcpState};
+
+/// The algorithm of a congestion control.
+pub(super) const fn algorithm(control: CongestionControl) -> Algorithm {
+    match control {
+        CongestionControl::Cubic => Algorithm::Cubic,
+        CongestionControl::Reno => Algorithm::Reno,
+        CongestionControl::Bbr => Algorithm::Bbr,
+    }
+}
 
 /// Local address of a connection of a socket with this binding.
 fn local_address(bound: Endpoint, remote: Endpoint, routes: &Routes) -> Option<IpAddr> {
@@ -144,7 +154,8 @@ impl Shard {
         context: &Context<'_>,
     ) -> Parameters {
         // On the loopback, segments are lost only if memory is short.
-        let algorithm = if path == Path::Local { Algorithm::Unlimited } else { Algorithm::default() };
+        let algorithm =
+            if path == Path::Local { Algorithm::Unlimited } else { algorithm(settings.congestion) };
         let remote = &tuple.remote.address;
         Parameters {
             iss: self.secret.sequence_number(tuple, context.now),

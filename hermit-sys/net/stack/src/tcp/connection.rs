@@ -13,6 +13,7 @@ use crate::tcp::path::Path;
 /// Number of written bytes from which on they are not held back to be coalesced with more.
 const CORK: usize = 32 << 10;
 
+const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 /// Phase of a connection, as its socket sees it.
@@ -97,6 +98,9 @@ impl Connection {
     /// Applies the socket options.
     pub(crate) fn apply(&mut self, settings: &SocketSettings) {
         self.tcp.options().no_delay = settings.no_delay;
+        self.tcp.set_quick_ack(settings.quick_ack);
+        let user_timeout = u64::from(settings.user_timeout) * MILLISECOND;
+        self.tcp.set_user_timeout(Some(user_timeout).filter(|&timeout| timeout > 0));
         self.tcp.set_keep_alive(settings.keep_alive.then(|| KeepAlive {
             idle: u64::from(settings.keep_alive_idle) * SECOND,
             interval: u64::from(settings.keep_alive_interval) * SECOND,

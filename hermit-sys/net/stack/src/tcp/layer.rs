@@ -9,11 +9,13 @@ use core::iter;
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 use hermit_interface::Errno;
+use hermit_interface::net::CongestionControl;
 
 use crate::host::Random;
 use crate::socket::address::{Endpoint, Tuple};
 use crate::socket::context::Context;
 use crate::socket::kind::Family;
+use crate::socket::options::SocketSettings;
 use crate::socket::slab::{Key, table_of};
 #[cfg(test)]
 use crate::socket::table::Socket;
@@ -32,13 +34,15 @@ pub(crate) struct Tcp {
     pub(super) sharding: Sharding,
     /// Number of created sockets, modulo 2^32: the shards get them in turn.
     created: u32,
+    /// Options of a new socket.
+    defaults: SocketSettings,
     /// Keys of sockets that were moved to another shard, with their later ones.
     moved: HashMap<Key, Key, FixedState>,
 }
 
 impl Tcp {
     /// The layer with this number of shards, at least one.
-    pub(crate) fn new(shards: u32, random: &mut dyn Random) -> Self {
+    pub(crate) fn new(shards: u32, congestion: CongestionControl, random: &mut dyn Random) -> Self {
         let sharding = Sharding::new(shards, random);
         let mut all = sharding.numbers().map(|number| Shard::new(number, sharding, random));
         let first = all.next();
@@ -48,6 +52,7 @@ impl Tcp {
             others,
             sharding,
             created: 0,
+            defaults: SocketSettings { congestion, ..SocketSettings::default() },
             moved: HashMap::with_hasher(FixedState::with_seed(random.random())),
         }
     }
@@ -108,7 +113,8 @@ impl Tcp {
     pub(crate) fn create(&mut self, family: Family, waker_key: usize) -> Result<u32, Errno> {
         let number = self.created.checked_rem(u32::try_from(self.sharding.count()).unwrap_or(1));
         self.created = self.created.wrapping_add(1);
-        self.shard(number.unwrap_or(0)).create(family, waker_key)
+        let settings = self.defaults;
+        self.shard(number.unwrap_or(0)).create(family, settings, waker_key)
     }
 
     /// Slot of a key.
@@ -205,7 +211,8 @@ impl Tcp {
         }
         self.moved.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let family = self.of(slot).family(slot);
-        let target = self.shard(number).create(family, 0)?;
+        let settings = self.defaults;
+        let target = self.shard(number).create(family, settings, 0)?;
         let keys = [slot, target].map(|slot| self.of(slot).sockets.key(slot));
         let socket = self.of_mut(slot).sockets.take(slot);
         if let Some((socket, place)) = socket.zip(self.shard(number).sockets.get_mut(target)) {

@@ -156,11 +156,12 @@ impl Tcp {
         slot: u32,
         option: &SocketOption,
         ports: &mut Ports,
+        now: u64,
     ) -> Result<(), Errno> {
-        self.of_mut(slot).set_option(slot, option, ports)?;
+        self.of_mut(slot).set_option(slot, option, ports, now)?;
         let mut numbers = 0..self.others.len();
         while let Some(replica) = numbers.next().and_then(|number| self.replica(slot, number)) {
-            self.of_mut(replica).set_option(replica, option, ports)?;
+            self.of_mut(replica).set_option(replica, option, ports, now)?;
         }
         Ok(())
     }

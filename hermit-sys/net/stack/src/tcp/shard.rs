@@ -135,8 +135,13 @@ impl Shard {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn create(&mut self, family: Family, waker_key: usize) -> Result<u32, Errno> {
-        self.insert(Socket::new(Some(waker_key), family, SocketSettings::default(), TcpState::Idle))
+    pub(super) fn create(
+        &mut self,
+        family: Family,
+        settings: SocketSettings,
+        waker_key: usize,
+    ) -> Result<u32, Errno> {
+        self.insert(Socket::new(Some(waker_key), family, settings, TcpState::Idle))
     }
 
     /// Adds a socket or a connection without a socket.

@@ -12,6 +12,7 @@ use crate::socket::context::Context;
 use crate::socket::kind::Shutdown;
 use crate::socket::options::MembershipChange;
 use crate::socket::ports::Ports;
+use crate::tcp::connect::algorithm;
 use crate::tcp::connection::Phase;
 use crate::tcp::path::Path;
 use crate::tcp::shard::{Shard, TcpState};
@@ -232,6 +233,7 @@ impl Shard {
         slot: u32,
         option: &SocketOption,
         ports: &mut Ports,
+        now: u64,
     ) -> Result<(), Errno> {
         let name = OptionName::from_number(option.name).ok_or(Errno::ENOPROTOOPT)?;
         let socket = self.socket(slot)?;
@@ -244,6 +246,9 @@ impl Shard {
         let settings = socket.settings;
         if let Some(connection) = socket.connection_mut() {
             connection.apply(&settings);
+            if name == OptionName::Congestion {
+                connection.tcp.set_algorithm(algorithm(settings.congestion), now);
+            }
             match (name, settings.send_buffer, settings.receive_buffer) {
                 (OptionName::SendBuffer, Some(size), _) => connection.tcp.set_send_buffer(size),
                 (OptionName::ReceiveBuffer, _, Some(size)) => connection.tcp.set_receive_buffer(size),

@@ -1,5 +1,6 @@
 //! Close, shutdown, resets and time-outs of connections.
 
+use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, pattern, v4};
 use crate::{Errno, Family, Kind, OptionName, Readiness, Shutdown, SocketOption};
 use core::net::SocketAddr;
@@ -247,6 +248,54 @@ fn keep_alive_probes_idle_peer_and_times_out() {
     let took = world.now - start;
     assert!((6 * SECOND..17 * SECOND).contains(&took), "{took}");
     assert_eq!(world.receive(0, client), Err(Errno::ETIMEDOUT));
+}
+
+/// As in Linux, the user timeout counts instead of the number of probes, and for data that is not acknowledged.
+#[test]
+fn user_timeout_ends_connections_without_an_answer() {
+    for has_data in [false, true] {
+        let (mut world, client, _server) = World::pair();
+        for option in [
+            SocketOption::new(OptionName::KeepAlive, true),
+            SocketOption::new(OptionName::KeepAliveIdle, 10_u32),
+            SocketOption::new(OptionName::KeepAliveInterval, 2_u32),
+            SocketOption::new(OptionName::KeepAliveCount, 3_u32),
+            SocketOption::new(OptionName::UserTimeout, 30_000_u32),
+        ] {
+            world.nodes[0].set_option(client, option).unwrap();
+        }
+        assert_eq!(world.nodes[0].option(client, OptionName::UserTimeout), Ok(30_000));
+        world.run(SECOND);
+        world.wire.borrow_mut().is_cut = true;
+        if has_data {
+            world.nodes[0].send(client, b"lost", None).unwrap();
+        }
+        let start = world.now;
+        assert!(world.run_until(1000 * SECOND, |world| world.readiness(0, client).error));
+        let took = world.now - start;
+        assert!((27 * SECOND..33 * SECOND).contains(&took), "{has_data} {took}");
+    }
+}
+
+#[test]
+fn congestion_control_is_that_of_the_configuration_or_the_option() {
+    let host = |node| {
+        let congestion = crate::CongestionControl::Bbr;
+        (crate::Configuration { congestion, ..crate::testing::configuration(node) }, SimDevice::plain(node))
+    };
+    let mut world = World::with([0, 1].map(host), Faults { delay: 10_000_000, ..Faults::default() });
+    let listener = world.listen(1, 80, 8);
+    let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
+    let bbr = Ok(crate::CongestionControl::Bbr as u32);
+    assert_eq!(world.nodes[0].option(client, OptionName::Congestion), bbr);
+    assert_eq!(world.nodes[1].option(server, OptionName::Congestion), bbr);
+    let bytes = pattern(200_000);
+    assert_eq!(world.transfer((0, client), (1, server), &bytes, 100 * SECOND), bytes);
+    let unknown = SocketOption::new(OptionName::Congestion, 9_u32);
+    assert_eq!(world.nodes[1].set_option(server, unknown), Err(Errno::ENOENT));
+    let reno = SocketOption::new(OptionName::Congestion, crate::CongestionControl::Reno as u32);
+    world.nodes[1].set_option(server, reno).unwrap();
+    assert_eq!(world.transfer((1, server), (0, client), &bytes, 100 * SECOND), bytes);
 }
 
 #[test]

@@ -149,14 +149,7 @@ impl Recovery {
         if algorithm == Algorithm::Unlimited {
             window.size = MAX_WINDOW;
         }
-        let mut control = Control::new(algorithm, una, &window, &rtt, now);
-        let mut delivery = HeapOption::NONE;
-        if control.sets_window() {
-            delivery = HeapOption::some(DeliveryRate::new(has_sack, now));
-        }
-        if control.sets_window() && !delivery.is_some() {
-            control = Control::new(Algorithm::Cubic, una, &window, &rtt, now);
-        }
+        let (control, delivery) = control(algorithm, una, has_sack, (&window, &rtt), now);
         let pacer = control.pacing_rate().is_some().then(|| Pacer::new(mss));
         Self {
             board: Scoreboard::new(una),
@@ -181,6 +174,20 @@ impl Recovery {
             is_reduced: false,
             #[cfg(test)]
             timeouts: 0,
+        }
+    }
+
+    /// Changes the algorithm, unless the window is unlimited. The window stays as it is.
+    pub(crate) fn set_algorithm(&mut self, algorithm: Algorithm, now: u64) {
+        if matches!(self.control, Control::Unlimited) || algorithm == Algorithm::Unlimited {
+            return;
+        }
+        let (window, rtt) = (&self.window, &self.rtt);
+        (self.control, self.delivery) =
+            control(algorithm, self.board.end(), self.has_sack, (window, rtt), now);
+        self.undo.take();
+        if self.control.pacing_rate().is_some() && self.pacer.is_none() {
+            self.pacer = Some(Pacer::new(self.window.mss));
         }
     }
 
@@ -399,6 +406,24 @@ impl Recovery {
     pub(crate) fn clear(&mut self) {
         self.board.clear();
         (self.reorder_deadline, self.probe) = (None, None);
+    }
+}
+
+/// The state of an algorithm before the byte `nxt` is sent, with the samples that it needs. Without memory for them, CUBIC.
+fn control(
+    algorithm: Algorithm,
+    nxt: Seq,
+    has_sack: bool,
+    (window, rtt): (&Window, &RttEstimator),
+    now: u64,
+) -> (Control, HeapOption<DeliveryRate>) {
+    let control = Control::new(algorithm, nxt, window, rtt, now);
+    if !control.sets_window() {
+        return (control, HeapOption::NONE);
+    }
+    match HeapOption::some(DeliveryRate::new(has_sack, now)) {
+        delivery if delivery.is_some() => (control, delivery),
+        none => (Control::new(Algorithm::Cubic, nxt, window, rtt, now), none),
     }
 }
 

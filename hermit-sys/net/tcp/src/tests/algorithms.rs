@@ -84,6 +84,30 @@ fn slow_start_ends_before_the_queue_is_full() {
     }
 }
 
+/// `TCP_CONGESTION` in the middle of a stream, with segments in flight and losses being repaired.
+#[test]
+fn algorithm_may_change_at_any_time() {
+    let size = if cfg!(miri) { 30_000 } else { 1 << 20 };
+    for seed in 0..if cfg!(miri) { 1 } else { 10 } {
+        let path = path(20, 100, 100);
+        let mut network = Network::new(seed, [path; 2], [size, 0]);
+        let algorithms = [Algorithm::Bbr, Algorithm::Reno, Algorithm::Cubic, Algorithm::Unlimited];
+        let mut next = algorithms.into_iter().cycle();
+        for step in 0.. {
+            network.serve_ends();
+            if network.is_done() {
+                break;
+            }
+            network.advance(network.next().unwrap());
+            let now = network.now;
+            assert!(step < 100_000 && now < 60 * SECOND, "{seed}: {}", network.ends[1].received);
+            if step % 11 == 10 {
+                network.ends[0].connection.as_mut().unwrap().set_algorithm(next.next().unwrap(), now);
+            }
+        }
+    }
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "megabytes take hours")]
 fn bbr_flows_share_a_link() {
