@@ -31,7 +31,7 @@ mod system;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
 use crate::figures::{self, Conditions, FigureRecord};
@@ -122,6 +122,9 @@ const SUITES: [(Suite, BenchPlatform, &str, Measure); 11] = [
 ];
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
+    if arguments.record && arguments.net.congestion.is_some() {
+        bail!("the record is of the default congestion control: leave out --record or --congestion");
+    }
     if arguments.platform == Some(BenchPlatform::Process) {
         setup::ensure()?;
     } else {

@@ -46,6 +46,9 @@ pub(crate) struct NetSelection {
     /// net: with --loss, measure only rows whose names contain a text, such as `3 %, 100 ms`
     #[arg(long = "row", value_name = "TEXT", requires = "loss")]
     pub(super) rows: Vec<String>,
+    /// net: congestion control of our guests' TCP
+    #[arg(long, value_name = "NAME", value_parser = ["cubic", "reno", "bbr"])]
+    pub(crate) congestion: Option<String>,
 }
 
 impl NetSelection {
@@ -205,6 +208,7 @@ impl NetBenchPlan {
         arguments.extend(self.selection.is_lossy.then(|| "--loss".into()));
         arguments.extend(self.selection.is_long.then(|| "--long".into()));
         let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+        self.selection.congestion.iter().for_each(|name| option("--congestion", name.into()));
         for row in &self.selection.rows {
             option("--row", row.into());
         }
@@ -258,6 +262,7 @@ mod tests {
             is_lossy: true,
             is_long: true,
             rows: vec!["1 %, 10 ms".to_owned()],
+            congestion: Some("bbr".to_owned()),
         };
         let plan = NetBenchPlan {
             selection,

@@ -187,7 +187,9 @@ impl Drop for RunningServer {
 /// The command of a guest in uhyve.
 fn uhyve(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     let mut command = uhyve::command(&plan.uhyve, Engine::Process);
-    let net = format!("tap={},mac={MAC},ip={SERVER}/{PREFIX},gateway={HOST}", DEVICE);
+    let congestion = plan.selection.congestion.iter().map(|name| format!(",congestion={name}"));
+    let congestion: String = congestion.collect();
+    let net = format!("tap={},mac={MAC},ip={SERVER}/{PREFIX},gateway={HOST}{congestion}", DEVICE);
     command.args(["--memory", MEMORY, "--net", &net, "--timeout", &GUEST_TIMEOUT.as_secs().to_string()]);
     command.arg(program.of(&plan.images)?).arg("--").args(program.arguments());
     Ok(command)
@@ -213,6 +215,8 @@ fn qemu(plan: &NetBenchPlan, program: ServerProgram, folder: &Path, link: &NetLi
     let guest = guest
         .with_kernel_option(&format!("ip={SERVER}/{PREFIX}"))
         .with_kernel_option(&format!("gateway={HOST}"));
+    let congestion = plan.selection.congestion.iter();
+    let guest = congestion.fold(guest, |guest, name| guest.with_kernel_option(&format!("congestion={name}")));
     let arguments = program.arguments().iter().map(OsString::from).collect();
     Guest { arguments, ..guest }.command(folder)
 }
