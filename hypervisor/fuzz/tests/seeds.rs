@@ -35,6 +35,15 @@ mod tests {
         }
     }
 
+    /// With another version the target would parse nothing of them.
+    #[test]
+    fn seeds_of_boot_information_are_of_this_version() {
+        for seed in files("seeds", "boot_info") {
+            let version = u32::from_le_bytes(fs::read(&seed).unwrap()[8..12].try_into().unwrap());
+            assert_eq!(version, hermit_interface::note::ABI_VERSION, "{}", seed.display());
+        }
+    }
+
     #[test]
     fn image_seed_is_valid() {
         let seed = &files("seeds", "image")[0];
