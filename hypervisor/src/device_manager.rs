@@ -169,9 +169,6 @@ impl DeviceManager {
         let (mut transports, mut descriptions) = (Vec::new(), Vec::new());
         for (line, (serving, device)) in (0..).zip(devices) {
             let description = describe(line, &*device)?;
-            if let Some(descriptor) = device.packet_fd() {
-                engine.share_packet_fd(line, descriptor)?;
-            }
             let transport = MmioTransport::new(device, memory.guest().clone(), engine.irq_line(line)?)?;
             let transport = connect(transport, description.registers, &mut bus, engine)?;
             transports.push((serving, transport));

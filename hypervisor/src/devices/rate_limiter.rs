@@ -123,12 +123,6 @@ impl RateLimiter {
         Some(HostEvent { fd: limits.timer.as_raw_fd(), interest: Interest::Readable })
     }
 
-    /// Whether there are limits.
-    #[must_use]
-    pub const fn is_limited(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Removes the limits: what the guest has sent before its end is neither lost nor waited for.
     pub fn lift(&mut self) {
         self.0 = None;

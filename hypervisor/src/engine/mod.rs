@@ -10,7 +10,6 @@ pub mod selection;
 
 use std::error::Error;
 use std::fmt::Debug;
-use std::os::fd::BorrowedFd;
 
 use vmm_sys_util::eventfd::EventFd;
 
@@ -48,16 +47,6 @@ pub trait Engine: Debug {
     ///
     /// See [`EngineError`].
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError>;
-
-    /// Lets the guest write packets of the device with interrupt line `line` to `descriptor` itself, if the guest is a
-    /// process.
-    ///
-    /// # Errors
-    ///
-    /// See [`EngineError`].
-    fn share_packet_fd(&self, _line: u32, _descriptor: BorrowedFd<'_>) -> Result<(), EngineError> {
-        Ok(())
-    }
 
     /// Kills the guest's process, if the engine has one: its vCPU threads may be blocked by the host. Other engines stop
     /// with their vCPU threads.

@@ -10,7 +10,7 @@ pub const TYPE_ABI: u32 = 1;
 
 /// Version of the ABI between kernel, loader and hypervisor: the layout of [`crate::boot_info`] and the state at the
 /// image's entry. Incremented with every incompatible change.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 6;
 
 /// The note in its layout in the image (ELF gABI, "Note Section").
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]

@@ -23,7 +23,7 @@
 //! | `munmap` | an address in [`ADDRESSES`] |
 //! | `rt_sigaction`, `rt_sigprocmask`, `sigaltstack`, `rt_sigreturn` | anything |
 //! | `timer_settime` | anything |
-//! | `write` | eight bytes, to [`queue_eventfd`]; any number, to [`packet_fd`] |
+//! | `write` | eight bytes, to [`queue_eventfd`] |
 //! | `sched_yield`, `restart_syscall` | |
 //!
 //! [`BootInfo::free_addresses`]: crate::boot_info::BootInfo::free_addresses
@@ -40,27 +40,16 @@ pub const ADDRESSES: Region = Region { start: 1 << 39, size: 254 << 39 };
 /// File descriptor of the machine's memory.
 pub const MEMORY: u32 = 0;
 
-/// First file descriptor of the devices.
-pub const FIRST_DEVICE_FD: u32 = 1;
-
-/// Number of file descriptors of a device, a power of two: eventfds of its queues, and [`packet_fd`].
-pub const DEVICE_FDS: u32 = 8;
+/// First file descriptor of [`queue_eventfd`].
+pub const FIRST_QUEUE_EVENTFD: u32 = 1;
 
 /// Maximum number of queues of a device that have an eventfd; others are notified by [`WRITE`].
-pub const MAX_EVENTFD_QUEUES: u32 = DEVICE_FDS - 1;
+pub const MAX_EVENTFD_QUEUES: u32 = 8;
 
 /// File descriptor of the eventfd by which the driver notifies a queue of the device with this interrupt line.
 #[must_use]
 pub const fn queue_eventfd(line: u32, queue: u32) -> u32 {
-    FIRST_DEVICE_FD + line * DEVICE_FDS + queue
-}
-
-/// File descriptor by which the driver hands a packet to the network device with this interrupt line, as an element of
-/// the transmit queue has it: the virtio header, then the frame. The host takes all of it or nothing. A device may have
-/// none.
-#[must_use]
-pub const fn packet_fd(line: u32) -> u32 {
-    queue_eventfd(line, MAX_EVENTFD_QUEUES)
+    FIRST_QUEUE_EVENTFD + line * MAX_EVENTFD_QUEUES + queue
 }
 
 /// Offset in the file [`MEMORY`] of a physical address: the file has no hole.
@@ -146,7 +135,7 @@ const _: () = assert!(size_of::<SharedCpus>() == 4096, "the CPUs fit a page");
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_EVENTFD_QUEUES, memory_offset, packet_fd, queue_eventfd};
+    use super::{memory_offset, queue_eventfd};
     use crate::machine::{HOLE, LINES};
 
     #[test]
@@ -158,8 +147,7 @@ mod tests {
     #[test]
     fn each_queue_has_its_own_eventfd() {
         assert_eq!(queue_eventfd(0, 0), 1);
-        assert!(queue_eventfd(3, MAX_EVENTFD_QUEUES - 1) < packet_fd(3));
-        assert!(packet_fd(3) < queue_eventfd(4, 0));
+        assert!(queue_eventfd(3, 7) < queue_eventfd(4, 0));
         assert!(queue_eventfd(LINES - 1, 7) < 200, "descriptors stay below RLIMIT_NOFILE");
     }
 }

@@ -2,17 +2,6 @@
 
 use core::fmt::Debug;
 
-/// Why a device has not taken a packet without a virtqueue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DirectError {
-    /// There is no such way to the device.
-    #[error("the device takes packets from its virtqueue only")]
-    Unsupported,
-    /// The device has no room now.
-    #[error("the device has no room")]
-    Busy,
-}
-
 /// A window of memory-mapped device registers.
 ///
 /// The transports call it; the hal implements it over uncached mappings. Each call is one access of the named width,
@@ -44,16 +33,6 @@ pub trait DeviceRegisters: Debug {
 
     /// Writes four bytes, little-endian.
     fn write_u32(&self, offset: usize, value: u32);
-
-    /// Hands the device a packet as its transmit queue would, without that queue. By the time this returns, the device has
-    /// the packet.
-    ///
-    /// # Errors
-    ///
-    /// See [`DirectError`]; the device has nothing of the packet then.
-    fn send_packet(&self, _packet: &[u8]) -> Result<(), DirectError> {
-        Err(DirectError::Unsupported)
-    }
 
     /// Writes eight bytes as two accesses, the low half first (virtio 1.2, sections 4.1.3.1 and 4.2.2.2).
     fn write_u64(&self, offset: usize, value: u64) {

@@ -16,7 +16,6 @@ mod rx_buffers;
 mod tx;
 
 use std::mem;
-use std::os::fd::BorrowedFd;
 
 use virtio_bindings::virtio_ids::VIRTIO_ID_NET;
 use virtio_bindings::virtio_net::VIRTIO_NET_F_MRG_RXBUF;
@@ -148,12 +147,6 @@ impl VirtioDevice for Net {
 
     fn take_config_change(&mut self) -> bool {
         mem::take(&mut self.has_config_changed)
-    }
-
-    /// The guest's frames are not counted there, so a limited device has none.
-    fn packet_fd(&self) -> Option<BorrowedFd<'_>> {
-        let [_, output] = &self.limiters;
-        if output.is_limited() { None } else { self.backend.packet_fd() }
     }
 
     /// `transmitq1` is drained when the guest ends, so that the last segments of its connections leave.

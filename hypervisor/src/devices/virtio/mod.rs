@@ -12,7 +12,7 @@ pub mod mmio;
 pub mod used_ring;
 
 use std::fmt::Debug;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 
 use virtio_queue::Queue;
 use vm_memory::{GuestMemoryError, GuestMemoryMmap};
@@ -149,12 +149,6 @@ pub trait VirtioDevice: Debug + Send {
     /// Whether the configuration space has changed since the last call, so that the driver must be notified.
     fn take_config_change(&mut self) -> bool {
         false
-    }
-
-    /// File descriptor to which the guest may write elements of its transmit queue itself, if nothing is queued: the host
-    /// checks them as the device would.
-    fn packet_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 
     /// Whether the queue carries output of the guest, which is drained when the guest ends.

@@ -15,7 +15,7 @@ use vm_memory::{Bytes, GuestAddress};
 use self::syscalls::BootstrapConfig;
 use super::error::{ProcessError, syscall_failed};
 use super::owned_process::OwnedProcess;
-use super::{Shared, SharedDescriptor, memory_map};
+use super::{QueueEvent, Shared, memory_map};
 use crate::boot::KernelEntry;
 use crate::memory::Memory;
 use crate::tsc::TscCalibration;
@@ -56,7 +56,7 @@ impl Bootstrap {
     /// Starts the process by `start`, and logs its ID. `process` returns the process of the result.
     pub(super) fn start<T>(
         &self,
-        start: impl FnOnce(&BootstrapConfig, &Memory, &[SharedDescriptor]) -> Result<T, ProcessError>,
+        start: impl FnOnce(&BootstrapConfig, &Memory, &[QueueEvent]) -> Result<T, ProcessError>,
         process: impl FnOnce(&T) -> &OwnedProcess,
     ) -> Result<T, ProcessError> {
         let memory = &self.shared.memory;
@@ -71,8 +71,8 @@ impl Bootstrap {
             is_traced: self.is_traced,
             has_pid_namespace: self.has_pid_namespace,
         };
-        let descriptors = self.shared.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
-        let started = start(&config, memory, &descriptors)?;
+        let events = self.shared.queue_events.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = start(&config, memory, &events)?;
         let pidfd = process(&started).as_fd().try_clone_to_owned().map_err(syscall_failed("fcntl"))?;
         // It is set once: a VM starts one process.
         let _: Result<(), _> = self.shared.pidfd.set(pidfd);

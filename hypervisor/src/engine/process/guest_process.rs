@@ -15,7 +15,7 @@ use syscalls::Sysno;
 use vm_memory::{Bytes, GuestAddress};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-use super::SharedDescriptor;
+use super::QueueEvent;
 use super::bootstrap::elf::{ENTRY_SIZE, syscall_number};
 use super::bootstrap::syscalls::{self as bootstrap, BootstrapConfig, BootstrapProgram};
 use super::error::{ProcessError, syscall_failed};
@@ -50,9 +50,9 @@ impl GuestProcess {
     pub(super) fn start(
         config: &BootstrapConfig,
         memory: &Memory,
-        shared: &[SharedDescriptor],
+        events: &[QueueEvent],
     ) -> Result<(Self, u64), ProcessError> {
-        let (PausedProcess { process, .. }, listener) = start(config, memory, shared)?;
+        let (PausedProcess { process, .. }, listener) = start(config, memory, events)?;
         let listener = listener.ok_or(ProcessError::Unsupported("there is no listener for system calls"))?;
         seccomp_notify::set_sync_wake_up(&listener);
         let mut guest = Self { process, listener };
@@ -123,9 +123,9 @@ impl PausedProcess {
     pub(super) fn start(
         config: &BootstrapConfig,
         memory: &Memory,
-        shared: &[SharedDescriptor],
+        events: &[QueueEvent],
     ) -> Result<Self, ProcessError> {
-        Ok(start(config, memory, shared)?.0)
+        Ok(start(config, memory, events)?.0)
     }
 
     pub(super) const fn process(&self) -> &OwnedProcess {
@@ -142,7 +142,7 @@ impl PausedProcess {
 fn start(
     config: &BootstrapConfig,
     memory: &Memory,
-    shared: &[SharedDescriptor],
+    events: &[QueueEvent],
 ) -> Result<(PausedProcess, Option<OwnedFd>), ProcessError> {
     let (control, theirs) = UnixStream::pair().map_err(syscall_failed("socketpair"))?;
     let ruleset = sandbox::empty_ruleset().map_err(|error| ProcessError::Syscall {
@@ -150,7 +150,7 @@ fn start(
         source: io::Error::other(error),
     })?;
     let has_ruleset = ruleset.is_some();
-    let descriptors = descriptors(memory, shared, theirs.into(), ruleset)?;
+    let descriptors = descriptors(memory, events, theirs.into(), ruleset)?;
     // The kernel gives the listener the lowest number that is free.
     let is_free = |number: &u32| descriptors.iter().all(|(_, taken)| taken != number);
     let listener = (0..).find(is_free).unwrap_or(CONTROL_FD);
@@ -170,7 +170,7 @@ fn start(
 /// Copies the descriptors that the process inherits, each with its number there.
 fn descriptors(
     memory: &Memory,
-    shared: &[SharedDescriptor],
+    events: &[QueueEvent],
     control: OwnedFd,
     ruleset: Option<OwnedFd>,
 ) -> Result<Vec<(OwnedFd, u32)>, ProcessError> {
@@ -180,8 +180,8 @@ fn descriptors(
         Ok((copy, number))
     };
     let mut copies = vec![copy(memory, MEMORY)?, copy(&control, CONTROL_FD)?];
-    for shared in shared {
-        copies.push(copy(&shared.descriptor, shared.number)?);
+    for event in events {
+        copies.push(copy(&event.event, event.fd_number)?);
     }
     if let Some(ruleset) = ruleset {
         copies.push(copy(&ruleset, RULESET_FD)?);

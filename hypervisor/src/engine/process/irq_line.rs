@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn raise_sets_bit_and_wakes_an_idle_cpu() {
         let memory = Memory::shared("8M".parse().unwrap()).unwrap();
-        let shared = Arc::new(Shared { memory, descriptors: Mutex::default(), pidfd: OnceLock::new() });
+        let shared = Arc::new(Shared { memory, queue_events: Mutex::default(), pidfd: OnceLock::new() });
         let [first, last, none] = [0, 15, 16].map(|line| IrqLine::new(Arc::clone(&shared), line));
         let (idle, raised) = (offset_of!(SharedCpu, idle), offset_of!(SharedCpu, raised));
         first.with(idle, |idle| idle.store(1, Ordering::SeqCst)).unwrap();

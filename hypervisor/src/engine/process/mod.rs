@@ -37,11 +37,11 @@ mod spawn;
 mod traced;
 mod vcpu;
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hermit_interface::machine::{HOLE, LINES};
-use hermit_interface::process::{ADDRESSES, MAX_EVENTFD_QUEUES, packet_fd, queue_eventfd};
+use hermit_interface::process::{ADDRESSES, MAX_EVENTFD_QUEUES, queue_eventfd};
 use rustix::process::{Signal, pidfd_send_signal};
 use vmm_sys_util::eventfd::EventFd;
 
@@ -74,17 +74,17 @@ pub struct ProcessEngine {
 #[derive(Debug)]
 struct Shared {
     memory: Memory,
-    descriptors: Mutex<Vec<SharedDescriptor>>,
+    queue_events: Mutex<Vec<QueueEvent>>,
     /// Process file descriptor of the guest, once it is started.
     pidfd: OnceLock<OwnedFd>,
 }
 
-/// File descriptor of a device that the guest's process has, too: by it the guest notifies a virtqueue, or sends packets.
+/// Eventfd to which the guest writes to notify a device of a virtqueue.
 #[derive(Debug)]
-struct SharedDescriptor {
-    /// Number in the guest's process.
-    number: u32,
-    descriptor: OwnedFd,
+struct QueueEvent {
+    /// Number of the file descriptor in the guest's process.
+    fd_number: u32,
+    event: OwnedFd,
 }
 
 impl ProcessEngine {
@@ -102,7 +102,7 @@ impl ProcessEngine {
         if !tsc::is_constant() {
             return Err(ProcessError::Unsupported("the frequency of the time-stamp counter is not constant"));
         }
-        let shared = Shared { memory, descriptors: Mutex::default(), pidfd: OnceLock::new() };
+        let shared = Shared { memory, queue_events: Mutex::default(), pidfd: OnceLock::new() };
         let (is_traced, has_pid_namespace) = (false, false);
         let calibration = TscCalibration::start();
         Ok(Self { shared: Arc::new(shared), calibration, is_traced, has_pid_namespace })
@@ -171,17 +171,10 @@ impl Engine for ProcessEngine {
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError> {
         let line = u32::try_from(address.saturating_sub(HOLE.start) / MmioTransport::SIZE).unwrap_or(LINES);
         if line < LINES && queue < MAX_EVENTFD_QUEUES {
-            let descriptor = spawn::into_fd(event.try_clone().map_err(syscall_failed("fcntl"))?);
-            let mut descriptors = self.shared.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
-            descriptors.push(SharedDescriptor { number: queue_eventfd(line, queue), descriptor });
+            let event = spawn::into_fd(event.try_clone().map_err(syscall_failed("fcntl"))?);
+            let mut events = self.shared.queue_events.lock().unwrap_or_else(PoisonError::into_inner);
+            events.push(QueueEvent { fd_number: queue_eventfd(line, queue), event });
         }
-        Ok(())
-    }
-
-    fn share_packet_fd(&self, line: u32, descriptor: BorrowedFd<'_>) -> Result<(), EngineError> {
-        let descriptor = descriptor.try_clone_to_owned().map_err(syscall_failed("fcntl"))?;
-        let mut descriptors = self.shared.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
-        descriptors.push(SharedDescriptor { number: packet_fd(line), descriptor });
         Ok(())
     }
 

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use hermit_interface::boot_info::Region;
 use hermit_interface::machine::LINES;
-use hermit_interface::process::{
-    ADDRESSES, CALL, DEVICE_FDS, FIRST_DEVICE_FD, INTERRUPT, MEMORY, packet_fd, queue_eventfd,
-};
+use hermit_interface::process::{ADDRESSES, CALL, FIRST_QUEUE_EVENTFD, INTERRUPT, MEMORY, queue_eventfd};
 use libc::{
     SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, SYS_close, SYS_futex, SYS_mmap,
     SYS_mprotect, SYS_munmap, SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
@@ -133,15 +131,7 @@ fn checks(limits: &MappingLimits, message: Option<ListenerMessage>) -> Vec<(c_lo
         (
             SYS_write,
             vec![
-                (0, Lower32, AtLeast, packet_fd(0).into()),
-                (0, Lower32, Below, queue_eventfd(LINES, 0).into()),
-                (0, Lower32, Masked((DEVICE_FDS - 1).into()), (packet_fd(0) % DEVICE_FDS).into()),
-            ],
-        ),
-        (
-            SYS_write,
-            vec![
-                (0, Lower32, AtLeast, FIRST_DEVICE_FD.into()),
+                (0, Lower32, AtLeast, FIRST_QUEUE_EVENTFD.into()),
                 (0, Lower32, Below, queue_eventfd(LINES, 0).into()),
                 (2, All64, Equal, 8),
             ],

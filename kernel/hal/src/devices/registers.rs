@@ -1,6 +1,6 @@
 //! A window of device registers.
 
-use hermit_virtio::registers::{DeviceRegisters, DirectError};
+use hermit_virtio::registers::DeviceRegisters;
 
 use crate::ops::RegisterAccess;
 
@@ -134,12 +134,5 @@ impl DeviceRegisters for Window {
 
     fn write_u32(&self, offset: usize, value: u32) {
         self.write(offset, value);
-    }
-
-    fn send_packet(&self, packet: &[u8]) -> Result<(), DirectError> {
-        match self.access {
-            RegisterAccess::Mapped(_) => Err(DirectError::Unsupported),
-            RegisterAccess::Called { io, start } => io.send_packet(start, packet),
-        }
     }
 }

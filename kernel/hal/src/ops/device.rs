@@ -3,7 +3,6 @@
 use core::fmt::Debug;
 use core::ptr::NonNull;
 
-use hermit_virtio::registers::DirectError;
 use hermit_virtio::transport::pci::ConfigSpace;
 
 /// How software reaches the registers of a device.
@@ -27,14 +26,6 @@ pub(crate) trait RegisterIo: Sync + Debug {
 
     /// Writes the register of `size` bytes (1, 2, 4 or 8) at a physical address.
     fn write(&self, address: u64, size: usize, value: u64);
-
-    /// Hands a packet to the device whose registers start at a physical address
-    /// ([`hermit_virtio::registers::DeviceRegisters::send_packet`]).
-    ///
-    /// # Errors
-    ///
-    /// See [`DirectError`].
-    fn send_packet(&self, address: u64, packet: &[u8]) -> Result<(), DirectError>;
 }
 
 /// Access to registers of devices and to the PCI configuration space.

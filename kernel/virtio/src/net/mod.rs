@@ -155,9 +155,9 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         self.tx.reserve(size, header)
     }
 
-    /// Queues a frame of [`NetDriver::reserve_frame`], or hands it to the device at once.
+    /// Queues a frame of [`NetDriver::reserve_frame`].
     pub fn submit_frame(&mut self, frame: TxFrame<A>) {
-        self.tx.submit(&mut self.device, frame);
+        self.tx.submit(frame);
     }
 
     /// Notifies the device, at most once per virtqueue, of the buffers and frames queued since the last call.

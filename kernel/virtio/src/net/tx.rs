@@ -6,16 +6,11 @@ use super::{MAX_FRAME, NetError, TRANSMITQ};
 use crate::device::{Device, DeviceError, InitError};
 use crate::dma::mirrored::{MirroredMemory, Span};
 use crate::dma::{DmaAllocator, DmaMemory, DmaSegment};
-use crate::registers::DirectError;
 use crate::transport::Transport;
 use crate::virtqueue::{DescriptorChain, Virtqueue};
 
 /// Maximum number of frames in flight.
 const MAX_FRAMES: u16 = 256;
-
-/// Maximum size in bytes, with the virtio header, of a frame that need not be queued: less than a full segment of any
-/// path. Streams of those are sent by the device meanwhile, in larger and larger frames.
-const MAX_DIRECT: usize = 1024;
 
 /// Maximum number of descriptors of a frame: two if it wraps around the end of the memory.
 const MAX_DESCRIPTORS: u16 = 2;
@@ -85,8 +80,6 @@ pub(super) struct Tx<M, A> {
     is_drain_armed: bool,
     /// Number of bytes of the ring that no frame has used yet: their previous contents must not leave the guest.
     unused: usize,
-    /// Whether the device may take frames without the queue.
-    has_direct_way: bool,
 }
 
 impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
@@ -110,7 +103,6 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
             is_reserved: false,
             is_drain_armed: false,
             unused,
-            has_direct_way: true,
         })
     }
 
@@ -188,15 +180,11 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
                 self.queue.disarm();
             }
         }
-        self.append_completed();
-        Ok(())
-    }
-
-    fn append_completed(&mut self) {
         while let Some(span) = self.completed.pop_next() {
             // Never fails: the span follows the free bytes, since frames leave in order.
             let _appended: Result<(), Span<A>> = self.free.append(span);
         }
+        Ok(())
     }
 
     /// Reserves a part of the ring for a frame.
@@ -218,38 +206,10 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
     }
 
     /// Submits the reserved frame.
-    pub(super) fn submit<T: Transport>(&mut self, device: &mut Device<T>, frame: TxFrame<A>) {
+    pub(super) fn submit(&mut self, frame: TxFrame<A>) {
         self.is_reserved = false;
-        let Some(frame) = self.send_directly(device, frame) else { return };
         // `has_room` has checked the descriptors. If the queue is broken, the device is, too.
         let _submitted = self.queue.submit(frame);
-    }
-
-    /// Hands a small frame to the device without the queue if that is empty: nothing has to wake up for it, and it
-    /// overtakes no other. Returns the frame if it is to be queued.
-    fn send_directly<T: Transport>(
-        &mut self,
-        device: &mut Device<T>,
-        mut frame: TxFrame<A>,
-    ) -> Option<TxFrame<A>> {
-        if !self.has_direct_way || frame.length > MAX_DIRECT {
-            return Some(frame);
-        }
-        if self.reclaim(device).is_err() || !self.is_empty() {
-            return Some(frame);
-        }
-        let length = frame.length;
-        let send = |bytes: &mut [u8]| device.transport().send_packet(bytes.get(..length).unwrap_or_default());
-        match frame.span.with_bytes(send) {
-            Ok(()) => {
-                self.completed.insert(frame.sequence, frame.span);
-                self.append_completed();
-                return None;
-            }
-            Err(DirectError::Unsupported) => self.has_direct_way = false,
-            Err(DirectError::Busy) => {}
-        }
-        Some(frame)
     }
 
     /// Notifies the device of submitted frames, unless it suppresses notifications.

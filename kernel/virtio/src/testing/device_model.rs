@@ -6,7 +6,6 @@ use std::vec::Vec;
 use virtio_spec::{DeviceStatus, F};
 
 use super::dma::{DeviceEvent, GuestMemory};
-use crate::registers::DirectError;
 use crate::transport::{QueueAddresses, TransportError};
 
 /// A device model that a transport and a test share.
@@ -51,10 +50,6 @@ pub(crate) struct DeviceModel {
     /// Number of reads of the configuration that still change it.
     pub(crate) changes: u32,
     pub(crate) interrupt_status: u8,
-    /// What the device answers to a packet without a virtqueue, how often it was asked, and the packets it has taken so.
-    pub(crate) direct: Result<(), DirectError>,
-    pub(crate) direct_attempts: usize,
-    pub(crate) direct_packets: Vec<Vec<u8>>,
 }
 
 impl DeviceModel {
@@ -79,9 +74,6 @@ impl DeviceModel {
             generation: 0,
             changes: 0,
             interrupt_status: 0,
-            direct: Err(DirectError::Unsupported),
-            direct_attempts: 0,
-            direct_packets: Vec::new(),
         }))
     }
 
@@ -117,11 +109,6 @@ impl DeviceModel {
         assert_eq!((addresses.descriptors % 16, addresses.driver % 2, addresses.device % 4), (0, 0, 0));
         queue.addresses = Some(addresses);
         Ok(())
-    }
-
-    pub(crate) fn take_directly(&mut self, packet: &[u8]) -> Result<(), DirectError> {
-        self.direct_attempts += 1;
-        self.direct.inspect(|()| self.direct_packets.push(packet.to_vec()))
     }
 
     pub(crate) fn notify(&mut self, queue: u16) {

@@ -5,7 +5,7 @@ use std::sync::{MutexGuard, PoisonError};
 use virtio_spec::DeviceStatus;
 
 use super::device_model::{DeviceModel, SharedDevice};
-use crate::registers::{DeviceRegisters, DirectError};
+use crate::registers::DeviceRegisters;
 use crate::transport::{DeviceConfig, Doorbell, InterruptCause, QueueAddresses, Transport, TransportError};
 
 /// Calls the device model for each call of the driver.
@@ -62,10 +62,6 @@ impl Transport for FakeTransport {
 
     fn notify(&mut self, doorbell: Doorbell) {
         self.model().notify(doorbell.queue);
-    }
-
-    fn send_packet(&mut self, packet: &[u8]) -> Result<(), DirectError> {
-        self.model().take_directly(packet)
     }
 
     fn acknowledge_interrupt(&mut self) -> Option<InterruptCause> {

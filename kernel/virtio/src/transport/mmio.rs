@@ -6,7 +6,7 @@ mod tests;
 use virtio_spec::DeviceStatus;
 
 use super::{DeviceConfig, Doorbell, InterruptCause, QueueAddresses, Transport, TransportError};
-use crate::registers::{DeviceRegisters, DirectError};
+use crate::registers::DeviceRegisters;
 
 /// Register offsets (section 4.2.2). Registers are 32 bits wide, addresses are pairs of them.
 mod register {
@@ -136,10 +136,6 @@ impl<R: DeviceRegisters> Transport for Mmio<R> {
 
     fn notify(&mut self, doorbell: Doorbell) {
         self.registers.write_u32(doorbell.offset, doorbell.queue.into());
-    }
-
-    fn send_packet(&mut self, packet: &[u8]) -> Result<(), DirectError> {
-        self.registers.send_packet(packet)
     }
 
     fn acknowledge_interrupt(&mut self) -> Option<InterruptCause> {

@@ -12,7 +12,7 @@ use core::fmt::Debug;
 
 use virtio_spec::DeviceStatus;
 
-use crate::registers::{DeviceRegisters, DirectError};
+use crate::registers::DeviceRegisters;
 
 /// Access to a device, independent of the bus.
 pub trait Transport: Debug {
@@ -52,15 +52,6 @@ pub trait Transport: Debug {
 
     /// Notifies the device of available buffers in a virtqueue.
     fn notify(&mut self, doorbell: Doorbell);
-
-    /// Hands a network device a packet without a virtqueue: see [`DeviceRegisters::send_packet`].
-    ///
-    /// # Errors
-    ///
-    /// See [`DirectError`].
-    fn send_packet(&mut self, _packet: &[u8]) -> Result<(), DirectError> {
-        Err(DirectError::Unsupported)
-    }
 
     /// Acknowledges an interrupt and returns its cause; a level-triggered line is deasserted. `None` if the
     /// transport cannot tell the cause, as with MSI-X.
@@ -109,10 +100,6 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn notify(&mut self, doorbell: Doorbell) {
         (**self).notify(doorbell);
-    }
-
-    fn send_packet(&mut self, packet: &[u8]) -> Result<(), DirectError> {
-        (**self).send_packet(packet)
     }
 
     fn acknowledge_interrupt(&mut self) -> Option<InterruptCause> {

@@ -20,7 +20,7 @@ pub mod tap;
 
 use std::fmt::Debug;
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 
 use vm_memory::VolatileSlice;
 
@@ -83,11 +83,6 @@ pub trait Backend: Debug + Send {
     ///
     /// The backend is [`Disconnected`].
     fn flush(&mut self) -> Result<TxStatus, Disconnected>;
-
-    /// File descriptor to which a guest may write frames with their headers itself, whole or not at all.
-    fn packet_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
 
     /// File descriptor that is readable once there is a frame.
     fn input(&self) -> RawFd;

@@ -6,7 +6,6 @@ use core::sync::atomic::AtomicU32;
 
 use hermit_interface::process::{CALL, INTERRUPT, MEMORY, memory_offset};
 use hermit_paging::Access;
-use hermit_virtio::registers::DirectError;
 
 /// Numbers of system calls (`arch/x86/entry/syscalls/syscall_64.tbl`).
 mod number {
@@ -31,7 +30,6 @@ const FUTEX_WAKE: u64 = 1;
 const ETIMEDOUT: i64 = -110;
 const ENOMEM: i64 = -12;
 const EINTR: i64 = -4;
-const EAGAIN: i64 = -11;
 
 /// Flags of `mmap`.
 const MAP_SHARED: u64 = 0x01;
@@ -211,19 +209,6 @@ pub(super) fn signal_eventfd(descriptor: u32) -> Result<(), LinuxError> {
     let one = 1_u64;
     // SAFETY: Linux only reads the number, which lives until the call returns.
     checked(unsafe { call(number::WRITE, [descriptor.into(), (&raw const one).addr() as u64, 8, 0, 0, 0]) })
-}
-
-/// Writes a packet to the descriptor of a network interface.
-pub(super) fn send_packet(descriptor: u32, packet: &[u8]) -> Result<(), DirectError> {
-    let (start, size) = (packet.as_ptr().addr() as u64, packet.len() as u64);
-    // SAFETY: Linux only reads the packet, which lives until the call returns.
-    let result = unsafe { call(number::WRITE, [descriptor.into(), start, size, 0, 0, 0]) };
-    match result {
-        0.. => Ok(()),
-        EAGAIN | EINTR => Err(DirectError::Busy),
-        // Without a descriptor for packets (`EBADF`), or if the interface is gone: uhyve reports that.
-        _ => Err(DirectError::Unsupported),
-    }
 }
 
 /// Action of a signal (`struct sigaction` of `rt_sigaction`).

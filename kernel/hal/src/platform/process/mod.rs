@@ -20,13 +20,10 @@ use core::ptr::with_exposed_provenance;
 use hermit_clock::HostTime;
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
-use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, LINES, POWER_BUTTON_LINE, TEXT_PORT};
-use hermit_interface::process::{
-    MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, SharedCpus, WRITE, packet_fd, queue_eventfd,
-};
+use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, POWER_BUTTON_LINE, TEXT_PORT};
+use hermit_interface::process::{MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, SharedCpus, WRITE, queue_eventfd};
 use hermit_interface::to_usize;
 use hermit_paging::{Access, FlushScope};
-use hermit_virtio::registers::DirectError;
 use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 
 use super::uhyve_clock;
@@ -179,12 +176,6 @@ impl RegisterIo for HypercallIo {
         if !try_notify(address, value) {
             linux::call_uhyve([WRITE, address, size as u64, value, 0, 0]);
         }
-    }
-
-    fn send_packet(&self, address: u64, packet: &[u8]) -> Result<(), DirectError> {
-        let line = u32::try_from(address.wrapping_sub(HOLE.start) / REGISTERS_SIZE);
-        let line = line.ok().filter(|&line| line < LINES).ok_or(DirectError::Unsupported)?;
-        linux::send_packet(packet_fd(line), packet)
     }
 }
 

@@ -8,7 +8,6 @@ use super::{
     transmit_with,
 };
 use crate::net::{ChecksumOffload, IpVersion, NetError, SegmentationOffload, TxOffload};
-use crate::registers::DirectError;
 use crate::testing::STALE_BYTE;
 
 #[test]
@@ -24,44 +23,6 @@ fn transmitted_frames_are_unchanged() {
             assert_eq!(nic.transmit_all(), [(vec![0; HEADER_SIZE], bytes)]);
         }
         assert_eq!(net.is_tx_empty(), Ok(true));
-    }
-}
-
-/// Frames that a device takes without its queue, in order with those in the queue.
-#[test]
-fn small_frames_do_not_wait_for_the_device_if_it_takes_them_at_once() {
-    let nic = Nic::new(ALL_FEATURES, 256);
-    let mut net = nic.open(MIN_SIZES).unwrap();
-    let direct = |nic: &Nic| core::mem::take(&mut nic.model.lock().unwrap().direct_packets);
-    nic.model.lock().unwrap().direct = Ok(());
-    for mark in 0..if cfg!(miri) { 100 } else { 2000 } {
-        let bytes = frame(14 + mark * 7 % 990, mark);
-        assert!(net.can_transmit(bytes.len()));
-        transmit(&mut net, &bytes).unwrap();
-        assert_eq!(direct(&nic), [[vec![0; HEADER_SIZE], bytes].concat()]);
-        assert_eq!((net.is_tx_empty(), nic.transmit_all().len()), (Ok(true), 0));
-    }
-    // A large one is queued, and a small one behind it.
-    for size in [1400, 100] {
-        transmit(&mut net, &frame(size, 1)).unwrap();
-    }
-    assert_eq!((direct(&nic).len(), nic.transmit_all().len()), (0, 2));
-    transmit(&mut net, &frame(100, 1)).unwrap();
-    assert_eq!(direct(&nic).len(), 1);
-}
-
-#[test]
-fn frames_that_a_device_does_not_take_at_once_are_queued() {
-    for (answer, attempts) in [(DirectError::Busy, 3), (DirectError::Unsupported, 1)] {
-        let nic = Nic::new(ALL_FEATURES, 256);
-        let mut net = nic.open(MIN_SIZES).unwrap();
-        nic.model.lock().unwrap().direct = Err(answer);
-        for mark in 0..3 {
-            let bytes = frame(100, mark);
-            transmit(&mut net, &bytes).unwrap();
-            assert_eq!(nic.transmit_all(), [(vec![0; HEADER_SIZE], bytes)]);
-        }
-        assert_eq!(nic.model.lock().unwrap().direct_attempts, attempts, "{answer:?}");
     }
 }
 

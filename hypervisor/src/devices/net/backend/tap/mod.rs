@@ -7,7 +7,7 @@ pub mod ioctl;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::io::Errno;
@@ -215,11 +215,6 @@ impl Backend for Tap {
 
     fn flush(&mut self) -> Result<TxStatus, Disconnected> {
         Ok(TxStatus::Accepted)
-    }
-
-    /// The host's driver checks the header of each frame.
-    fn packet_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
     }
 
     fn input(&self) -> RawFd {
