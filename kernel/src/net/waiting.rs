@@ -40,8 +40,8 @@ pub(super) fn wait_until<R>(
     })
 }
 
-/// Blocks until `poll` is ready, or until the deadline in nanoseconds: then `None`. Sockets may be among what it waits for: while the
-/// thread waits, it is the rx leader, which polls the stack when frames have been received.
+/// Blocks until `poll` is ready, or until the deadline in nanoseconds: then `None`. Sockets may be among what it waits
+/// for: while the thread waits, it is the rx leader, which polls the stack when frames have been received.
 pub(crate) fn block_until<R>(
     deadline: Option<u64>,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>,

@@ -311,7 +311,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     pub fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), Errno> {
         let target = self.layers.find(id)?;
         self.call(|tcp, udp, context| match target {
-            Target::Tcp(slot) => tcp.set_option(slot, &option, context.tcp_ports, context.now),
+            Target::Tcp(slot) => tcp.set_option(slot, &option, context),
             Target::Udp(slot) => udp.set_option(slot, &option, context),
         })
     }

@@ -33,6 +33,14 @@ impl<T> HeapOption<T> {
         self.0.first_mut()
     }
 
+    /// Calls `action` with the value, if there is one.
+    #[inline]
+    pub(crate) fn with(&mut self, action: impl FnOnce(&mut T)) {
+        if let Some(value) = self.as_mut() {
+            action(value);
+        }
+    }
+
     /// Takes the value, and frees its memory.
     pub(crate) fn take(&mut self) -> Option<T> {
         core::mem::take(&mut self.0).pop()
@@ -47,7 +55,7 @@ mod tests {
     fn value_is_there_until_it_is_taken() {
         let mut option = HeapOption::some(7);
         assert!(option.is_some() && !HeapOption::<u8>::NONE.is_some());
-        *option.as_mut().unwrap() += 1;
+        option.with(|value| *value += 1);
         assert_eq!(option.as_ref(), Some(&8));
         assert_eq!((option.take(), option.take()), (Some(8), None));
         assert_eq!((option.is_some(), option.as_mut()), (false, None));

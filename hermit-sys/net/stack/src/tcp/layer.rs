@@ -94,8 +94,7 @@ impl Tcp {
         self.shard(self.sharding.shard_of(tuple))
     }
 
-    /// All shards. What runs in each call or poll names the first one itself: as a part of this iterator it took 70
-    /// instructions more.
+    /// All shards. What runs in each call or poll names the first one itself instead, which takes fewer instructions.
     pub(super) fn shards(&self) -> impl Iterator<Item = &Shard> {
         iter::once(&self.first).chain(&self.others)
     }

@@ -30,10 +30,7 @@ impl Tcp {
         if self.others.is_empty() {
             return Ok(());
         }
-        let mut numbers = 0..self.others.len();
-        while let Some(replica) = numbers.next().and_then(|number| self.replica(slot, number)) {
-            self.of_mut(replica).listen(replica, backlog, context)?;
-        }
+        self.for_replicas(slot, |shard, replica| shard.listen(replica, backlog, context))?;
         let replicated = self.replicate(slot, context.tcp_ports);
         if replicated.is_err() {
             self.remove_replicas(slot, context);
@@ -63,6 +60,19 @@ impl Tcp {
     /// Slot of a listener's replica, by its number; `None` if there are not as many.
     fn replica(&self, slot: u32, number: usize) -> Option<u32> {
         self.of(slot).sockets.get(slot)?.listener()?.replicas.get(number).copied()
+    }
+
+    /// Calls `action` with each replica of a listener and its shard, until one fails.
+    fn for_replicas(
+        &mut self,
+        slot: u32,
+        mut action: impl FnMut(&mut Shard, u32) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut numbers = 0..self.others.len();
+        while let Some(replica) = numbers.next().and_then(|number| self.replica(slot, number)) {
+            action(self.of_mut(replica), replica)?;
+        }
+        Ok(())
     }
 
     fn remove_replicas(&mut self, slot: u32, context: &mut Context<'_>) {
@@ -155,15 +165,10 @@ impl Tcp {
         &mut self,
         slot: u32,
         option: &SocketOption,
-        ports: &mut Ports,
-        now: u64,
+        context: &mut Context<'_>,
     ) -> Result<(), Errno> {
-        self.of_mut(slot).set_option(slot, option, ports, now)?;
-        let mut numbers = 0..self.others.len();
-        while let Some(replica) = numbers.next().and_then(|number| self.replica(slot, number)) {
-            self.of_mut(replica).set_option(replica, option, ports, now)?;
-        }
-        Ok(())
+        self.of_mut(slot).set_option(slot, option, context)?;
+        self.for_replicas(slot, |shard, replica| shard.set_option(replica, option, context))
     }
 }
 

@@ -11,7 +11,6 @@ use crate::socket::address::Endpoint;
 use crate::socket::context::Context;
 use crate::socket::kind::Shutdown;
 use crate::socket::options::MembershipChange;
-use crate::socket::ports::Ports;
 use crate::tcp::connect::algorithm;
 use crate::tcp::connection::Phase;
 use crate::tcp::path::Path;
@@ -232,8 +231,7 @@ impl Shard {
         &mut self,
         slot: u32,
         option: &SocketOption,
-        ports: &mut Ports,
-        now: u64,
+        context: &mut Context<'_>,
     ) -> Result<(), Errno> {
         let name = OptionName::from_number(option.name).ok_or(Errno::ENOPROTOOPT)?;
         let socket = self.socket(slot)?;
@@ -241,13 +239,13 @@ impl Shard {
         if MembershipChange::of(option, name, socket.family)?.is_some() {
             return Err(Errno::ENOPROTOOPT);
         }
-        self.sockets.set_option(slot, name, option.value, is_connection, ports)?;
+        self.sockets.set_option(slot, name, option.value, is_connection, context.tcp_ports)?;
         let socket = self.socket(slot)?;
         let settings = socket.settings;
         if let Some(connection) = socket.connection_mut() {
             connection.apply(&settings);
             if name == OptionName::Congestion {
-                connection.tcp.set_algorithm(algorithm(settings.congestion), now);
+                connection.tcp.set_algorithm(algorithm(settings.congestion), context.now);
             }
             match (name, settings.send_buffer, settings.receive_buffer) {
                 (OptionName::SendBuffer, Some(size), _) => connection.tcp.set_send_buffer(size),

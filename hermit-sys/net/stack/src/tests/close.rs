@@ -229,17 +229,22 @@ fn fin_wait_2_of_a_closed_socket_ends_after_60_s() {
     world.assert_nothing_left(1);
 }
 
-#[test]
-fn keep_alive_probes_idle_peer_and_times_out() {
-    let (mut world, client, _server) = World::pair();
+/// Has a socket of the first host probe after 10 s, three times, every 2 s.
+fn keep_alive(world: &mut World, socket: crate::SocketId) {
     for option in [
         SocketOption::new(OptionName::KeepAlive, true),
         SocketOption::new(OptionName::KeepAliveIdle, 10_u32),
         SocketOption::new(OptionName::KeepAliveInterval, 2_u32),
         SocketOption::new(OptionName::KeepAliveCount, 3_u32),
     ] {
-        world.nodes[0].set_option(client, option).unwrap();
+        world.nodes[0].set_option(socket, option).unwrap();
     }
+}
+
+#[test]
+fn keep_alive_probes_idle_peer_and_times_out() {
+    let (mut world, client, _server) = World::pair();
+    keep_alive(&mut world, client);
     world.run(100 * SECOND);
     assert!(!world.readiness(0, client).error);
     world.wire.borrow_mut().is_cut = true;
@@ -255,15 +260,9 @@ fn keep_alive_probes_idle_peer_and_times_out() {
 fn user_timeout_ends_connections_without_an_answer() {
     for has_data in [false, true] {
         let (mut world, client, _server) = World::pair();
-        for option in [
-            SocketOption::new(OptionName::KeepAlive, true),
-            SocketOption::new(OptionName::KeepAliveIdle, 10_u32),
-            SocketOption::new(OptionName::KeepAliveInterval, 2_u32),
-            SocketOption::new(OptionName::KeepAliveCount, 3_u32),
-            SocketOption::new(OptionName::UserTimeout, 30_000_u32),
-        ] {
-            world.nodes[0].set_option(client, option).unwrap();
-        }
+        keep_alive(&mut world, client);
+        let limit = SocketOption::new(OptionName::UserTimeout, 30_000_u32);
+        world.nodes[0].set_option(client, limit).unwrap();
         assert_eq!(world.nodes[0].option(client, OptionName::UserTimeout), Ok(30_000));
         world.run(SECOND);
         world.wire.borrow_mut().is_cut = true;

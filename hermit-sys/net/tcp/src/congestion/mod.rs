@@ -215,7 +215,7 @@ impl Control {
         match (saved, self) {
             (Saved::Cubic(cubic), control) => *control = Self::Cubic(cubic),
             (Saved::Reno(reno), control) => *control = Self::Reno(reno),
-            (Saved::Nothing, Self::Bbr(bbr)) => bbr.as_mut().into_iter().for_each(Bbr::undo_losses),
+            (Saved::Nothing, Self::Bbr(bbr)) => bbr.with(Bbr::undo_losses),
             (Saved::Nothing, _) => (),
         }
     }
@@ -226,7 +226,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_ack(window, acked),
             Self::Reno(reno) => reno.on_ack(window, acked),
-            Self::Bbr(bbr) => bbr.as_mut().into_iter().for_each(|bbr| bbr.on_ack(window, acked)),
+            Self::Bbr(bbr) => bbr.with(|bbr| bbr.on_ack(window, acked)),
             Self::Unlimited => window.size = MAX_WINDOW,
         }
     }
@@ -244,7 +244,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_idle(since, now),
             Self::Reno(reno) => reno.on_idle(since, now),
-            Self::Bbr(bbr) => bbr.as_mut().into_iter().for_each(|bbr| bbr.on_idle(since, now)),
+            Self::Bbr(bbr) => bbr.with(|bbr| bbr.on_idle(since, now)),
             Self::Unlimited => (),
         }
     }
@@ -255,7 +255,7 @@ impl CongestionControl for Control {
 
     fn on_recovered(&mut self, window: &mut Window) {
         match self {
-            Self::Bbr(bbr) => bbr.as_mut().into_iter().for_each(|bbr| bbr.on_recovered(window)),
+            Self::Bbr(bbr) => bbr.with(|bbr| bbr.on_recovered(window)),
             _ => window.size = window.threshold,
         }
     }
@@ -265,18 +265,14 @@ impl CongestionControl for Control {
     }
 
     fn on_lost(&mut self, window: &Window, lost: &Lost) {
-        if let Self::Bbr(bbr) = self
-            && let Some(bbr) = bbr.as_mut()
-        {
-            bbr.on_lost(window, lost);
+        if let Self::Bbr(bbr) = self {
+            bbr.with(|bbr| bbr.on_lost(window, lost));
         }
     }
 
     fn on_restart(&mut self, window: &mut Window, is_app_limited: bool, now: u64) {
-        if let Self::Bbr(bbr) = self
-            && let Some(bbr) = bbr.as_mut()
-        {
-            bbr.on_restart(window, is_app_limited, now);
+        if let Self::Bbr(bbr) = self {
+            bbr.with(|bbr| bbr.on_restart(window, is_app_limited, now));
         }
     }
 

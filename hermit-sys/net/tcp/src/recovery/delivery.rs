@@ -1,24 +1,10 @@
 //! Samples of the rate at which data is delivered (draft-ietf-ccwg-bbr-06 §4.1), for algorithms that model the path.
 
 use super::rack::is_sent_after;
-use super::scoreboard::SentRange;
+use super::scoreboard::{SentRange, Snapshot};
 use crate::congestion::{Lost, Sample, Window};
 use crate::rtt::MICROSECOND;
 use crate::seq::Seq;
-
-/// What was known when a range was sent. Times are in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Snapshot {
-    /// Bytes that had been delivered (P.delivered) and lost (P.lost).
-    delivered: Seq,
-    lost: u32,
-    /// Bytes in flight, with the range (P.tx_in_flight).
-    in_flight: u32,
-    /// Time since the last delivery (P.delivered_time), and since the newest range delivered was sent (P.first_send_time).
-    since_delivery: u32,
-    since_first_sent: u32,
-    is_app_limited: bool,
-}
 
 /// The estimator. Bytes are counted modulo 2^32, and compared as sequence numbers are.
 #[derive(Debug)]
@@ -155,9 +141,9 @@ impl DeliveryRate {
 
 #[cfg(test)]
 mod tests {
-    use super::{DeliveryRate, Snapshot};
+    use super::DeliveryRate;
     use crate::congestion::Sample;
-    use crate::recovery::scoreboard::{RangeState, SentRange};
+    use crate::recovery::scoreboard::{RangeState, SentRange, Snapshot};
     use crate::rtt::MS;
     use crate::seq::Seq;
 

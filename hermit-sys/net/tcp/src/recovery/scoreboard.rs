@@ -2,7 +2,6 @@
 
 use alloc::collections::VecDeque;
 
-use super::delivery::Snapshot;
 use crate::segment::SackBlock;
 use crate::seq::Seq;
 
@@ -15,6 +14,20 @@ pub(crate) enum RangeState {
     Sacked,
     /// To be retransmitted.
     Lost,
+}
+
+/// What was known of the delivery rate when a range was sent. Times are in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// Bytes that had been delivered (P.delivered) and lost (P.lost).
+    pub(super) delivered: Seq,
+    pub(super) lost: u32,
+    /// Bytes in flight, with the range (P.tx_in_flight).
+    pub(super) in_flight: u32,
+    /// Time since the last delivery (P.delivered_time), and since the newest range delivered was sent (P.first_send_time).
+    pub(super) since_delivery: u32,
+    pub(super) since_first_sent: u32,
+    pub(super) is_app_limited: bool,
 }
 
 /// A range of sequence numbers that was sent at once.
