@@ -77,6 +77,7 @@ pub mod sandbox;
 pub mod signals;
 mod standard_streams;
 pub mod stats;
+mod thread_id;
 mod tsc;
 pub mod vcpu_manager;
 mod vcpu_thread;

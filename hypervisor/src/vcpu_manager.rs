@@ -17,10 +17,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
-use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
 use crate::engine::Vcpu;
 use crate::engine::debug::DebugEvent;
+use crate::thread_id::ThreadId;
 
 /// Time after which the first signal is repeated; it doubles with each repetition.
 const MIN_SIGNAL_INTERVAL: Duration = Duration::from_micros(50);
@@ -67,6 +68,7 @@ pub struct VcpuEndpoint {
     commands: Receiver<VcpuCommand>,
     replies: Sender<VcpuReply>,
     stop_event: Arc<EventFd>,
+    thread_id: Arc<ThreadId>,
 }
 
 impl VcpuEndpoint {
@@ -74,6 +76,7 @@ impl VcpuEndpoint {
     /// exit.
     #[must_use]
     pub fn wait_for_run(&self, vcpu: &mut dyn Vcpu) -> bool {
+        self.thread_id.register();
         loop {
             match self.commands.recv_timeout(END_CHECK_INTERVAL) {
                 Ok(VcpuCommand::Run) => return true,
@@ -121,6 +124,7 @@ struct VcpuHandle {
     commands: Sender<VcpuCommand>,
     replies: Receiver<VcpuReply>,
     thread: Option<JoinHandle<()>>,
+    thread_id: Arc<ThreadId>,
     is_running: bool,
 }
 
@@ -230,14 +234,22 @@ impl VcpuHandle {
         let (command_sender, commands) = mpsc::channel();
         let (reply_sender, replies) = mpsc::channel();
         let is_pause_requested = Arc::new(AtomicBool::new(false));
+        let thread_id = Arc::new(ThreadId::default());
         let endpoint = VcpuEndpoint {
             is_pause_requested: Arc::clone(&is_pause_requested),
             commands,
             replies: reply_sender,
             stop_event: Arc::clone(stop_event),
+            thread_id: Arc::clone(&thread_id),
         };
-        let handle =
-            Self { is_pause_requested, commands: command_sender, replies, thread: None, is_running: false };
+        let handle = Self {
+            is_pause_requested,
+            commands: command_sender,
+            replies,
+            thread: None,
+            thread_id,
+            is_running: false,
+        };
         (handle, endpoint)
     }
 
@@ -268,9 +280,8 @@ impl VcpuHandle {
     }
 
     fn interrupt(&self) {
-        // It fails if the thread has exited.
-        let _: Option<vmm_sys_util::errno::Result<()>> =
-            self.thread.as_ref().map(|thread| thread.kill(SIGRTMIN()));
+        // It fails if the thread has exited, or has not been ready for a command yet.
+        let _: io::Result<()> = self.thread_id.signal(SIGRTMIN());
     }
 
     /// Waits until the vCPU is paused, and returns the debug event at which it has stopped.

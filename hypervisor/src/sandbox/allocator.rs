@@ -1,5 +1,5 @@
 //! Configuration of the C library's allocator so that it opens no files.
-#![expect(unsafe_code, reason = "mallopt is a C function")]
+#![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "mallopt is a C function"))]
 
 /// Makes all threads allocate from the main arena, which grows by brk(2), and never trim it.
 ///

@@ -21,6 +21,7 @@ use libc::{
     SYS_sigaltstack, SYS_symlinkat, SYS_tgkill, SYS_timerfd_settime, SYS_unlinkat, SYS_utimensat, SYS_wait4,
     SYS_waitid, SYS_write, SYS_writev,
 };
+use linux_raw_sys::ptrace;
 use rustix::ioctl::Opcode;
 use rustix::ioctl::opcode::{none, read, read_write, write};
 
@@ -116,7 +117,7 @@ const COMMON: &[CallRule] = &[
         ]],
     ),
     (SYS_mprotect, &[&[Within(2, DATA)]]),
-    (SYS_mremap, &[&[Is(3, libc::MREMAP_MAYMOVE)]]),
+    (SYS_mremap, &[&[Within(3, libc::MREMAP_MAYMOVE)]]),
     (SYS_munmap, &[]),
     (SYS_madvise, &[&[Is(2, libc::MADV_DONTNEED)]]),
     (SYS_rt_sigaction, &[&[Is(0, libc::SIGSEGV)], &[Is(0, libc::SIGBUS)]]),
@@ -206,21 +207,21 @@ const PROCESS_VCPU_DEBUG: &[CallRule] = &[
     (
         SYS_ptrace,
         &[
-            &[Ptrace(libc::PTRACE_SEIZE)],
-            &[Ptrace(libc::PTRACE_INTERRUPT)],
-            &[Ptrace(libc::PTRACE_CONT)],
-            &[Ptrace(libc::PTRACE_SINGLESTEP)],
-            &[Ptrace(libc::PTRACE_GETREGS)],
-            &[Ptrace(libc::PTRACE_SETREGS)],
-            &[Ptrace(libc::PTRACE_GETREGSET)],
-            &[Ptrace(libc::PTRACE_SETREGSET)],
-            &[Ptrace(libc::PTRACE_PEEKUSER)],
-            &[Ptrace(libc::PTRACE_POKEUSER)],
-            &[Ptrace(libc::PTRACE_GETSIGINFO)],
-            &[Ptrace(libc::PTRACE_GETEVENTMSG)],
-            &[Ptrace(libc::PTRACE_GETSIGMASK)],
-            &[Ptrace(libc::PTRACE_PEEKSIGINFO)],
-            &[Ptrace(libc::PTRACE_SETSIGMASK)],
+            &[Ptrace(ptrace::PTRACE_SEIZE)],
+            &[Ptrace(ptrace::PTRACE_INTERRUPT)],
+            &[Ptrace(ptrace::PTRACE_CONT)],
+            &[Ptrace(ptrace::PTRACE_SINGLESTEP)],
+            &[Ptrace(ptrace::PTRACE_GETREGS)],
+            &[Ptrace(ptrace::PTRACE_SETREGS)],
+            &[Ptrace(ptrace::PTRACE_GETREGSET)],
+            &[Ptrace(ptrace::PTRACE_SETREGSET)],
+            &[Ptrace(ptrace::PTRACE_PEEKUSR)],
+            &[Ptrace(ptrace::PTRACE_POKEUSR)],
+            &[Ptrace(ptrace::PTRACE_GETSIGINFO)],
+            &[Ptrace(ptrace::PTRACE_GETEVENTMSG)],
+            &[Ptrace(ptrace::PTRACE_GETSIGMASK)],
+            &[Ptrace(ptrace::PTRACE_PEEKSIGINFO)],
+            &[Ptrace(ptrace::PTRACE_SETSIGMASK)],
         ],
     ),
     (SYS_wait4, &[]),

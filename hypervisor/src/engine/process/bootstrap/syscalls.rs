@@ -4,6 +4,8 @@ use std::mem::offset_of;
 
 use hermit_interface::boot_info::Region;
 use hermit_interface::process::{CALL, MEMORY, SharedCpu};
+use linux_raw_sys::general::{RLIMIT_AS, RLIMIT_CORE};
+use linux_raw_sys::prctl::PR_SET_SPECULATION_CTRL;
 use rustix::process::{Resource, SpeculationFeatureControl, getrlimit};
 
 use super::elf::{BASE, BootstrapElf, file_offset};
@@ -123,11 +125,11 @@ fn confine(elf: &mut BootstrapElf, memory_size: u64, has_ruleset: bool) {
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_PDEATHSIG), flag(libc::SIGKILL)]);
     let name = elf.data(NAME);
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_NAME), name]);
-    limit(elf, libc::RLIMIT_CORE, sandbox::core_limit());
+    limit(elf, RLIMIT_CORE, sandbox::core_limit());
     // Only privileged processes can raise a hard limit.
     let addresses = memory_size.saturating_mul(ADDRESS_SPACE.0).saturating_add(ADDRESS_SPACE.1);
     let maximum = getrlimit(Resource::As).maximum.unwrap_or(u64::MAX);
-    limit(elf, libc::RLIMIT_AS, addresses.min(maximum));
+    limit(elf, RLIMIT_AS, addresses.min(maximum));
     // Stack, vdso, and all else that the host has mapped.
     elf.call(libc::SYS_munmap, [0, BASE]);
     let above = BASE + (1 << 20);
@@ -139,7 +141,7 @@ fn confine(elf: &mut BootstrapElf, memory_size: u64, has_ruleset: bool) {
     // Since Linux 5.16 a seccomp filter does not imply it.
     for feature in speculation::controllable() {
         let value = SpeculationFeatureControl::FORCE_DISABLE.bits();
-        elf.call(libc::SYS_prctl, [flag(libc::PR_SET_SPECULATION_CTRL), feature as u64, value.into()]);
+        elf.call(libc::SYS_prctl, [PR_SET_SPECULATION_CTRL.into(), feature as u64, value.into()]);
     }
     if has_ruleset {
         elf.call(libc::SYS_landlock_restrict_self, [RULESET_FD.into()]);

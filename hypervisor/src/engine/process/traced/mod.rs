@@ -16,6 +16,7 @@
 mod debug_registers;
 mod page_tables;
 mod registers;
+mod requests;
 mod signals;
 mod tracee;
 mod vcpu;

@@ -5,10 +5,10 @@ use std::array;
 use libc::{seccomp_data, user_fpregs_struct, user_regs_struct};
 use nix::Result;
 use nix::sys::ptrace;
-use nix::sys::ptrace::regset::NT_PRFPREG;
 use nix::unistd::Pid;
 
 use super::super::seccomp_notify::CallResponse;
+use super::requests;
 use crate::engine::debug::{FpuState, Registers};
 
 /// Value of `orig_rax` outside a system call.
@@ -21,7 +21,7 @@ const RESTART: [i64; 4] = [-512, -513, -514, -516];
 /// Reads all registers of a stopped thread.
 pub(super) fn read(thread: Pid) -> Result<Registers> {
     let registers = ptrace::getregs(thread)?;
-    let fpu = ptrace::getregset::<NT_PRFPREG>(thread)?;
+    let fpu = requests::fpu_registers(thread)?;
     Ok(from_user(&registers, from_fpregs(&fpu)))
 }
 
@@ -30,12 +30,12 @@ pub(super) fn write(thread: Pid, wanted: &Registers) -> Result<()> {
     let mut registers = ptrace::getregs(thread)?;
     change(&mut registers, wanted);
     ptrace::setregs(thread, registers)?;
-    let mut fpu = ptrace::getregset::<NT_PRFPREG>(thread)?;
+    let mut fpu = requests::fpu_registers(thread)?;
     if from_fpregs(&fpu) == wanted.fpu {
         return Ok(());
     }
     change_fpregs(&mut fpu, &wanted.fpu);
-    ptrace::setregset::<NT_PRFPREG>(thread, fpu)
+    requests::set_fpu_registers(thread, fpu)
 }
 
 /// Reads the instruction pointer.

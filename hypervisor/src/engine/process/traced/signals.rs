@@ -1,63 +1,27 @@
 //! Blocked and pending signals of a stopped thread.
-#![expect(unsafe_code, reason = "nix lacks these ptrace requests")]
-
-use std::mem::MaybeUninit;
-use std::ptr;
 
 use hermit_interface::process::{DEVICE, INTERRUPT, TIMER};
-use libc::{PTRACE_GETSIGMASK, PTRACE_PEEKSIGINFO, PTRACE_SETSIGMASK, ptrace_peeksiginfo_args, siginfo_t};
 use nix::Result;
-use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::requests;
+
 /// Signals that are the guest's interrupts.
 pub(super) const INTERRUPTS: u64 = bit(INTERRUPT) | bit(DEVICE) | bit(TIMER);
-
-/// Size of a signal set in bytes.
-const SET_SIZE: usize = size_of::<u64>();
 
 /// Bit of a signal in a signal set.
 const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Reads the signal mask of a stopped thread.
-pub(super) fn mask(thread: Pid) -> Result<u64> {
-    let mut signals = 0_u64;
-    let size = ptr::without_provenance_mut::<libc::c_void>(SET_SIZE);
-    // SAFETY: PTRACE_GETSIGMASK takes the set's size in place of an address, and writes that many bytes to the last
-    // argument, a local variable of that size.
-    let result = unsafe { libc::ptrace(PTRACE_GETSIGMASK, thread.as_raw(), size, &raw mut signals) };
-    Errno::result(result).map(|_| signals)
-}
-
-/// Writes the signal mask of a stopped thread.
-pub(super) fn set_mask(thread: Pid, signals: u64) -> Result<()> {
-    let size = ptr::without_provenance_mut::<libc::c_void>(SET_SIZE);
-    // SAFETY: PTRACE_SETSIGMASK takes the set's size in place of an address, and reads that many bytes from the last
-    // argument, a local variable of that size.
-    let result = unsafe { libc::ptrace(PTRACE_SETSIGMASK, thread.as_raw(), size, &raw const signals) };
-    Errno::result(result).map(drop)
-}
-
 /// Returns whether a signal is pending for a stopped thread.
 pub(super) fn is_pending(thread: Pid, signal: Signal) -> Result<bool> {
-    for off in 0.. {
-        let which = ptrace_peeksiginfo_args { off, flags: 0, nr: 1 };
-        let mut found = MaybeUninit::<siginfo_t>::uninit();
-        // SAFETY: PTRACE_PEEKSIGINFO reads its arguments from the local `which`, and writes at most `which.nr`, that is
-        // one, `siginfo_t` to the local `found`.
-        let count = unsafe {
-            libc::ptrace(PTRACE_PEEKSIGINFO, thread.as_raw(), &raw const which, found.as_mut_ptr())
-        };
-        if Errno::result(count)? == 0 {
-            break;
-        }
-        // SAFETY: the request returns the number of entries that it has written; it is neither negative, an error, nor
-        // 0.
-        if unsafe { found.assume_init() }.si_signo == signal as i32 {
-            return Ok(true);
+    for index in 0.. {
+        match requests::pending_signal(thread, index)? {
+            Some(pending) if pending == signal as i32 => return Ok(true),
+            Some(_) => {}
+            None => break,
         }
     }
     Ok(false)

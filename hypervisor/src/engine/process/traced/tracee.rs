@@ -7,7 +7,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::super::owned_process::ExitStatus;
-use super::{registers, signals};
+use super::{registers, requests, signals};
 
 /// PTRACE_EVENT_STOP (linux/ptrace.h): the tracer has interrupted the thread.
 const EVENT_STOP: i32 = 128;
@@ -77,8 +77,8 @@ impl Tracee {
             return Ok(());
         }
         registers::end_interrupted_call(self.thread)?;
-        let before = signals::mask(self.thread)?;
-        signals::set_mask(self.thread, before | signals::INTERRUPTS)?;
+        let before = requests::mask(self.thread)?;
+        requests::set_mask(self.thread, before | signals::INTERRUPTS)?;
         self.mask_before_step = Some(before);
         Ok(())
     }
@@ -149,8 +149,8 @@ impl Tracee {
     /// Undoes [`Self::prepare_step`].
     fn unblock_interrupts(&mut self) -> nix::Result<()> {
         let Some(before) = self.mask_before_step.take() else { return Ok(()) };
-        let now = signals::mask(self.thread)?;
-        signals::set_mask(self.thread, signals::mask_after_step(before, now))
+        let now = requests::mask(self.thread)?;
+        requests::set_mask(self.thread, signals::mask_after_step(before, now))
     }
 }
 
