@@ -13,14 +13,15 @@ use super::library_cargo;
 use super::patches;
 use super::progress::Task;
 use super::record::{self, Addition, Record};
+use super::rustup;
 use super::soft_float;
 use super::sources::{self, Sources};
 use super::stamp::{Stamp, State};
 use super::unwinder;
+use crate::cargo;
 use crate::digest::hex;
 use crate::target::{BARE_TARGET, FloatAbi};
 use crate::toolchain::{Toolchain, file_names};
-use crate::{cargo, process};
 
 /// Version of the build process: a higher one makes libraries of an older set-up out of date.
 const VERSION: u32 = 3;
@@ -115,7 +116,7 @@ pub(crate) fn install_bare(toolchain: &Toolchain, record: &Record, task: Task<'_
     // rustup's libraries always match its compiler; libraries built here may be of an older compiler.
     let stale = state == State::Outdated && record.has(Addition::Folder(BARE_TARGET));
     let complete = is_complete(&folder) && !matches!(state, State::Damaged(_)) && !stale;
-    if !complete && let Err(error) = add_with_rustup(toolchain, record) {
+    if !complete && let Err(error) = rustup::add(toolchain, record, BARE_TARGET, is_complete) {
         task.note(&format!(
             "rustup does not provide {BARE_TARGET} ({error:#}); building it from the sources"
         ));
@@ -134,39 +135,6 @@ fn stamp_bare(toolchain: &Toolchain, record: &Record) -> Result<()> {
 fn is_complete(folder: &Path) -> bool {
     let names = file_names(&folder.join("lib"));
     BARE_LIBRARIES.iter().all(|library| names.iter().any(|name| name.to_string_lossy().starts_with(library)))
-}
-
-/// Adds the target with rustup. If rustup lists it although files are missing, removes it first.
-fn add_with_rustup(toolchain: &Toolchain, record: &Record) -> Result<()> {
-    let folder = toolchain.target(BARE_TARGET);
-    let rustup = |verb| {
-        toolchain.rustup(&["target", verb], BARE_TARGET).context("rustup does not manage this toolchain")
-    };
-    let added = Addition::RustupTarget(BARE_TARGET);
-    // A target that the user installed is not recorded as an addition, even if it must be repaired.
-    let foreign = folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) && !record.has(added);
-    if folder.exists() && !record.has(Addition::Folder(BARE_TARGET)) {
-        // rustup reports an error for missing files, but removes the target from its list, so that it can be added.
-        let _: Result<()> = process::run(&mut rustup("remove")?);
-    }
-    // Recorded only after `rustup` was found.
-    let mut add = rustup("add")?;
-    if !foreign {
-        record.add(added)?;
-    }
-    let mut result = process::run(&mut add);
-    if result.is_ok() && !is_complete(&folder) {
-        // rustup still lists it. Removing it reports an error for missing files, but then adding works.
-        let _: Result<()> = process::run(&mut rustup("remove")?);
-        result = process::run(&mut rustup("add")?);
-    }
-    if result.is_ok() && !is_complete(&folder) {
-        result = Err(anyhow::anyhow!("it added the target, but {} is not complete", folder.display()));
-    }
-    if result.is_err() {
-        record.remove(added)?;
-    }
-    result
 }
 
 fn build_bare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<()> {

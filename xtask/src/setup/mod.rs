@@ -18,10 +18,12 @@ pub mod packages;
 mod patches;
 pub(crate) mod progress;
 mod record;
+mod rustup;
 pub mod soft_float;
 mod sources;
 mod stamp;
 mod tools;
+mod uhyve_library;
 mod unwinder;
 // Where `hermit-sys` keeps objects if the toolchain is not writable: build scripts have no dependencies.
 #[path = "../../../hermit-sys/build/user_cache.rs"]
@@ -36,7 +38,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 
-use crate::target::{BARE_TARGET, FloatAbi, GUEST_TARGET, SOFT_FLOAT_TARGET};
+use crate::target::{BARE_TARGET, FloatAbi, GUEST_TARGET, SOFT_FLOAT_TARGET, UHYVE_TARGET};
 use crate::toolchain::Toolchain;
 use crate::uhyve::Uhyve;
 use crate::{cargo, process, workspace};
@@ -49,6 +51,7 @@ pub use files::copy_dir;
 pub(crate) use files::list as list_files;
 pub(crate) use patches::TEST_LIST;
 pub use tools::{loader, uhyve};
+pub(crate) use uhyve_library::is_installed as has_uhyve_library;
 
 /// Cost of std.
 const STD_COST: Cost = Cost { seconds: 40.0, last_crate: 0.1 };
@@ -272,6 +275,7 @@ fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>
         toolchain.sysroot.display(),
         (STD_COST.seconds + UHYVE_COST.seconds + PROGRAM_SECONDS) / cpus
     ));
+    uhyve_library::ensure(toolchain, &Record::open(toolchain)?, &progress);
     thread::scope(|scope| {
         let uhyve = scope.spawn(move || cargo::build_uhyve(uhyve));
         // Dropped before `build`, which may install other parts.
@@ -357,6 +361,7 @@ fn remove() -> Result<()> {
     }
     let by_rustup = [
         (Addition::RustupTarget(BARE_TARGET), ["target", "remove"], BARE_TARGET),
+        (Addition::RustupTarget(UHYVE_TARGET), ["target", "remove"], UHYVE_TARGET),
         (Addition::RustupComponent(sources::COMPONENT), ["component", "remove"], sources::COMPONENT),
     ];
     for (addition, words, item) in by_rustup {

@@ -1,0 +1,48 @@
+//! Targets that rustup adds to the toolchain.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::record::{Addition, Record};
+use crate::process;
+use crate::toolchain::Toolchain;
+
+/// Adds a target. If rustup lists it although its folder is not complete, removes it first.
+pub(super) fn add(
+    toolchain: &Toolchain,
+    record: &Record,
+    target: &'static str,
+    is_complete: impl Fn(&Path) -> bool,
+) -> Result<()> {
+    let folder = toolchain.target(target);
+    let rustup =
+        |verb| toolchain.rustup(&["target", verb], target).context("rustup does not manage this toolchain");
+    let added = Addition::RustupTarget(target);
+    // A target that the user installed is not recorded as an addition, even if it must be repaired.
+    let foreign = folder.exists() && !record.has(Addition::Folder(target)) && !record.has(added);
+    if folder.exists() && !record.has(Addition::Folder(target)) {
+        // rustup reports an error for missing files, but removes the target from its list, so that it can be added.
+        let _: Result<()> = process::run(&mut rustup("remove")?);
+    }
+    // Recorded only after `rustup` was found.
+    let mut add = rustup("add")?;
+    if !foreign {
+        record.add(added)?;
+    }
+    let mut result = process::run(&mut add);
+    if result.is_ok() && !is_complete(&folder) {
+        // rustup still lists it. Removing it reports an error for missing files, but then adding works.
+        let _: Result<()> = process::run(&mut rustup("remove")?);
+        result = process::run(&mut rustup("add")?);
+    }
+    let check = || {
+        ensure!(is_complete(&folder), "it added the target, but {} is not complete", folder.display());
+        Ok(())
+    };
+    let result = result.and_then(|()| check());
+    if result.is_err() {
+        record.remove(added)?;
+    }
+    result
+}

@@ -1,0 +1,58 @@
+//! std for the target of uhyve, where rustup provides it.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::progress::Progress;
+use super::record::Record;
+use super::rustup;
+use crate::target::UHYVE_TARGET;
+use crate::toolchain::{Toolchain, file_names};
+use crate::{process, workspace};
+
+/// Makes sure that the library is there, if rustup provides it. uhyve does without it.
+pub(super) fn ensure(toolchain: &Toolchain, record: &Record, progress: &Progress) {
+    if is_complete(&toolchain.target(UHYVE_TARGET)) {
+        return;
+    }
+    progress.note(&format!("std for {UHYVE_TARGET}, the target of uhyve: downloading it with rustup"));
+    if let Err(error) = rustup::add(toolchain, record, UHYVE_TARGET, is_complete) {
+        progress.note(&format!(
+            "rustup does not provide it ({error:#}): uhyve uses the host's C library, whose start takes longer"
+        ));
+    }
+}
+
+/// Whether the toolchain has the library.
+pub(crate) fn is_installed() -> bool {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "target-libdir", "--target", UHYVE_TARGET]).current_dir(workspace::root());
+    process::output(&mut rustc)
+        .is_ok_and(|folder| Path::new(folder.trim_end()).parent().is_some_and(is_complete))
+}
+
+/// Whether the folder of the target has std and the C library.
+fn is_complete(folder: &Path) -> bool {
+    let libraries = folder.join("lib");
+    let has_std = file_names(&libraries).iter().any(|name| name.to_string_lossy().starts_with("libstd-"));
+    has_std && libraries.join("self-contained/libc.a").is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_complete;
+    use std::fs;
+
+    #[test]
+    fn library_without_c_library_is_not_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let libraries = folder.path().join("lib");
+        fs::create_dir_all(libraries.join("self-contained")).unwrap();
+        fs::write(libraries.join("libstd-1.rlib"), "").unwrap();
+        assert!(!is_complete(folder.path()));
+        fs::write(libraries.join("self-contained/libc.a"), "").unwrap();
+        assert!(is_complete(folder.path()));
+        fs::remove_file(libraries.join("libstd-1.rlib")).unwrap();
+        assert!(!is_complete(folder.path()));
+    }
+}
