@@ -251,7 +251,8 @@ impl Vm<Loaded> {
             None => (None, None),
         };
         let mut threads = Threads::new(sandbox)?;
-        vcpus.iter_mut().try_for_each(|vcpu| vcpu.start_processes())?;
+        let started: Vec<_> =
+            vcpus.iter_mut().map(|vcpu| vcpu.start_processes()).collect::<Result<_, _>>()?;
         threads.processes_started()?;
         let worker_count = workers.len();
         let (running, workers_running) = mpsc::channel();
@@ -276,6 +277,7 @@ impl Vm<Loaded> {
         if let Some(gdb_thread) = gdb_thread {
             threads.spawn("gdb".to_owned(), Role::Gdb, gdb_thread)?;
         }
+        started.into_iter().flatten().try_for_each(|wait| wait())?;
         manager.attach(threads.start()?.into_iter().skip(worker_count).take(vcpu_count));
         let vcpus = match debugger {
             Some(debugger) => {

@@ -70,13 +70,14 @@ pub trait Vcpu: Debug + Send {
     fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError>;
 
     /// Starts the processes that the engine needs. The hypervisor calls it when it is confined, and before the calling
-    /// thread has a seccomp filter: the processes inherit the confinement.
+    /// thread has a seccomp filter: the processes inherit the confinement. While they set themselves up, the hypervisor
+    /// starts its threads, of which one takes this vCPU; then it calls the function that is returned, which waits for them.
     ///
     /// # Errors
     ///
     /// See [`EngineError`].
-    fn start_processes(&mut self) -> Result<(), EngineError> {
-        Ok(())
+    fn start_processes(&mut self) -> Result<Option<ProcessStart>, EngineError> {
+        Ok(None)
     }
 
     /// Binds the vCPU to the calling thread, which makes all later calls.
@@ -158,6 +159,9 @@ pub trait Vcpu: Debug + Send {
         Err(EngineError::DebugUnsupported)
     }
 }
+
+/// Waits until processes that are starting have set themselves up.
+pub type ProcessStart = Box<dyn FnOnce() -> Result<(), EngineError>>;
 
 /// Why [`Vcpu::run`] returned.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use vm_memory::{Bytes, GuestAddress};
 
 use self::syscalls::BootstrapConfig;
 use super::error::{ProcessError, syscall_failed};
-use super::owned_process::OwnedProcess;
-use super::{QueueEvent, Shared, memory_map};
+use super::guest_process::StartingProcess;
+use super::{Shared, memory_map};
 use crate::boot::KernelEntry;
 use crate::memory::Memory;
 use crate::tsc::TscCalibration;
@@ -53,12 +53,8 @@ impl Bootstrap {
         Self { has_pid_namespace: true, ..self }
     }
 
-    /// Starts the process by `start`, and logs its ID. `process` returns the process of the result.
-    pub(super) fn start<T>(
-        &self,
-        start: impl FnOnce(&BootstrapConfig, &Memory, &[QueueEvent]) -> Result<T, ProcessError>,
-        process: impl FnOnce(&T) -> &OwnedProcess,
-    ) -> Result<T, ProcessError> {
+    /// Starts the process, and logs its ID.
+    pub(super) fn start(&self) -> Result<StartingProcess, ProcessError> {
         let memory = &self.shared.memory;
         let config = BootstrapConfig {
             mappings: memory_map::read(memory, self.entry.page_table_root),
@@ -72,8 +68,8 @@ impl Bootstrap {
             has_pid_namespace: self.has_pid_namespace,
         };
         let events = self.shared.queue_events.lock().unwrap_or_else(PoisonError::into_inner);
-        let started = start(&config, memory, &events)?;
-        let pidfd = process(&started).as_fd().try_clone_to_owned().map_err(syscall_failed("fcntl"))?;
+        let started = StartingProcess::start(&config, memory, &events)?;
+        let pidfd = started.process().as_fd().try_clone_to_owned().map_err(syscall_failed("fcntl"))?;
         // It is set once: a VM starts one process.
         let _: Result<(), _> = self.shared.pidfd.set(pidfd);
         log::info!("the guest is process {}, its image is at {:#x}", thread_id(memory, 0)?, self.entry.image);

@@ -45,25 +45,6 @@ pub(super) enum GuestEvent {
 }
 
 impl GuestProcess {
-    /// Starts a process, and returns it with the ID of its last bootstrap system call: the response to that call lets
-    /// it enter the kernel.
-    pub(super) fn start(
-        config: &BootstrapConfig,
-        memory: &Memory,
-        events: &[QueueEvent],
-    ) -> Result<(Self, u64), ProcessError> {
-        let (PausedProcess { process, .. }, listener) = start(config, memory, events)?;
-        let listener = listener.ok_or(ProcessError::Unsupported("there is no listener for system calls"))?;
-        seccomp_notify::set_sync_wake_up(&listener);
-        let mut guest = Self { process, listener };
-        let last = guest.first_hypercall()?;
-        Ok((guest, last))
-    }
-
-    pub(super) const fn process(&self) -> &OwnedProcess {
-        &self.process
-    }
-
     /// Waits for the next event.
     pub(super) fn wait(&mut self) -> rustix::io::Result<GuestEvent> {
         loop {
@@ -98,8 +79,9 @@ impl GuestProcess {
         }
     }
 
-    /// Waits for the hypercall that ends the bootstrap, and returns its ID.
-    fn first_hypercall(&mut self) -> Result<u64, ProcessError> {
+    /// Waits for the hypercall that ends the bootstrap, and returns its ID: the response to it lets the process enter the
+    /// kernel.
+    pub(super) fn first_hypercall(&mut self) -> Result<u64, ProcessError> {
         loop {
             match self.wait().map_err(syscall_failed("poll"))? {
                 GuestEvent::Interrupted => {}
@@ -110,61 +92,79 @@ impl GuestProcess {
     }
 }
 
-/// Process that has not entered the kernel.
+/// Process that sets itself up: it executes its bootstrap program.
 #[derive(Debug)]
-pub(super) struct PausedProcess {
+pub(super) struct StartingProcess {
     process: OwnedProcess,
-    /// Control socket: a process that is to be traced waits for a byte.
     control: UnixStream,
 }
 
-impl PausedProcess {
-    /// Starts a process that waits for its tracers.
+impl StartingProcess {
+    /// Starts a process.
     pub(super) fn start(
         config: &BootstrapConfig,
         memory: &Memory,
         events: &[QueueEvent],
     ) -> Result<Self, ProcessError> {
-        Ok(start(config, memory, events)?.0)
+        let (control, theirs) = UnixStream::pair().map_err(syscall_failed("socketpair"))?;
+        let ruleset = sandbox::empty_ruleset().map_err(|error| ProcessError::Syscall {
+            call: "landlock_create_ruleset",
+            source: io::Error::other(error),
+        })?;
+        let has_ruleset = ruleset.is_some();
+        // Dropping them closes the process's end of the control socket here, so that reads return when the process exits.
+        let descriptors = descriptors(memory, events, theirs.into(), ruleset)?;
+        // The kernel gives the listener the lowest number that is free.
+        let is_free = |number: &u32| descriptors.iter().all(|(_, taken)| taken != number);
+        let listener = (0..).find(is_free).unwrap_or(CONTROL_FD);
+        let BootstrapProgram { file, pid_offset } = bootstrap::build(config, listener, has_ruleset);
+        let program = program_file(&file).map_err(syscall_failed("memfd_create"))?;
+        write_timer_events(memory, config.cpu_count).map_err(syscall_failed("write"))?;
+        let has_pid_namespace = config.has_pid_namespace;
+        let spawn_config = SpawnConfig {
+            program: &program,
+            pid_offset,
+            descriptors: &descriptors,
+            memory,
+            has_pid_namespace,
+        };
+        Ok(Self { process: OwnedProcess::new(spawn(&spawn_config)?), control })
     }
 
     pub(super) const fn process(&self) -> &OwnedProcess {
         &self.process
     }
 
+    /// Waits until the process has its seccomp filter, which reports hypercalls to a listener.
+    pub(super) fn into_guest(mut self) -> Result<GuestProcess, ProcessError> {
+        let listener = receive_listener(&self.control, &mut self.process)?;
+        let listener = listener.ok_or(ProcessError::Unsupported("there is no listener for system calls"))?;
+        seccomp_notify::set_sync_wake_up(&listener);
+        Ok(GuestProcess { process: self.process, listener })
+    }
+
+    /// Waits until the process waits for its tracers.
+    pub(super) fn into_paused(mut self) -> Result<PausedProcess, ProcessError> {
+        receive_listener(&self.control, &mut self.process)?;
+        let Self { process, control } = self;
+        Ok(PausedProcess { _process: process, control })
+    }
+}
+
+/// Process that waits for its tracers.
+#[derive(Debug)]
+pub(super) struct PausedProcess {
+    /// Killed when this is dropped.
+    _process: OwnedProcess,
+    /// Control socket: the process waits for a byte.
+    control: UnixStream,
+}
+
+impl PausedProcess {
     /// Lets the process continue, once it is traced.
     pub(super) fn resume(&self) -> Result<(), ProcessError> {
         (&self.control).write_all(&[0]).map_err(syscall_failed("write"))
     }
-}
-
-/// Starts a process, and receives the listener of its seccomp filter unless it is to be traced.
-fn start(
-    config: &BootstrapConfig,
-    memory: &Memory,
-    events: &[QueueEvent],
-) -> Result<(PausedProcess, Option<OwnedFd>), ProcessError> {
-    let (control, theirs) = UnixStream::pair().map_err(syscall_failed("socketpair"))?;
-    let ruleset = sandbox::empty_ruleset().map_err(|error| ProcessError::Syscall {
-        call: "landlock_create_ruleset",
-        source: io::Error::other(error),
-    })?;
-    let has_ruleset = ruleset.is_some();
-    let descriptors = descriptors(memory, events, theirs.into(), ruleset)?;
-    // The kernel gives the listener the lowest number that is free.
-    let is_free = |number: &u32| descriptors.iter().all(|(_, taken)| taken != number);
-    let listener = (0..).find(is_free).unwrap_or(CONTROL_FD);
-    let BootstrapProgram { file, pid_offset } = bootstrap::build(config, listener, has_ruleset);
-    let program = program_file(&file).map_err(syscall_failed("memfd_create"))?;
-    write_timer_events(memory, config.cpu_count).map_err(syscall_failed("write"))?;
-    let has_pid_namespace = config.has_pid_namespace;
-    let spawn_config =
-        SpawnConfig { program: &program, pid_offset, descriptors: &descriptors, memory, has_pid_namespace };
-    let mut process = OwnedProcess::new(spawn(&spawn_config)?);
-    // This closes the process's end of the control socket here, so that reads return when the process exits.
-    drop(descriptors);
-    let listener = receive_listener(&control, &mut process)?;
-    Ok((PausedProcess { process, control }, listener))
 }
 
 /// Copies the descriptors that the process inherits, each with its number there.

@@ -48,7 +48,7 @@ use vmm_sys_util::eventfd::EventFd;
 use self::bootstrap::Bootstrap;
 use self::bootstrap::syscalls::BootstrapConfig;
 use self::error::syscall_failed;
-use self::guest_process::GuestProcess;
+use self::guest_process::StartingProcess;
 use self::irq_line::IrqLine;
 use self::vcpu::ProcessVcpu;
 use super::{Engine, EngineError, Vcpu};
@@ -157,7 +157,7 @@ impl ProcessEngine {
             is_traced: false,
             has_pid_namespace: self.has_pid_namespace,
         };
-        GuestProcess::start(&config, memory, &[])?;
+        StartingProcess::start(&config, memory, &[])?.into_guest()?.first_hypercall()?;
         Ok(())
     }
 }

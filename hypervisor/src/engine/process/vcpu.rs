@@ -1,6 +1,8 @@
 //! vCPU of the process engine: it stands for all CPUs of the VM, which run by themselves and whose hypercalls it
 //! handles one after the other.
 
+use std::sync::mpsc::{self, Receiver, SendError};
+
 use super::bootstrap::Bootstrap;
 use super::error::{ProcessError, syscall_failed};
 use super::guest_process::{GuestEvent, GuestProcess};
@@ -9,13 +11,15 @@ use super::hypercall_reply::HypercallReply;
 use super::owned_process::ExitStatus;
 use super::seccomp_notify::CallResponse;
 use crate::boot::{KernelEntry, Tsc};
-use crate::engine::{EngineError, Vcpu, VcpuExit};
+use crate::engine::{EngineError, ProcessStart, Vcpu, VcpuExit};
 use crate::tsc;
 
 /// Handler of the hypercalls of a guest's process.
 #[derive(Debug)]
 pub(super) struct ProcessVcpu {
     bootstrap: Bootstrap,
+    /// Channel for the process, once it has set itself up.
+    started: Option<Receiver<GuestProcess>>,
     guest: Option<GuestProcess>,
     /// ID of the system call that waits for its response.
     pending_call: u64,
@@ -28,11 +32,22 @@ impl ProcessVcpu {
     pub(super) fn new(bootstrap: Bootstrap) -> Self {
         Self {
             bootstrap,
+            started: None,
             guest: None,
             pending_call: 0,
             reply: HypercallReply::default(),
             failure: String::new(),
         }
+    }
+
+    /// Takes the process over, once, when its bootstrap ends.
+    fn take_started(&mut self) -> Result<(), ProcessError> {
+        let Some(started) = self.started.take() else { return Ok(()) };
+        let guest = started.recv().map_err(|_| ProcessError::Unsupported("it was not started"))?;
+        let guest = self.guest.insert(guest);
+        self.pending_call = guest.first_hypercall()?;
+        self.reply = HypercallReply::ready(CallResponse::Value(0));
+        Ok(())
     }
 
     /// Completes the system call that waits, if there is one.
@@ -59,14 +74,20 @@ impl Vcpu for ProcessVcpu {
         Ok(())
     }
 
-    fn start_processes(&mut self) -> Result<(), EngineError> {
-        let (guest, last_call) = self.bootstrap.start(GuestProcess::start, |(guest, _)| guest.process())?;
-        self.guest = Some(guest);
-        (self.pending_call, self.reply) = (last_call, HypercallReply::ready(CallResponse::Value(0)));
-        Ok(())
+    fn start_processes(&mut self) -> Result<Option<ProcessStart>, EngineError> {
+        let process = self.bootstrap.start()?;
+        let (sender, receiver) = mpsc::channel();
+        self.started = Some(receiver);
+        let finish = move || {
+            // It fails if the vCPU has been dropped: then the process is killed.
+            let _: Result<(), SendError<_>> = sender.send(process.into_guest()?);
+            Ok(())
+        };
+        Ok(Some(Box::new(finish)))
     }
 
     fn run(&mut self) -> Result<VcpuExit<'_>, EngineError> {
+        self.take_started()?;
         self.bootstrap.finish_calibration()?;
         self.respond()?;
         let guest = self.guest.as_mut().ok_or(ProcessError::Unsupported("it has ended"))?;

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use super::registers;
 use super::tracee::{ResumeMode, TraceStop, Tracee};
 use crate::engine::process::bootstrap::{self, syscalls::BootstrapConfig};
-use crate::engine::process::guest_process::PausedProcess;
+use crate::engine::process::guest_process::{PausedProcess, StartingProcess};
 use crate::engine::process::memory_map;
 use crate::engine::process::owned_process::ExitStatus;
 use crate::memory::Memory;
@@ -33,7 +33,7 @@ fn start() -> (PausedProcess, Pid) {
         is_traced: true,
         has_pid_namespace: false,
     };
-    let process = PausedProcess::start(&config, &memory, &[]).unwrap();
+    let process = StartingProcess::start(&config, &memory, &[]).unwrap().into_paused().unwrap();
     (process, Pid::from_raw(bootstrap::thread_id(&memory, 0).unwrap()))
 }
 

@@ -18,7 +18,7 @@ use super::tracee::{ResumeMode, TraceStop, Tracee};
 use super::{TracedVm, debug_registers, page_tables, registers, tracee};
 use crate::boot::{KernelEntry, Tsc};
 use crate::engine::debug::{DebugControl, DebugEvent, Registers};
-use crate::engine::{EngineError, Vcpu, VcpuExit};
+use crate::engine::{EngineError, ProcessStart, Vcpu, VcpuExit};
 use crate::tsc;
 
 /// vCPU that is a traced thread of the guest's process.
@@ -183,14 +183,14 @@ impl Vcpu for TracedVcpu {
         Ok(())
     }
 
-    fn start_processes(&mut self) -> Result<(), EngineError> {
+    fn start_processes(&mut self) -> Result<Option<ProcessStart>, EngineError> {
         if let Some(bootstrap) = &self.bootstrap {
-            let paused = bootstrap.start(PausedProcess::start, PausedProcess::process)?;
+            let paused = bootstrap.start()?.into_paused()?;
             // Both are set once: only the boot CPU has a bootstrap.
             let _: Result<(), PausedProcess> = self.vm.paused.set(paused);
             let _: Result<(), Pid> = self.vm.first_thread.set(self.thread_id()?);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn bind_to_thread(&mut self) -> Result<(), EngineError> {
