@@ -65,7 +65,7 @@ pub(crate) struct MachineError;
 
 impl Sink for MachineError {
     fn write(&self, bytes: &[u8]) {
-        match devices::error_console() {
+        match devices::error_console(bytes.len()) {
             ErrorDevice::Device(device) => device.write(bytes),
             ErrorDevice::Platform => write_to_platform(Stream::Error, bytes),
         }
@@ -74,7 +74,7 @@ impl Sink for MachineError {
 
 impl Sink for MachineConsole {
     fn write(&self, bytes: &[u8]) {
-        match devices::console() {
+        match devices::output_console(bytes.len()) {
             Some(device) => device.write(bytes),
             None => write_to_platform(Stream::Output, bytes),
         }

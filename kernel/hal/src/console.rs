@@ -16,6 +16,12 @@ pub fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     ops::console().try_write(stream, bytes)
 }
 
+/// Number of short writes to each stream that the console takes for less than a device's initialisation costs.
+#[must_use]
+pub fn driverless_writes() -> u32 {
+    ops::console().driverless_writes()
+}
+
 /// Takes the next byte of the input, if one has arrived.
 #[must_use]
 pub fn read() -> Option<u8> {

@@ -1,8 +1,8 @@
 //! The virtio console devices: the first one has standard input and output, or the input alone, the second one standard
 //! error.
 
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use core::task::{Context, Poll};
 
 use hermit_hal::clock;
@@ -13,7 +13,6 @@ use hermit_io::WaitQueue as _;
 use hermit_virtio::Id;
 use hermit_virtio::console::ConsoleDriver;
 use hermit_virtio::device::DeviceError;
-use spin::Once;
 
 use super::{DiscoveredDevice, Pages, Transport, find, start};
 use crate::interrupts::InterruptHandler;
@@ -41,7 +40,10 @@ pub(crate) enum ErrorDevice {
     Platform,
 }
 
-static CONSOLE: Once<Option<&'static VirtioConsole>> = Once::new();
+/// Whether the machine's console is a device. Set before other CPUs start.
+static HAS_CONSOLE: AtomicBool = AtomicBool::new(false);
+
+static CONSOLE: OnceLock<Option<&'static VirtioConsole>> = OnceLock::new();
 
 /// Whether the first console device is to have the input alone. Set before other CPUs start.
 static INPUT_REQUESTED: AtomicBool = AtomicBool::new(false);
@@ -50,9 +52,40 @@ static INPUT_CONSOLE: OnceLock<Option<&'static VirtioConsole>> = OnceLock::new()
 
 static ERROR_CONSOLE: OnceLock<ErrorDevice> = OnceLock::new();
 
-/// Initialises the first console device, if there is one.
+/// Writes of standard output and of standard error that the platform's console takes before their device is initialised.
+static DRIVERLESS_OUTPUT: DriverlessWrites = DriverlessWrites::new();
+static DRIVERLESS_ERROR: DriverlessWrites = DriverlessWrites::new();
+
+/// Maximum size of a driverless write in bytes.
+const MAX_DRIVERLESS_SIZE: usize = 256;
+
+/// Number of writes to a stream that do without its device: to initialise it costs more than some short writes to the
+/// platform's console, and many programs print little.
+#[derive(Debug)]
+struct DriverlessWrites(AtomicU32);
+
+impl DriverlessWrites {
+    const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Whether a write of `size` bytes does without the device. It counts as made then.
+    fn take(&self, size: usize) -> bool {
+        let decrement = |left: u32| left.checked_sub(1);
+        size <= MAX_DRIVERLESS_SIZE && self.0.fetch_update(Relaxed, Relaxed, decrement).is_ok()
+    }
+}
+
+/// Makes the first console device the machine's console. It is initialised at once unless the platform's console takes
+/// output for it.
 pub(super) fn init() {
-    CONSOLE.call_once(|| start_console(find(Id::Console, 0).ok()?));
+    HAS_CONSOLE.store(true, Relaxed);
+    let writes = hermit_hal::console::driverless_writes();
+    DRIVERLESS_OUTPUT.0.store(writes, Relaxed);
+    DRIVERLESS_ERROR.0.store(writes, Relaxed);
+    if writes == 0 {
+        console();
+    }
 }
 
 /// Has standard input come from the first console device, and leaves output to the platform's console.
@@ -69,13 +102,22 @@ fn start_console(device: &DiscoveredDevice) -> Option<&'static VirtioConsole> {
     started.ok()
 }
 
-/// The first console device, if it is initialised.
-pub(crate) fn console() -> Option<&'static VirtioConsole> {
-    CONSOLE.get().copied().flatten()
+/// The first console device, if the machine's console is one. The first call initialises it.
+fn console() -> Option<&'static VirtioConsole> {
+    let start_first = || start_console(find(Id::Console, 0).ok()?);
+    if HAS_CONSOLE.load(Relaxed) { *CONSOLE.get_or_init(start_first) } else { None }
 }
 
-/// The device of standard input, if it is not the platform's console. A device for the input alone is initialised by the
-/// first call.
+/// The device for a write of `size` bytes to standard output, if the platform's console does not take it.
+pub(crate) fn output_console(size: usize) -> Option<&'static VirtioConsole> {
+    match CONSOLE.get() {
+        Some(console) => *console,
+        None if DRIVERLESS_OUTPUT.take(size) => None,
+        None => console(),
+    }
+}
+
+/// The device of standard input, if it is not the platform's console. The first call initialises it.
 pub(crate) fn input_console() -> Option<&'static VirtioConsole> {
     console().or_else(|| *INPUT_CONSOLE.get_or_init(start_input))
 }
@@ -87,24 +129,33 @@ fn start_input() -> Option<&'static VirtioConsole> {
     start_console(find(Id::Console, 0).ok()?)
 }
 
-/// The device of standard error: the second console device, which the first call initialises. Without one it is the
-/// device of standard output. If the second one cannot be initialised, as without memory, it is the platform's console.
-pub(crate) fn error_console() -> ErrorDevice {
-    *ERROR_CONSOLE.get_or_init(|| {
-        let Some(console) = console() else { return ErrorDevice::Platform };
-        match find(Id::Console, 1) {
-            Ok(device) => start_console(device).map_or(ErrorDevice::Platform, ErrorDevice::Device),
-            Err(_) => ErrorDevice::Device(console),
-        }
-    })
+/// The device for a write of `size` bytes to standard error: the second console device, which is initialised once the
+/// platform's console does not take the writes. Without one it is the device of standard output. If the second one cannot
+/// be initialised, as without memory, it is the platform's console.
+pub(crate) fn error_console(size: usize) -> ErrorDevice {
+    match ERROR_CONSOLE.get() {
+        Some(device) => *device,
+        None if DRIVERLESS_ERROR.take(size) => ErrorDevice::Platform,
+        None => *ERROR_CONSOLE.get_or_init(start_error),
+    }
+}
+
+fn start_error() -> ErrorDevice {
+    let device = if HAS_CONSOLE.load(Relaxed) { find(Id::Console, 1) } else { return ErrorDevice::Platform };
+    let started = device.map_or_else(|_| console(), start_console);
+    started.map_or(ErrorDevice::Platform, ErrorDevice::Device)
 }
 
 /// Waits until the host has taken all output of the console devices, for at most [`FLUSH_TIMEOUT`]; not at all for a host
 /// that takes it after the machine has ended.
 pub(crate) fn flush_consoles() {
-    let Some(console) = console().filter(|_| !drains_consoles()) else { return };
+    if drains_consoles() {
+        return;
+    }
     let deadline = clock::monotonic() + FLUSH_TIMEOUT;
-    console.flush(deadline);
+    if let Some(Some(console)) = CONSOLE.get() {
+        console.flush(deadline);
+    }
     if let Some(ErrorDevice::Device(console)) = ERROR_CONSOLE.get() {
         console.flush(deadline);
     }

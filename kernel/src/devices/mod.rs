@@ -23,7 +23,9 @@ use hermit_virtio::Id;
 use hermit_virtio::device::InitError;
 use spin::Once;
 
-pub(crate) use console::{ErrorDevice, VirtioConsole, console, error_console, flush_consoles, input_console};
+pub(crate) use console::{
+    ErrorDevice, VirtioConsole, error_console, flush_consoles, input_console, output_console,
+};
 use discovery::{DiscoveredDevice, Transport};
 use driver_memory::DriverMemory;
 pub(crate) use entropy::seed;
@@ -39,7 +41,7 @@ static MMIO_DEVICES: Once<Vec<boot_info::MmioDevice>> = Once::new();
 
 static DISCOVERED: OnceLock<Vec<DiscoveredDevice>> = OnceLock::new();
 
-/// Stores where virtio-mmio devices are, and initialises a console device if the machine's console is to be one.
+/// Stores where virtio-mmio devices are, and whether a console device is to be the machine's console.
 pub(crate) fn init(boot: &Boot, line: &CommandLine) {
     let devices = boot.info.devices.iter().chain(&line.devices);
     MMIO_DEVICES.call_once(|| devices.copied().collect());

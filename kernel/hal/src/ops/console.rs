@@ -23,6 +23,11 @@ pub(crate) trait PlatformConsole: Sync {
         bytes.len()
     }
 
+    /// Number of short writes to each stream that the console takes for less than a device's initialisation costs.
+    fn driverless_writes(&self) -> u32 {
+        0
+    }
+
     /// Takes the next byte of the input, if one has arrived.
     fn read(&self) -> Option<u8> {
         None
