@@ -2,11 +2,13 @@
 #![expect(unsafe_code, reason = "RDTSC is an intrinsic")]
 
 use core::arch::x86_64::{__cpuid, _rdtsc};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Minimum duration of a calibration. A sample is off by some ten nanoseconds at each end: about 20 ppm.
-const MIN_DURATION: Duration = Duration::from_millis(1);
+/// Minimum duration of a calibration. A sample is off by some ten nanoseconds at each end: about 40 ppm, until the guest
+/// asks for a measurement over a longer time ([`crate::devices::clock`]).
+const MIN_DURATION: Duration = Duration::from_micros(500);
 
 /// Number of samples at each end, of which the most precise one counts.
 const SAMPLES: usize = 8;
@@ -44,9 +46,13 @@ impl TscCalibration {
 /// Returns whether the counter's frequency is constant. Hypervisors often hide the CPUID bit that says so; all 64-bit
 /// CPUs of Intel have such a counter.
 pub(crate) fn is_constant() -> bool {
-    let is_intel = __cpuid(VENDOR).ebx == u32::from_le_bytes(*b"Genu");
-    is_intel
-        || __cpuid(EXTENDED).eax >= POWER_MANAGEMENT && __cpuid(POWER_MANAGEMENT).edx & INVARIANT_TSC != 0
+    // Each CPUID exits to a hypervisor below, which takes microseconds.
+    static IS_CONSTANT: OnceLock<bool> = OnceLock::new();
+    *IS_CONSTANT.get_or_init(|| {
+        let is_invariant =
+            __cpuid(EXTENDED).eax >= POWER_MANAGEMENT && __cpuid(POWER_MANAGEMENT).edx & INVARIANT_TSC != 0;
+        is_invariant || __cpuid(VENDOR).ebx == u32::from_le_bytes(*b"Genu")
+    })
 }
 
 /// Reads the counter.

@@ -37,14 +37,22 @@ const ABSENT_7: [u32; 3] = [1 << 2 | 1 << 25, 1 << 30, 1 << 19];
 /// Bits of leaf 0x8000_0001, ecx: SVM, sampling, lightweight profiling, performance counters.
 const ABSENT_EXTENDED: u32 = 1 << 2 | 1 << 10 | 1 << 15 | 1 << 23 | 1 << 24 | 1 << 27 | 1 << 28;
 
-/// Returns what this host's KVM supports and a guest needs, adapted to vCPU `id` of `count`: without nested
-/// virtualisation, performance counters, and KVM's paravirtual features but its clock.
-pub(super) fn entries(kvm: &Kvm, id: u32, count: u32, tsc_khz: u32) -> Result<CpuId, KvmError> {
+/// Returns what this host's KVM supports and a guest needs: without nested virtualisation, performance counters, and
+/// KVM's paravirtual features but its clock.
+///
+/// Linux executes CPUID for it, each of which exits to a hypervisor below: a millisecond there.
+pub(super) fn supported(kvm: &Kvm) -> Result<CpuId, KvmError> {
     let mut entries =
         kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(ioctl_failed("list CPUID entries"))?;
+    entries.as_mut_slice().iter_mut().for_each(mask);
+    Ok(entries)
+}
+
+/// Returns the [`supported`] entries, adapted to vCPU `id` of `count`.
+pub(super) fn entries(kvm: &Kvm, supported: &CpuId, id: u32, count: u32, tsc_khz: u32) -> CpuId {
+    let mut entries = supported.clone();
     let has_deadline = kvm.check_extension(Cap::TscDeadlineTimer);
     for entry in entries.as_mut_slice() {
-        mask(entry);
         adapt(entry, id, count, has_deadline);
     }
     let frequencies = kvm_cpuid_entry2 {
@@ -55,7 +63,7 @@ pub(super) fn entries(kvm: &Kvm, id: u32, count: u32, tsc_khz: u32) -> Result<Cp
     };
     // Without room for the entry the kernel measures the frequencies.
     let _: Result<(), vmm_sys_util::fam::Error> = entries.push(frequencies);
-    Ok(entries)
+    entries
 }
 
 /// Removes the features of an entry that no guest needs: each is code of the host that a hostile guest could reach.

@@ -4,11 +4,11 @@
 use kvm_bindings::kvm_userspace_memory_region;
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion, MemoryRegionAddress};
 
-use super::KvmEngine;
+use super::KvmVm;
 use super::error::{KvmError, ioctl_failed};
 
-impl KvmEngine {
-    /// Registers each region of the VM's memory as a memory slot. It is called once, by [`KvmEngine::new`].
+impl KvmVm {
+    /// Registers each region of the VM's memory as a memory slot. It is called once, by [`KvmVm::new`].
     pub(super) fn set_memory_regions(&self) -> Result<(), KvmError> {
         for (slot, region) in (0..).zip(self.memory.guest().iter()) {
             let host = region.get_host_address(MemoryRegionAddress(0));

@@ -12,10 +12,13 @@ mod registers;
 mod self_test;
 mod vcpu;
 
+use std::thread;
+
 use hermit_interface::machine::{FIRST_VECTOR, LINES};
 use kvm_bindings::{
-    KVM_CAP_PMU_CAPABILITY, KVM_CAP_SPLIT_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_PMU_CAP_DISABLE, KvmIrqRouting,
-    kvm_enable_cap, kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_msi,
+    CpuId, KVM_CAP_PMU_CAPABILITY, KVM_CAP_SPLIT_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_PMU_CAP_DISABLE,
+    KvmIrqRouting, kvm_enable_cap, kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1,
+    kvm_irq_routing_msi,
 };
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, VmFd};
 use vmm_sys_util::eventfd::EventFd;
@@ -36,10 +39,18 @@ const TSS_ADDRESS: usize = 0xfffb_d000;
 /// Address to which an MSI is written (SDM volume 3, section 12.11.1); the destination is the APIC with ID 0.
 const MSI_ADDRESS: u32 = 0xfee0_0000;
 
-/// VM of KVM.
+/// KVM, and a VM of it.
 #[derive(Debug)]
 pub struct KvmEngine {
     kvm: Kvm,
+    vm: KvmVm,
+    /// CPUID entries before they are adapted to a vCPU.
+    supported_cpuid: CpuId,
+}
+
+/// VM of KVM.
+#[derive(Debug)]
+struct KvmVm {
     vm: VmFd,
     /// Guest memory, which must stay mapped as long as `vm` exists.
     memory: Memory,
@@ -67,24 +78,13 @@ impl KvmEngine {
         if let Some((_, what)) = needed.iter().find(|(capability, _)| !kvm.check_extension(*capability)) {
             return Err(KvmError::Unsupported(what));
         }
-        let vm = kvm.create_vm().map_err(ioctl_failed("create a VM"))?;
-        vm.set_tss_address(TSS_ADDRESS).map_err(ioctl_failed("reserve pages for real mode"))?;
-        // Local APICs in the host's kernel; no 8259A, no I/O APIC, no 8254.
-        let split = kvm_enable_cap { cap: KVM_CAP_SPLIT_IRQCHIP, ..kvm_enable_cap::default() };
-        vm.enable_cap(&split).map_err(ioctl_failed("create interrupt controllers"))?;
-        if kvm.check_extension_raw(KVM_CAP_PMU_CAPABILITY.into()) & KVM_PMU_CAP_DISABLE.cast_signed() != 0 {
-            let no_pmu = enabled(KVM_CAP_PMU_CAPABILITY, KVM_PMU_CAP_DISABLE);
-            vm.enable_cap(&no_pmu).map_err(ioctl_failed("disable performance counters"))?;
-        }
-        for protection in host_protection::of(|capability| kvm.check_extension_raw(capability.into())) {
-            vm.enable_cap(&protection)
-                .map_err(ioctl_failed("protect the host from bus locks and stuck CPUs"))?;
-        }
-        msrs::restrict(&kvm, &vm)?;
-        let engine = Self { kvm, vm, memory };
-        engine.set_memory_regions()?;
-        engine.route_irq_lines()?;
-        Ok(engine)
+        // On another thread: the two take about the same time, more than everything else until the guest runs.
+        let (vm, supported_cpuid) = thread::scope(|scope| {
+            let supported = scope.spawn(|| cpuid::supported(&kvm));
+            let vm = KvmVm::new(&kvm, memory);
+            (vm, supported.join().unwrap_or(Err(KvmError::Unsupported("list of CPUID entries"))))
+        });
+        Ok(Self { vm: vm?, supported_cpuid: supported_cpuid?, kvm })
     }
 
     /// Creates the vCPUs with the IDs 0 to `count - 1`.
@@ -98,27 +98,51 @@ impl KvmEngine {
         }
         (0..count).map(|id| KvmVcpu::new(self, id, count)).collect()
     }
+}
 
-    /// Routes each interrupt line as an MSI to the boot CPU's APIC.
-    fn route_irq_lines(&self) -> Result<(), KvmError> {
-        let entries: Vec<_> = (0..LINES)
-            .map(|line| kvm_irq_routing_entry {
-                gsi: line,
-                type_: KVM_IRQ_ROUTING_MSI,
-                u: kvm_irq_routing_entry__bindgen_ty_1 {
-                    msi: kvm_irq_routing_msi {
-                        address_lo: MSI_ADDRESS,
-                        data: u32::from(FIRST_VECTOR) + line,
-                        ..kvm_irq_routing_msi::default()
-                    },
-                },
-                ..kvm_irq_routing_entry::default()
-            })
-            .collect();
-        let routing = KvmIrqRouting::from_entries(&entries)
-            .map_err(|_| KvmError::Unsupported("room for interrupt lines"))?;
-        self.vm.set_gsi_routing(&routing).map_err(ioctl_failed("route interrupts"))
+impl KvmVm {
+    /// Creates a VM with this memory, local APICs, and the restrictions that protect the host.
+    fn new(kvm: &Kvm, memory: Memory) -> Result<Self, KvmError> {
+        let vm = kvm.create_vm().map_err(ioctl_failed("create a VM"))?;
+        vm.set_tss_address(TSS_ADDRESS).map_err(ioctl_failed("reserve pages for real mode"))?;
+        // Local APICs in the host's kernel; no 8259A, no I/O APIC, no 8254.
+        let split = kvm_enable_cap { cap: KVM_CAP_SPLIT_IRQCHIP, ..kvm_enable_cap::default() };
+        vm.enable_cap(&split).map_err(ioctl_failed("create interrupt controllers"))?;
+        if kvm.check_extension_raw(KVM_CAP_PMU_CAPABILITY.into()) & KVM_PMU_CAP_DISABLE.cast_signed() != 0 {
+            let no_pmu = enabled(KVM_CAP_PMU_CAPABILITY, KVM_PMU_CAP_DISABLE);
+            vm.enable_cap(&no_pmu).map_err(ioctl_failed("disable performance counters"))?;
+        }
+        for protection in host_protection::of(|capability| kvm.check_extension_raw(capability.into())) {
+            vm.enable_cap(&protection)
+                .map_err(ioctl_failed("protect the host from bus locks and stuck CPUs"))?;
+        }
+        msrs::restrict(kvm, &vm)?;
+        let vm = Self { vm, memory };
+        vm.set_memory_regions()?;
+        route_irq_lines(&vm.vm)?;
+        Ok(vm)
     }
+}
+
+/// Routes each interrupt line as an MSI to the boot CPU's APIC.
+fn route_irq_lines(vm: &VmFd) -> Result<(), KvmError> {
+    let entries: Vec<_> = (0..LINES)
+        .map(|line| kvm_irq_routing_entry {
+            gsi: line,
+            type_: KVM_IRQ_ROUTING_MSI,
+            u: kvm_irq_routing_entry__bindgen_ty_1 {
+                msi: kvm_irq_routing_msi {
+                    address_lo: MSI_ADDRESS,
+                    data: u32::from(FIRST_VECTOR) + line,
+                    ..kvm_irq_routing_msi::default()
+                },
+            },
+            ..kvm_irq_routing_entry::default()
+        })
+        .collect();
+    let routing = KvmIrqRouting::from_entries(&entries)
+        .map_err(|_| KvmError::Unsupported("room for interrupt lines"))?;
+    vm.set_gsi_routing(&routing).map_err(ioctl_failed("route interrupts"))
 }
 
 /// Argument of the ioctl that enables a capability of KVM.
@@ -131,13 +155,17 @@ impl Engine for KvmEngine {
     fn irq_line(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError> {
         let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
             .map_err(|source| KvmError::Ioctl { action: "create an eventfd", source })?;
-        self.vm.register_irqfd(&event, line).map_err(ioctl_failed("register an irqfd"))?;
+        self.vm.vm.register_irqfd(&event, line).map_err(ioctl_failed("register an irqfd"))?;
         Ok(Box::new(event))
     }
 
     /// The event is an ioeventfd.
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError> {
         let address = IoEventAddress::Mmio(address);
-        Ok(self.vm.register_ioevent(event, &address, queue).map_err(ioctl_failed("register an ioeventfd"))?)
+        Ok(self
+            .vm
+            .vm
+            .register_ioevent(event, &address, queue)
+            .map_err(ioctl_failed("register an ioeventfd"))?)
     }
 }

@@ -9,7 +9,7 @@ use vm_memory::{Bytes, GuestAddress};
 use super::super::debug::{DebugControl, DebugEvent, INT3, Registers};
 use super::super::{EngineError, Vcpu, VcpuExit};
 use super::error::{KvmError, ioctl_failed};
-use super::{KvmEngine, cpuid, debug, host_protection, initial_state, internal_error, registers};
+use super::{KvmEngine, KvmVm, cpuid, debug, host_protection, initial_state, internal_error, registers};
 use crate::boot::{KernelEntry, Tsc};
 use crate::memory::Memory;
 
@@ -42,11 +42,11 @@ pub struct KvmVcpu {
 
 impl KvmVcpu {
     pub(super) fn new(engine: &KvmEngine, id: u32, count: u32) -> Result<Self, KvmError> {
-        let KvmEngine { kvm, vm, memory } = engine;
+        let KvmEngine { kvm, vm: KvmVm { vm, memory }, supported_cpuid } = engine;
         let vcpu = vm.create_vcpu(id.into()).map_err(ioctl_failed("create a vCPU"))?;
         let tsc_khz =
             vcpu.get_tsc_khz().map_err(ioctl_failed("read the frequency of the time-stamp counter"))?;
-        let entries = cpuid::entries(kvm, id, count, tsc_khz)?;
+        let entries = cpuid::entries(kvm, supported_cpuid, id, count, tsc_khz);
         vcpu.set_cpuid2(&entries).map_err(ioctl_failed("set CPUID"))?;
         if kvm.check_extension_raw(KVM_CAP_ENFORCE_PV_FEATURE_CPUID.into()) > 0 {
             // Without it a guest can use paravirtual features that CPUID hides.

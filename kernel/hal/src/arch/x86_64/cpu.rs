@@ -1,7 +1,7 @@
 //! Processor features: detection by CPUID, and control registers; halting and the interrupt flag.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
@@ -20,12 +20,36 @@ const TILES: u64 = 0b11 << 17;
 /// Bytes of the legacy region and the XSAVE header (SDM volume 1, section 13.4).
 const LEGACY_AND_HEADER: u32 = 512 + 64;
 
-/// Whether `rep movsb` and `rep stosb` are fast (ERMS).
-static HAS_FAST_STRINGS: AtomicBool = AtomicBool::new(false);
+/// Instructions of the processors, once the first CPU is prepared: all CPUs of a machine have the same.
+static INSTRUCTIONS: AtomicU8 = AtomicU8::new(0);
 
-/// Whether `rep movsb` and `rep stosb` are fast, once the CPU is prepared.
+/// Bits of [`INSTRUCTIONS`].
+const FAST_STRINGS: u8 = 1 << 0;
+const RDRAND: u8 = 1 << 1;
+const RDSEED: u8 = 1 << 2;
+
+/// Whether `rep movsb` and `rep stosb` are fast (ERMS), once the CPU is prepared.
 pub(crate) fn has_fast_strings() -> bool {
-    HAS_FAST_STRINGS.load(Relaxed)
+    INSTRUCTIONS.load(Relaxed) & FAST_STRINGS != 0
+}
+
+/// Whether the processor has RDRAND, once the CPU is prepared.
+pub(super) fn has_rdrand() -> bool {
+    INSTRUCTIONS.load(Relaxed) & RDRAND != 0
+}
+
+/// Whether the processor has RDSEED, once the CPU is prepared.
+pub(super) fn has_rdseed() -> bool {
+    INSTRUCTIONS.load(Relaxed) & RDSEED != 0
+}
+
+/// Stores which instructions the leaves 1 and 7 report.
+fn store_instructions(basic: CpuidResult, extended: CpuidResult) {
+    let bit = |is_present, bit| if is_present { bit } else { 0 };
+    let instructions = bit(has(extended.ebx, 9), FAST_STRINGS)
+        | bit(has(basic.ecx, 30), RDRAND)
+        | bit(has(extended.ebx, 18), RDSEED);
+    INSTRUCTIONS.store(instructions, Relaxed);
 }
 
 /// A leaf of CPUID (SDM volume 2, CPUID); zeros if the processor does not have it. Each execution of CPUID exits to a
@@ -46,15 +70,15 @@ const fn has(register: u32, bit: u32) -> bool {
 
 /// Enables the features that programs and the kernel's protection use.
 pub(super) fn init() {
-    let features = leaf(7);
-    HAS_FAST_STRINGS.store(has(features.ebx, 9), Relaxed);
+    let (basic, features) = (leaf(1), leaf(7));
+    store_instructions(basic, features);
     let mut flags = Cr4::read() | Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE;
     let protections = [
         (has(features.ebx, 7), Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION),
         (has(features.ebx, 20), Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION),
         (has(features.ecx, 2), Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION),
         (has(features.ebx, 0), Cr4Flags::FSGSBASE),
-        (XSAVE && has(leaf(1).ecx, 26), Cr4Flags::OSXSAVE),
+        (XSAVE && has(basic.ecx, 26), Cr4Flags::OSXSAVE),
     ];
     for (_, flag) in protections.iter().filter(|(present, _)| *present) {
         flags |= *flag;
@@ -80,12 +104,13 @@ pub(super) fn init() {
 
 /// Uses the features that Linux has enabled, where the kernel has no privilege. `false` if they are not enough.
 pub(crate) fn adopt() -> bool {
-    if XSAVE && has(leaf(1).ecx, 27) {
+    // A processor without leaf 7 lacks FSGSBASE, which Linux has enabled (`hermit_interface::process`).
+    let (basic, features) = (leaf(1), __cpuid_count(7, 0));
+    if XSAVE && has(basic.ecx, 27) {
         save_by_xsave(XCr0::read_raw() & !TILES);
     }
-    let features = leaf(7).ebx;
-    HAS_FAST_STRINGS.store(has(features, 9), Relaxed);
-    has(features, 0)
+    store_instructions(basic, features);
+    has(features.ebx, 0)
 }
 
 /// Enables the vector registers that the processor has and XSAVE can manage; AVX-512 only with all its parts.

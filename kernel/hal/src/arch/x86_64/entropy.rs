@@ -1,6 +1,8 @@
 //! The processor's random number generator: RDSEED and RDRAND (SDM volume 1, section 7.3.17).
 
-use core::arch::x86_64::{__cpuid, __cpuid_count, _rdrand64_step, _rdseed64_step};
+use core::arch::x86_64::{_rdrand64_step, _rdseed64_step};
+
+use super::cpu;
 
 /// Attempts per word before the generator counts as broken. Intel recommends ten for RDRAND; RDSEED may have no
 /// bits for longer.
@@ -14,12 +16,9 @@ pub(crate) struct RandomNumbers {
 }
 
 impl RandomNumbers {
-    /// Finds the generators. CPUID exits to a hypervisor: it is executed once, not for each word.
+    /// Finds the generators, once the CPU is prepared.
     pub(crate) fn of_processor() -> Self {
-        Self {
-            has_seed: __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 18 != 0,
-            has_random: __cpuid(1).ecx & 1 << 30 != 0,
-        }
+        Self { has_seed: cpu::has_rdseed(), has_random: cpu::has_rdrand() }
     }
 
     /// 64 random bits from RDSEED, else from RDRAND; `None` if the processor has neither or both fail.
