@@ -12,7 +12,7 @@ const CHANGE: usize = 8;
 const MAX_CHANGES: usize = 8;
 
 /// Places of arrays of structures in the file: start, number, and the sizes of a structure's fields (ELF-64 Object File Format).
-const STRUCTURES: [(usize, usize, &[usize]); 6] = [
+const STRUCTURES: [(usize, usize, &[usize]); 8] = [
     // The file header, its identification byte by byte.
     (0, 1, &[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 4, 8, 8, 8, 4, 2, 2, 2, 2, 2, 2]),
     // Program headers.
@@ -21,10 +21,13 @@ const STRUCTURES: [(usize, usize, &[usize]); 6] = [
     (0x400, 1, &[4, 4, 4, 8, 4]),
     // Relocations.
     (0x800, 6, &[8, 4, 4, 8]),
-    // The dynamic section.
+    // The dynamic section, but for what names the packed relocations.
     (0x2000, 4, &[8, 8]),
     // Section headers.
     (0x3840, 3, &[4, 4, 8, 8, 8, 8, 4, 4, 8, 8]),
+    // Packed relocations, and the rest of the dynamic section. New structures come last: inputs name fields by number.
+    (0xc00, 6, &[8]),
+    (0x2040, 3, &[8, 8]),
 ];
 
 /// The sample image with as many more relocations as the first byte says, and with changed fields.

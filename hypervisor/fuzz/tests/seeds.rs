@@ -45,12 +45,13 @@ mod tests {
     }
 
     #[test]
-    fn image_seed_is_valid() {
-        let seed = &files("seeds", "image")[0];
-        if let Err(error) = image::check(&fs::read(seed).unwrap()) {
-            let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample");
-            fs::write(&fresh, Sample::default().build()).unwrap();
-            panic!("{error}: copy {} to {}", fresh.display(), seed.display());
+    fn image_seeds_are_valid() {
+        for seed in files("seeds", "image") {
+            if let Err(error) = image::check(&fs::read(&seed).unwrap()) {
+                let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample");
+                fs::write(&fresh, Sample::default().build()).unwrap();
+                panic!("{error}: copy {} to {}", fresh.display(), seed.display());
+            }
         }
     }
 }

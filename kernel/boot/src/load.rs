@@ -46,9 +46,9 @@ pub fn load(
     for segment in image.segments() {
         copy(memory, physical, &segment);
     }
-    for (offset, addend) in image.relocations() {
+    image.for_each_relocation(|offset, addend| {
         memory.write_word(physical + offset, start.wrapping_add(addend));
-    }
+    });
     let direct_map =
         Region { start: layout::direct_map_start(random.direct_map), size: last.min(DIRECT_MAP_SIZE) };
     let direct_map = Region { size: direct_map.size.next_multiple_of(LARGE_PAGE_SIZE), ..direct_map };

@@ -68,11 +68,15 @@ fn segments_and_relocations_are_loaded() {
     let info = loaded.info.image;
     assert_eq!(loaded.entry, info.start + 0x1010);
     assert_eq!(memory.bytes(info.physical + 0x1100, 1), [2]);
-    assert_eq!(memory.bytes(info.physical + 0x2400, 1), [3]);
+    assert_eq!(memory.bytes(info.physical + 0x2500, 1), [3]);
     assert!(memory.bytes(info.physical + 0x1800, 0x800).iter().all(|&byte| byte == 0));
     assert!(memory.bytes(info.physical + 0x3800, 0x2800).iter().all(|&byte| byte == 0));
     assert_eq!(memory.read_word(info.physical + 0x2300), info.start + 0x1010);
     assert_eq!(memory.read_word(info.physical + 0x3008), info.start + 0x2000);
+    for (offset, addend) in [(0x2400, 0x1011), (0x2418, 0x2001), (0x37f8, 0x3001)] {
+        assert_eq!(memory.read_word(info.physical + offset), info.start + addend, "packed");
+    }
+    assert_eq!(memory.read_word(info.physical + 0x2408), 0x0303_0303_0303_0303);
     assert_eq!(loaded.info.tls.start, info.start + 0x2200);
 }
 

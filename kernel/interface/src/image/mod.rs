@@ -1,11 +1,12 @@
 //! The format of bootable images, and the check before an image is booted.
 //!
 //! An image is a statically linked, position-independent ELF64 file (`ET_DYN`) for x86-64 with the note of
-//! [`crate::note`], without segments that are both writable and executable, and with relative relocations
-//! (`R_X86_64_RELATIVE`) only. The file is untrusted: [`check`] validates every offset and size, and an image that
+//! [`crate::note`], without segments that are both writable and executable, and with relative relocations only
+//! (`R_X86_64_RELATIVE`, `DT_RELR`). The file is untrusted: [`check`] validates every offset and size, and an image that
 //! passes is loaded without further checks.
 
 pub mod parts;
+mod relocations;
 #[cfg(any(feature = "sample", test))]
 pub mod sample;
 
@@ -18,12 +19,10 @@ use elf::segment::ProgramHeader;
 
 use crate::address::PAGE_SIZE;
 use crate::note::{ABI_VERSION, OWNER, TYPE_ABI};
+use relocations::Relocations;
 
 /// Maximum size of an image in memory, in bytes.
 pub const MAX_SIZE: u64 = 1 << 30;
-
-/// Size of a relocation entry (`Elf64_Rela`) in bytes.
-pub const RELA_SIZE: usize = 24;
 
 /// Size of a symbol table entry (`Elf64_Sym`) in bytes.
 pub const SYMBOL_SIZE: usize = 24;
@@ -74,7 +73,7 @@ pub struct Image<'a> {
     /// Alignment of the image's start: a power of two, at least the page size.
     pub align: u64,
     headers: ProgramHeaders<'a>,
-    relocations: &'a [u8],
+    relocations: Relocations<'a>,
     sections: Option<Sections<'a>>,
 }
 
@@ -131,10 +130,10 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The relative relocations: offset of a 64-bit word from the image's start, and addend. The relocated word is
-    /// the image's start plus the addend.
-    pub fn relocations(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
-        self.relocations.chunks_exact(RELA_SIZE).map(|entry| (word(entry, 0), word(entry, 16)))
+    /// Calls a function for each relative relocation: offset of a word from the image's start, and addend. The relocated
+    /// word is the image's start plus the addend.
+    pub fn for_each_relocation(&self, relocate: impl FnMut(u64, u64)) {
+        self.relocations.for_each(self, relocate);
     }
 
     /// The pages that are made read-only after relocation (`PT_GNU_RELRO`): start and end, relative to the image's
@@ -200,12 +199,11 @@ pub fn check(bytes: &[u8]) -> Result<Image<'_>, ImageError> {
         size,
         align,
         headers,
-        relocations: &[],
+        relocations: Relocations::default(),
         sections: file.section_headers(),
     };
     check_tls(&image)?;
-    image.relocations = find_relocations(&image, &file)?;
-    check_relocations(&image)?;
+    image.relocations = Relocations::check(&image, &file)?;
     Ok(image)
 }
 
@@ -306,55 +304,6 @@ fn file_bytes<'a>(
 
 fn slice(bytes: &[u8], start: u64, size: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(start).ok()?..usize::try_from(start.checked_add(size)?).ok()?)
-}
-
-/// Finds the relocation table of the dynamic section (`DT_RELA`) in the file.
-fn find_relocations<'a>(
-    image: &Image<'a>,
-    file: &ElfBytes<'a, LittleEndian>,
-) -> Result<&'a [u8], ImageError> {
-    let (mut start, mut size) = (0, 0);
-    let Some(header) = image.header(abi::PT_DYNAMIC) else { return Ok(&[]) };
-    let bytes = file.segment_data(&header).map_err(|_| ImageError::Truncated("dynamic section"))?;
-    for entry in bytes.chunks_exact(16) {
-        let value = word(entry, 8);
-        match i64::from_le_bytes(word(entry, 0).to_le_bytes()) {
-            abi::DT_NULL => break,
-            abi::DT_RELA => start = value,
-            abi::DT_RELASZ => size = value,
-            abi::DT_RELAENT if value != RELA_SIZE as u64 => {
-                return Err(ImageError::Relocation("entry size"));
-            }
-            abi::DT_NEEDED => return Err(ImageError::Relocation("against a shared library")),
-            abi::DT_JMPREL | abi::DT_REL => return Err(ImageError::Relocation("table of another kind")),
-            _ => {}
-        }
-    }
-    if size == 0 {
-        return Ok(&[]);
-    }
-    image
-        .segments()
-        .find_map(|segment| {
-            let offset = usize::try_from(start.checked_sub(segment.start)?).ok()?;
-            segment.data.get(offset..offset.checked_add(usize::try_from(size).ok()?)?)
-        })
-        .ok_or(ImageError::Truncated("relocations"))
-}
-
-fn check_relocations(image: &Image<'_>) -> Result<(), ImageError> {
-    if !image.relocations.len().is_multiple_of(RELA_SIZE) {
-        return Err(ImageError::Truncated("relocations"));
-    }
-    for entry in image.relocations.chunks_exact(RELA_SIZE) {
-        if word(entry, 8) != u64::from(abi::R_X86_64_RELATIVE) {
-            return Err(ImageError::Relocation("against a symbol"));
-        }
-        if word(entry, 0).checked_add(8).is_none_or(|end| end > image.size) {
-            return Err(ImageError::Relocation("outside the image"));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use elf::abi;
 use zerocopy::{Immutable, IntoBytes};
 
+use super::relocations::{DT_RELR, DT_RELRENT, DT_RELRSZ};
 use crate::note::AbiNote;
 
 /// `Elf64_Ehdr`.
@@ -71,6 +72,10 @@ pub struct Sample {
     pub segments: [ProgramHeader; 7],
     /// The relocations: `r_offset`, `r_info`, `r_addend`.
     pub relocations: Vec<[u64; 3]>,
+    /// The entries of the packed relocation table.
+    pub packed: Vec<u64>,
+    /// Words of the data that the packed table relocates: offset and addend.
+    pub addends: Vec<[u64; 2]>,
     /// The note's bytes.
     pub note: Vec<u8>,
     /// The dynamic section: tags and values.
@@ -86,6 +91,7 @@ pub const TLS: usize = 5;
 
 const NOTE_OFFSET: u64 = 0x400;
 const RELOCATIONS_OFFSET: u64 = 0x800;
+const PACKED_OFFSET: u64 = 0xc00;
 const DYNAMIC_OFFSET: u64 = 0x2000;
 /// End of the segments in the file.
 const SEGMENTS_END: usize = 0x3800;
@@ -139,11 +145,17 @@ impl Default for Sample {
                 segment(abi::PT_GNU_RELRO, abi::PF_R, 0x2000, 0x1000, 0x1000),
             ],
             relocations: vec![[0x2300, 8, 0x1010], [0x3008, 8, 0x2000]],
+            // A word, the third one behind it, and the last word of the data.
+            packed: vec![0x2400, 0b1001, 0x37f8],
+            addends: vec![[0x2400, 0x1011], [0x2418, 0x2001], [0x37f8, 0x3001]],
             note,
             dynamic: vec![
                 [abi::DT_RELA.cast_unsigned(), RELOCATIONS_OFFSET],
                 [abi::DT_RELASZ.cast_unsigned(), 48],
                 [abi::DT_RELAENT.cast_unsigned(), 24],
+                [DT_RELR.cast_unsigned(), PACKED_OFFSET],
+                [DT_RELRSZ.cast_unsigned(), 24],
+                [DT_RELRENT.cast_unsigned(), 8],
                 [0, 0],
             ],
             sections: symbol_sections(),
@@ -183,6 +195,8 @@ impl Sample {
         put(64, self.segments.as_bytes());
         put(NOTE_OFFSET, &self.note);
         put(RELOCATIONS_OFFSET, self.relocations.as_bytes());
+        put(PACKED_OFFSET, self.packed.as_bytes());
+        self.addends.iter().for_each(|[offset, addend]| put(*offset, addend.as_bytes()));
         put(DYNAMIC_OFFSET, self.dynamic.as_bytes());
         file.extend_from_slice(self.sections.as_bytes());
         file

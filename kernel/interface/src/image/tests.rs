@@ -3,12 +3,25 @@
 use alloc::vec::Vec;
 
 use elf::abi;
-use proptest::collection::vec;
+use proptest::collection::{btree_set, vec};
 use proptest::prelude::any;
 use proptest::proptest;
 
-use super::sample::{NOTE, Sample, TLS};
-use super::{ImageError, SymbolTable, check};
+use super::sample::{NOTE, ProgramHeader, Sample, TLS};
+use super::{Image, ImageError, SymbolTable, check, word};
+
+/// Relocations of the sample's table with addends.
+const WITH_ADDENDS: [(u64, u64); 2] = [(0x2300, 0x1010), (0x3008, 0x2000)];
+
+/// Relocations of the sample's packed table.
+const PACKED: [(u64, u64); 3] = [(0x2400, 0x1011), (0x2418, 0x2001), (0x37f8, 0x3001)];
+
+/// Offsets and addends of an image's relocations.
+pub(super) fn relocations(image: &Image<'_>) -> Vec<(u64, u64)> {
+    let mut all = Vec::new();
+    image.for_each_relocation(|offset, addend| all.push((offset, addend)));
+    all
+}
 
 /// The error of a changed sample.
 fn error_of(change: impl FnOnce(&mut Sample)) -> ImageError {
@@ -26,7 +39,7 @@ fn valid_image_passes() {
     assert_eq!(segments.len(), 3);
     assert!(segments[1].execute && !segments[1].write && segments[2].write && !segments[2].execute);
     assert_eq!((segments[2].start, segments[2].size, segments[2].data.len()), (0x2000, 0x3123, 0x1800));
-    assert_eq!(image.relocations().collect::<Vec<_>>(), [(0x2300, 0x1010), (0x3008, 0x2000)]);
+    assert_eq!(relocations(&image), [PACKED.as_slice(), &WITH_ADDENDS].concat());
     assert_eq!(image.read_only_after_relocation(), Some((0x2000, 0x3000)));
     let tls = image.tls().unwrap();
     assert_eq!((tls.start, tls.file_size, tls.memory_size, tls.align), (0x2200, 0x10, 0x30, 8));
@@ -113,11 +126,94 @@ fn relocations_must_be_relative_and_in_the_image() {
     assert_eq!(error_of(|sample| sample.relocations[1][0] = 0x5ffc), relocation("outside the image"));
     assert_eq!(error_of(|sample| sample.relocations[1][0] = u64::MAX), relocation("outside the image"));
     assert_eq!(error_of(|sample| sample.dynamic[2][1] = 16), relocation("entry size"));
-    assert_eq!(error_of(|sample| sample.dynamic[3][0] = 1), relocation("against a shared library"));
-    assert_eq!(error_of(|sample| sample.dynamic[3][0] = 23), relocation("table of another kind"));
+    assert_eq!(error_of(|sample| sample.dynamic[6][0] = 1), relocation("against a shared library"));
+    assert_eq!(error_of(|sample| sample.dynamic[6][0] = 23), relocation("table of another kind"));
     assert_eq!(error_of(|sample| sample.dynamic[1][1] = 47), ImageError::Truncated("relocations"));
     assert_eq!(error_of(|sample| sample.dynamic[0][1] = u64::MAX), ImageError::Truncated("relocations"));
     assert_eq!(error_of(|sample| sample.dynamic[1][1] = u64::MAX), ImageError::Truncated("relocations"));
+}
+
+/// The sample with a packed table of these entries.
+fn packed(entries: &[u64]) -> Vec<u8> {
+    let mut sample = Sample { packed: entries.to_vec(), ..Sample::default() };
+    sample.dynamic[4][1] = entries.len() as u64 * 8;
+    sample.build()
+}
+
+#[test]
+fn image_has_either_table_or_both() {
+    let found = |unused: &[usize]| {
+        let mut sample = Sample::default();
+        // The tag of debugging information, which has no meaning here.
+        unused.iter().for_each(|&entry| sample.dynamic[entry][0] = abi::DT_DEBUG.cast_unsigned());
+        let file = sample.build();
+        relocations(&check(&file).unwrap())
+    };
+    assert_eq!(found(&[3, 4, 5]), WITH_ADDENDS);
+    assert_eq!(found(&[0, 1, 2]), PACKED);
+    assert_eq!(found(&[0, 1, 2, 3, 4, 5]), []);
+}
+
+#[test]
+fn bitmaps_stand_for_the_words_behind_those_before_them() {
+    let offsets = |entries: &[u64]| {
+        let file = packed(entries);
+        let all = relocations(&check(&file).unwrap()).into_iter().map(|(offset, _)| offset);
+        all.take_while(|offset| *offset != 0x2300).collect::<Vec<_>>()
+    };
+    assert_eq!(offsets(&[]), []);
+    assert_eq!(offsets(&[0x2500, 1, 1, 0x3000]), [0x2500, 0x3000]);
+    assert_eq!(offsets(&[0x2500, 0b11, 0b101]), [0x2500, 0x2508, 0x2508 + 63 * 8 + 8]);
+    let words: Vec<_> = (0x2500..=0x2500 + 63 * 8).step_by(8).collect();
+    assert_eq!(offsets(&[0x2500, u64::MAX]), words);
+    assert_eq!(offsets(&[0x2502, 0b11]), [0x2502, 0x250a], "any even address");
+}
+
+#[test]
+fn bitmap_may_reach_from_a_segment_into_the_next() {
+    let relocated = |entries: &[u64]| {
+        let mut sample = Sample { packed: entries.to_vec(), relocations: Vec::new(), ..Sample::default() };
+        (sample.dynamic[1][1], sample.dynamic[4][1]) = (0, entries.len() as u64 * 8);
+        (sample.segments[2].filesz, sample.segments[2].memsz) = (0x1000, 0x1000);
+        let second = ProgramHeader {
+            offset: 0x3000,
+            vaddr: 0x3000,
+            filesz: 0x800,
+            memsz: 0x800,
+            ..sample.segments[2]
+        };
+        sample.segments[TLS] = second;
+        sample.addends = Vec::from([[0x2ff8, 0x1011], [0x3000, 0x2001]]);
+        let file = sample.build();
+        check(&file).map(|image| relocations(&image))
+    };
+    assert_eq!(relocated(&[0x2ff8, 0b11]), Ok(Vec::from([(0x2ff8, 0x1011), (0x3000, 0x2001)])));
+    assert!(relocated(&[0x2ffc]).is_err(), "no word is in both");
+}
+
+#[test]
+fn packed_relocations_must_be_in_writable_initial_contents() {
+    let relocation = |text| ImageError::Relocation(text);
+    let error = |entries: &[u64]| check(&packed(entries)).map(|_| ()).unwrap_err();
+    for bitmap in [1, 3, u64::MAX] {
+        assert_eq!(error(&[bitmap]), relocation("bitmap without an address"));
+    }
+    // The headers, the code, around the data, uninitialised data, behind the image, and around the end of addresses.
+    for offset in [0, 0x1010, 0x1ffe, 0x37fa, 0x3800, 0x5ff8, 0x6000, 1 << 40, u64::MAX - 9, u64::MAX - 1] {
+        assert_eq!(error(&[0x2400, offset]), relocation("outside the writable data"), "{offset:#x}");
+    }
+    for bitmap in [0b11, 1 << 63 | 1, u64::MAX] {
+        assert_eq!(error(&[0x37f8, bitmap]), relocation("outside the writable data"), "{bitmap:#x}");
+    }
+    assert_eq!(error(&[0x3600, 1, 0b11]), relocation("outside the writable data"));
+    for entries in [[0x2400, 0x2400, 1], [0x2408, 0x2400, 1], [0x2400, 0b101, 0x2410]] {
+        assert_eq!(error(&entries), relocation("out of order"), "{entries:x?}");
+    }
+    assert_eq!(error_of(|sample| sample.dynamic[5][1] = 24), relocation("entry size"));
+    for (entry, value) in [(4, 23), (4, u64::MAX), (4, u64::MAX - 7), (3, u64::MAX), (3, 0xff0)] {
+        let error = error_of(|sample| sample.dynamic[entry][1] = value);
+        assert_eq!(error, ImageError::Truncated("relocations"), "{entry} {value:#x}");
+    }
 }
 
 #[test]
@@ -134,14 +230,55 @@ fn file_truncated_at_any_byte_is_rejected() {
 fn use_all(bytes: &[u8]) {
     if let Ok(image) = check(bytes) {
         assert!(image.segments().all(|segment| segment.start + segment.size <= image.size));
-        assert!(image.relocations().all(|(offset, _)| offset + 8 <= image.size));
+        assert!(relocations(&image).iter().all(|(offset, _)| offset + 8 <= image.size));
         let _: Option<(u64, u64)> = image.read_only_after_relocation();
         let _: Option<SymbolTable<'_>> = image.symbols();
         assert!(image.tls().is_none_or(|tls| tls.start + tls.file_size <= image.size));
     }
 }
 
+/// Packs ascending offsets, all a multiple of eight from each other, as a linker does.
+fn pack(offsets: &[u64]) -> Vec<u64> {
+    let mut entries = Vec::new();
+    let mut rest = offsets.iter().copied().peekable();
+    while let Some(first) = rest.next() {
+        entries.push(first);
+        let mut start = first + 8;
+        while rest.peek().is_some_and(|&next| next - start < 63 * 8) {
+            let mut bitmap = 1;
+            while let Some(next) = rest.next_if(|&next| next - start < 63 * 8) {
+                bitmap |= 2 << ((next - start) / 8);
+            }
+            entries.push(bitmap);
+            start += 63 * 8;
+        }
+    }
+    entries
+}
+
 proptest! {
+    #[test]
+    fn packed_words_are_relocated(words in btree_set(0..0x1800_u64 / 8 - 1, 0..200), odd in 0..4_u64) {
+        let offsets: Vec<_> = words.into_iter().map(|word| 0x2000 + word * 8 + odd * 2).collect();
+        let entries = pack(&offsets);
+        // The table must fit in front of the page's end, and not relocate the dynamic section.
+        if entries.len() * 8 <= 0x400 {
+            let mut sample = Sample { packed: entries, relocations: Vec::new(), ..Sample::default() };
+            (sample.dynamic[1][1], sample.dynamic[4][1]) = (0, sample.packed.len() as u64 * 8);
+            let file = sample.build();
+            let found = relocations(&check(&file).unwrap());
+            let addend = |offset| word(&file, usize::try_from(offset).unwrap());
+            let expected: Vec<_> = offsets.into_iter().map(|offset| (offset, addend(offset))).collect();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn check_accepts_any_packed_table_without_panic(entries in vec(0x2000..0x3900_u64, 1..40), bitmaps in vec(any::<u64>(), 0..9)) {
+        let entries: Vec<_> = entries.into_iter().chain(bitmaps).collect();
+        use_all(&packed(&entries));
+    }
+
     #[test]
     fn check_accepts_any_bytes_without_panic(bytes in vec(any::<u8>(), 0..if cfg!(miri) { 300 } else { 2000 })) {
         use_all(&bytes);
