@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::setup::{self, soft_float};
 use crate::target::FloatAbi;
 use crate::toolchain::Toolchain;
-use crate::{cargo, crates, panics, process, workspace};
+use crate::{cargo, crates, process, rust_flags, workspace};
 
 /// Copies a program without its symbols and debug information.
 pub fn strip(program: &Path, copy: &Path) -> Result<()> {
@@ -39,7 +39,7 @@ pub struct BuildOptions {
 pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
     let mut command = guest_cargo(options)?;
     if options.float == FloatAbi::Hard {
-        panics::configure(&mut command, folder);
+        rust_flags::configure(&mut command, folder);
     }
     let notes = crates::configure(&mut command, folder, &[], &options.features)?;
     let programs = programs(command.current_dir(folder)).with_context(|| {
@@ -120,7 +120,7 @@ pub fn packages(folder: &Path, packages: &[&str]) -> Result<Vec<(String, PathBuf
 pub fn cargo_of_package(folder: &Path) -> Result<Command> {
     let mut command = guest_cargo(&BuildOptions::default())?;
     command.current_dir(folder);
-    panics::configure(&mut command, folder);
+    rust_flags::configure(&mut command, folder);
     crates::configure(&mut command, folder, &[], &[])?;
     Ok(command)
 }

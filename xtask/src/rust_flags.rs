@@ -1,7 +1,10 @@
-//! What panics of a program do: they unwind, unless its profile says `panic = "abort"`.
+//! Flags of rustc for programs, of two kinds.
 //!
-//! The target's own default is to abort, and cargo passes no flag for unwinding. So the configuration of this workspace, and the one
-//! that set-up prints for users, have the flag. Cargo puts it behind that of the profile, so it would take precedence.
+//! Panics unwind, unless the program's profile says `panic = "abort"`. The target's own default is to abort, and cargo passes no flag
+//! for unwinding. So the configuration of this workspace, and the one that set-up prints for users, have the flag. Cargo puts it
+//! behind that of the profile, so it would take precedence.
+//!
+//! Relative relocations are packed (`DT_RELR`): a bit for most, instead of 24 bytes. An image without this flag is only larger.
 
 use std::env;
 use std::fs;
@@ -14,20 +17,28 @@ use crate::target::GUEST_TARGET;
 use crate::workspace;
 
 /// The flags of rustc for programs and for doc tests, in the syntax of cargo's configuration.
-pub(crate) const FLAGS: &str = "rustflags = [\"-Cpanic=unwind\"]\nrustdocflags = [\"-Cpanic=unwind\"]";
+pub(crate) const FLAGS: &str = "rustflags = [\"-Cpanic=unwind\", \"-Clink-arg=--pack-dyn-relocs=relr\"]\n\
+    rustdocflags = [\"-Cpanic=unwind\"]";
 
-/// Adds the flag of the profile to a build of the crate in `folder`.
+/// The flags that earlier versions had.
+pub(crate) const OLD_FLAGS: &str = "rustflags = [\"-Cpanic=unwind\"]";
+
+/// Has the linker pack relative relocations.
+pub(crate) const PACK_RELOCATIONS: &str = "-Clink-arg=--pack-dyn-relocs=relr";
+
+/// Adds the flags to a build of the crate in `folder`: for panics that of its profile.
 pub(crate) fn configure(cargo: &mut Command, folder: &Path) {
     // Cargo will report a folder that does not exist.
     let folder = &folder.canonicalize().unwrap_or_default();
     let root = workspace::root().canonicalize().unwrap_or_default();
-    let strategy = match may_abort(folder, &root) && profile_aborts(cargo, folder) {
+    let panic = match may_abort(folder, &root) && profile_aborts(cargo, folder) {
         true => "abort",
-        // The configuration of this workspace has the flag.
+        // The configuration of this workspace has the flags.
         false if folder.starts_with(root) => return,
         false => "unwind",
     };
-    cargo.arg("--config").arg(format!("target.{GUEST_TARGET}.rustflags=['-Cpanic={strategy}']"));
+    let flags = format!("target.{GUEST_TARGET}.rustflags=['-Cpanic={panic}','{PACK_RELOCATIONS}']");
+    cargo.arg("--config").arg(flags);
 }
 
 /// Whether a profile of the crate may abort: a file or a variable that cargo reads says so. It is quicker than asking cargo.
@@ -85,8 +96,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut new = Command::new(process::cargo().get_program());
         process::run(new.args(["init", "--quiet", "--name", "program"]).arg(folder.path())).unwrap();
-        let flag = |strategy: &str| {
-            ["--config".to_owned(), format!("target.x86_64-unknown-hermit.rustflags=['-Cpanic={strategy}']")]
+        let flag = |panic: &str| {
+            let flags = format!("'-Cpanic={panic}','-Clink-arg=--pack-dyn-relocs=relr'");
+            ["--config".to_owned(), format!("target.x86_64-unknown-hermit.rustflags=[{flags}]")]
         };
         assert_eq!(arguments(folder.path(), &[]), flag("unwind"));
         let manifest = folder.path().join("Cargo.toml");
@@ -97,10 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn crate_of_the_workspace_has_the_flag_of_its_configuration() {
+    fn crate_of_the_workspace_has_the_flags_of_its_configuration() {
         assert!(arguments(&workspace::root().join("examples/hello_world"), &["--release"]).is_empty());
         let configuration = fs::read_to_string(workspace::root().join(".cargo/config.toml")).unwrap();
         assert!(configuration.contains(super::FLAGS), "{configuration}");
+        assert!(super::FLAGS.contains(super::PACK_RELOCATIONS));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Cargo's configuration for crates outside the workspace: the runner, and the flag that lets panics unwind.
+//! Cargo's configuration for crates outside the workspace: the runner, and flags of rustc.
 
 mod text;
 mod variables;
@@ -13,7 +13,7 @@ use super::c_library;
 use super::library::cargo_home;
 use super::record::Record;
 use super::tools;
-use crate::panics;
+use crate::rust_flags;
 use crate::target::GUEST_TARGET;
 use crate::toolchain::Toolchain;
 
@@ -80,7 +80,7 @@ fn file_in(home: &Path) -> PathBuf {
 
 fn section(toolchain: &Toolchain) -> String {
     let runner = tools::runner(toolchain).display().to_string();
-    format!("[target.{GUEST_TARGET}]\nrunner = [{runner:?}, \"runner\"]\n{}\n", panics::FLAGS)
+    format!("[target.{GUEST_TARGET}]\nrunner = [{runner:?}, \"runner\"]\n{}\n", rust_flags::FLAGS)
 }
 
 /// Adds a section to a file, unless the file has it. Fails if the file has another section for the target.

@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 
+use crate::rust_flags::PACK_RELOCATIONS;
 use crate::target::{GUEST_TARGET, SOFT_FLOAT_TARGET};
 use crate::toolchain::Toolchain;
 use crate::{process, workspace};
@@ -29,7 +30,8 @@ const SPECIFICATION: &str = "target.json";
 /// the user's flags for rustc.
 pub(crate) fn configure(cargo: &mut Command) {
     cargo.arg("--target-dir").arg(target_dir());
-    cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zunstable-options");
+    let flags = ["-Zunstable-options", PACK_RELOCATIONS].join("\x1f");
+    cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags);
 }
 
 /// The target directory of soft-float builds.

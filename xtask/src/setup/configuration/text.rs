@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use toml::{Table, Value};
 
-use crate::panics;
+use crate::rust_flags::{FLAGS, OLD_FLAGS};
 use crate::target::GUEST_TARGET;
 
 /// Returns the text with the lines of `section`, its header first, in place of those of another set-up. `None` if it has them.
@@ -126,7 +126,7 @@ fn find(lines: &[&str]) -> Option<Range<usize>> {
 
 /// Leaves out the lines that set-up wrote.
 fn others<'a>(lines: &[&'a str]) -> Vec<&'a str> {
-    let flags: Vec<_> = panics::FLAGS.lines().filter_map(|line| parse(line).ok()).collect();
+    let flags: Vec<_> = FLAGS.lines().chain([OLD_FLAGS]).filter_map(|line| parse(line).ok()).collect();
     let is_ours = |line: &&str| {
         let table = parse(line).ok();
         table.as_ref().and_then(runner).is_some() || table.is_some_and(|table| flags.contains(&table))
@@ -147,7 +147,8 @@ mod tests {
     use super::{has_section, with, without};
 
     const SECTION: &str = "[target.x86_64-unknown-hermit]\nrunner = [\"/new/hermit-runner\", \"runner\"]\n\
-        rustflags = [\"-Cpanic=unwind\"]\nrustdocflags = [\"-Cpanic=unwind\"]\n";
+        rustflags = [\"-Cpanic=unwind\", \"-Clink-arg=--pack-dyn-relocs=relr\"]\n\
+        rustdocflags = [\"-Cpanic=unwind\"]\n";
     const OLD: &str = "[target.x86_64-unknown-hermit]\nrunner = [\"/old/hermit-runner\", \"runner\"]\n";
 
     fn removed(text: &str) -> Option<String> {
@@ -179,8 +180,9 @@ mod tests {
 
     #[test]
     fn lines_of_another_set_up_are_replaced() {
-        let flag = "rustflags = [\"-Cpanic=unwind\"]\n";
-        for old in [OLD.to_owned(), OLD.to_owned() + flag, format!("  {OLD}")] {
+        let flags = "rustflags = [\"-Cpanic=unwind\"]\nrustdocflags = [\"-Cpanic=unwind\"]\n";
+        let flag = &flags[..flags.find('\n').unwrap() + 1];
+        for old in [OLD.to_owned(), OLD.to_owned() + flag, OLD.to_owned() + flags, format!("  {OLD}")] {
             for (before, after) in [("", ""), ("[net]\n\n", "\n[alias]\nb = \"build\"\n")] {
                 let text = with(&format!("{before}{old}{after}"), SECTION).unwrap().unwrap();
                 assert_eq!(text.replace("  [", "["), format!("{before}{SECTION}{after}"));
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn flags_may_be_beside_others() {
-        let text = SECTION.replace("[\"-Cpanic=unwind\"]", "[\"--cfg=a\", \"-Cpanic=unwind\"]");
+        let text = SECTION.replace("[\"-Cpanic=unwind\"", "[\"--cfg=a\", \"-Cpanic=unwind\"");
         assert_ne!(text, SECTION);
         assert_eq!(with(&text, SECTION).unwrap(), None);
         assert!(with(&text.replace("-Cpanic=unwind", "-Cpanic=abort"), SECTION).is_err());
