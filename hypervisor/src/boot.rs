@@ -1,11 +1,13 @@
 //! Boot: loads an image into the VM's memory, with the boot information that its kernel needs.
 
+use std::fs::File;
+use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hermit_boot::{FreeMemory, LoadError, LoadedImage, Randomness};
+use hermit_boot::{FreeMemory, LoadError, LoadedImage, PhysicalMemory, Randomness};
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_info::{MmioDevice, Platform, Region, Symbols};
-use hermit_interface::image::Image;
+use hermit_interface::image::{Image, Segment};
 use rustix::io::Errno;
 
 use crate::memory::Memory;
@@ -30,9 +32,12 @@ pub enum BootError {
     /// See [`LoadError`].
     #[error(transparent)]
     Load(LoadError),
+    /// The code of the image cannot be copied to memory.
+    #[error("the code of the image cannot be read: {0}")]
+    Code(io::Error),
     /// The host's random number generator failed.
     #[error("the host's random number generator failed: {0}")]
-    Random(std::io::Error),
+    Random(io::Error),
 }
 
 impl From<LoadError> for BootError {
@@ -44,6 +49,8 @@ impl From<LoadError> for BootError {
 /// Facts of the VM for the boot information.
 #[derive(Debug)]
 pub struct BootParams<'a> {
+    /// File from which the image's executable segments are copied; `None` if the image has them.
+    pub code: Option<&'a File>,
     /// Platform of the kernel.
     pub platform: Platform,
     /// Number of CPUs.
@@ -86,6 +93,35 @@ pub struct KernelEntry {
     pub free_addresses: Region,
 }
 
+/// Memory to which an image is loaded, and the file of its code.
+struct Target<'a> {
+    memory: &'a mut Memory,
+    code: Option<&'a File>,
+    /// Result of copying code so far.
+    copied: io::Result<()>,
+}
+
+impl PhysicalMemory for Target<'_> {
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        self.memory.write(address, bytes);
+    }
+
+    fn write_contents(&mut self, address: u64, segment: &Segment<'_>) {
+        match self.code.filter(|_| segment.execute && self.copied.is_ok()) {
+            Some(file) => self.copied = self.memory.copy(address, file, segment.offset, segment.data.len()),
+            None => self.write(address, segment.data),
+        }
+    }
+
+    fn zero(&mut self, address: u64, size: u64) {
+        self.memory.zero(address, size);
+    }
+
+    fn read_word(&self, address: u64) -> u64 {
+        self.memory.read_word(address)
+    }
+}
+
 /// Loads an image at a random address.
 ///
 /// # Errors
@@ -97,7 +133,9 @@ pub fn load(
     params: &BootParams<'_>,
 ) -> Result<KernelEntry, BootError> {
     let (mut free, later) = memory.free();
-    let mut loaded = hermit_boot::load(memory, &mut free, image, randomness()?, 0)?;
+    let mut target = Target { memory, code: params.code, copied: Ok(()) };
+    let mut loaded = hermit_boot::load(&mut target, &mut free, image, randomness()?, 0)?;
+    target.copied.map_err(BootError::Code)?;
     keep_tree(memory, &mut free, params.tree, &mut loaded)?;
     keep_symbols(memory, &mut free, image, &mut loaded);
     let info = &mut loaded.info;
@@ -137,7 +175,7 @@ fn keep_tree(
     }
     let start = free.allocate(size.next_multiple_of(PAGE_SIZE), PAGE_SIZE);
     let start = start.ok_or(BootError::Tree(size >> 20))?;
-    hermit_boot::PhysicalMemory::write(memory, start, tree);
+    PhysicalMemory::write(memory, start, tree);
     Ok(loaded.keep_tree(memory, free, Region { start, size })?)
 }
 
@@ -151,7 +189,7 @@ fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, l
     }
     let mut keep = |bytes: &[u8]| {
         let start = free.allocate(size(bytes), PAGE_SIZE)?;
-        hermit_boot::PhysicalMemory::write(memory, start, bytes);
+        PhysicalMemory::write(memory, start, bytes);
         Some(Region { start, size: bytes.len() as u64 })
     };
     if let (Some(table), Some(strings)) = (keep(symbols.table), keep(symbols.strings)) {

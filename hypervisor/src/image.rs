@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use hermit_interface::boot_image;
 use hermit_interface::image::{self, Image, ImageError};
 
+use self::reader::Contents;
 use crate::config::MemorySize;
 
 /// Maximum size in bytes of what is in a file, but not loaded into the VM's memory: debugging information, mostly.
@@ -49,26 +50,29 @@ pub enum FileError {
     },
 }
 
-/// Image file in memory, not checked yet: zeros are in place of what no image needs.
+/// Image file in memory, not checked yet: zeros are in place of what no image needs, and of code that need not be checked.
 #[derive(Debug)]
 pub struct ImageFile {
     name: PathBuf,
-    bytes: Vec<u8>,
+    contents: Contents,
+    file: File,
 }
 
 impl ImageFile {
     /// Reads the file for a VM with this much memory. A copy of its bytes is checked and loaded, because another process
-    /// could change a mapped file after the check, or truncate it (SIGBUS).
+    /// could change a mapped file after the check, or truncate it (SIGBUS). Code, of which any is valid, is copied once, when
+    /// it is loaded.
     ///
     /// # Errors
     ///
     /// See [`FileError`].
     pub fn open(name: &Path, memory: MemorySize) -> Result<Self, FileError> {
         let limit = memory.bytes().saturating_add(MAX_UNLOADED).min(MAX_FILE_SIZE);
-        let bytes = File::open(name).and_then(|file| reader::read_within(file, limit));
-        let bytes = bytes.map_err(|source| FileError::Read { file: name.to_owned(), source })?;
-        let bytes = bytes.ok_or_else(|| FileError::TooLarge { file: name.to_owned(), limit: limit >> 20 })?;
-        Ok(Self { name: name.to_owned(), bytes })
+        let read = File::open(name).and_then(|file| Ok((reader::read_within(&file, limit)?, file)));
+        let (contents, file) = read.map_err(|source| FileError::Read { file: name.to_owned(), source })?;
+        let contents =
+            contents.ok_or_else(|| FileError::TooLarge { file: name.to_owned(), limit: limit >> 20 })?;
+        Ok(Self { name: name.to_owned(), contents, file })
     }
 
     /// Checks the executable that the file is or, as a boot image, contains.
@@ -77,14 +81,21 @@ impl ImageFile {
     ///
     /// [`FileError::Image`].
     pub fn check(&self) -> Result<Image<'_>, FileError> {
-        let executable = boot_image::parse(&self.bytes).map_or(&self.bytes[..], |image| image.executable);
+        let bytes = &self.contents.bytes[..];
+        let executable = boot_image::parse(bytes).map_or(bytes, |image| image.executable);
         image::check(executable).map_err(|source| FileError::Image { file: self.name.clone(), source })
     }
 
     /// The tar archive with the initial tree of files that a boot image contains; empty without one.
     #[must_use]
     pub fn tree(&self) -> &[u8] {
-        boot_image::parse(&self.bytes).map(|image| image.tree).unwrap_or_default()
+        boot_image::parse(&self.contents.bytes).map(|image| image.tree).unwrap_or_default()
+    }
+
+    /// File from which the executable segments are copied; `None` if the image has them.
+    #[must_use]
+    pub fn code(&self) -> Option<&File> {
+        self.contents.lacks_code.then_some(&self.file)
     }
 
     /// Name of the program: the last component of the path.

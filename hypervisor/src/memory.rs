@@ -1,7 +1,8 @@
 //! Guest memory.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use hermit_interface::boot_info::Region;
 use hermit_interface::machine::HOLE;
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::{process, to_usize};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create, seek, sendfile};
 use rustix::io::Errno;
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
@@ -102,6 +103,30 @@ impl Memory {
         Some(blocks * BLOCK)
     }
 
+    /// Copies `size` bytes from an offset in a file to free memory, before the guest runs.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or has become shorter.
+    pub fn copy(&self, address: u64, mut file: &File, offset: u64, size: usize) -> io::Result<()> {
+        let Some(memory) = self.file() else {
+            file.seek(SeekFrom::Start(offset))?;
+            let mut file = file.as_fd();
+            let read = self.guest.read_exact_volatile_from(GuestAddress(address), &mut file, size);
+            return read.map_err(io::Error::other);
+        };
+        // Without page faults, and without a copy in this process.
+        seek(memory, rustix::fs::SeekFrom::Start(process::memory_offset(address)))?;
+        let (mut offset, mut left) = (offset, size);
+        while left > 0 {
+            match sendfile(memory, file, Some(&mut offset), left)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => left -= count,
+            }
+        }
+        Ok(())
+    }
+
     /// Memory regions, by guest physical address.
     #[must_use]
     pub const fn guest(&self) -> &GuestMemoryMmap {
@@ -174,6 +199,7 @@ mod tests {
     use super::{Memory, ranges};
     use hermit_boot::PhysicalMemory;
     use hermit_interface::boot_info::Region;
+    use std::io::Write;
     use std::os::unix::fs::FileExt;
 
     #[test]
@@ -195,6 +221,18 @@ mod tests {
         assert_eq!((&text, memory.resident()), (b"text", Some(0x1000)));
         assert!(memory.file().unwrap().set_len(4096).is_err());
         assert!(Memory::new(size).unwrap().file().is_none());
+    }
+
+    #[test]
+    fn copy_takes_bytes_of_a_file_that_has_them() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1, 2, 3]).unwrap();
+        for memory in [Memory::new("8M".parse().unwrap()), Memory::shared("8M".parse().unwrap())] {
+            let memory = memory.unwrap();
+            memory.copy(0x1000, &file, 1, 2).unwrap();
+            assert_eq!(memory.read_word(0x1000), 0x0302);
+            assert!(memory.copy(0x2000, &file, 1, 3).is_err());
+        }
     }
 
     #[test]

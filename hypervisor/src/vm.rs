@@ -158,6 +158,7 @@ impl Vm<Configured> {
         let mut selection = SelectedEngine::new(&config, calibration)?;
         let devices = DeviceManager::new(&config, &selection.memory, &*selection.engine)?;
         let params = BootParams {
+            code: file.code(),
             platform: selection.platform,
             cpus: config.cpus.get(),
             devices: &devices.descriptions,

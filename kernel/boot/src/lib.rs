@@ -43,6 +43,8 @@ mod layout;
 mod load;
 mod page_table;
 
+use hermit_interface::image::Segment;
+
 pub use error::LoadError;
 pub use layout::Randomness;
 pub use load::{LoadedImage, load};
@@ -57,6 +59,11 @@ pub type FreeMemory = hermit_memory::ranges::FreeRanges<MAX_REGIONS>;
 pub trait PhysicalMemory {
     /// Writes `bytes` at `address`.
     fn write(&mut self, address: u64, bytes: &[u8]);
+
+    /// Writes the contents of a segment of the image at `address`.
+    fn write_contents(&mut self, address: u64, segment: &Segment<'_>) {
+        self.write(address, segment.data);
+    }
 
     /// Fills `size` bytes with zero.
     fn zero(&mut self, address: u64, size: u64);

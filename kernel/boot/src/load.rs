@@ -173,7 +173,7 @@ fn map_in_direct_map<M: PhysicalMemory>(
 fn copy(memory: &mut impl PhysicalMemory, physical: u64, segment: &Segment<'_>) {
     let start = physical + segment.start;
     let filled = segment.data.len() as u64;
-    memory.write(start, segment.data);
+    memory.write_contents(start, segment);
     // To the end of the last page, so that the image does not see earlier contents.
     let end = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
     memory.zero(start + filled, end - segment.start - filled);

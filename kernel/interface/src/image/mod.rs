@@ -89,6 +89,8 @@ pub struct Segment<'a> {
     pub size: u64,
     /// Initial contents.
     pub data: &'a [u8],
+    /// Offset of the contents in the file.
+    pub offset: u64,
     /// The segment is writable.
     pub write: bool,
     /// The segment is executable.
@@ -125,6 +127,7 @@ impl<'a> Image<'a> {
             start: header.p_vaddr,
             size: header.p_memsz,
             data: file_bytes(bytes, &header, "segment").unwrap_or_default(),
+            offset: header.p_offset,
             write: header.p_flags & abi::PF_W != 0,
             execute: header.p_flags & abi::PF_X != 0,
         })

@@ -2,7 +2,7 @@
 //! can leave out the rest: debugging information, mostly.
 //!
 //! The headers say where the parts are, so a file is read in steps: [`HEADER_SIZE`] bytes, the [`tables`] of headers, the
-//! [`contents`]. The functions take the file with zeros for what is not read yet.
+//! [`contents`] and the [`code`]. The functions take the file with zeros for what is not read yet.
 
 use elf::ElfBytes;
 use elf::abi;
@@ -25,16 +25,29 @@ pub fn tables(file: &[u8]) -> Option<[Region; 2]> {
     ])
 }
 
-/// The contents of segments, symbol tables and string tables of a file whose header and tables were read. They may overlap,
-/// and reach beyond the end of the file.
+/// The contents of segments, symbol tables and string tables of a file whose header and tables were read, without those of
+/// [`code`]. They may overlap, and reach beyond the end of the file.
 pub fn contents(file: &[u8]) -> impl Iterator<Item = Region> {
-    let file = parse(file);
-    let segments = file.as_ref().and_then(ElfBytes::segments).into_iter().flatten();
-    let sections = file.and_then(|file| file.section_headers()).into_iter().flatten();
-    let segments = segments.map(|segment| Region { start: segment.p_offset, size: segment.p_filesz });
+    let sections = parse(file).and_then(|file| file.section_headers()).into_iter().flatten();
     let has_symbols = |kind: u32| matches!(kind, abi::SHT_SYMTAB | abi::SHT_STRTAB);
     let symbols = sections.filter(move |section| has_symbols(section.sh_type));
-    segments.chain(symbols.map(|section| Region { start: section.sh_offset, size: section.sh_size }))
+    segments(file, false)
+        .chain(symbols.map(|section| Region { start: section.sh_offset, size: section.sh_size }))
+}
+
+/// The contents of the executable segments of a file whose header and tables were read. Loading an image copies them as they
+/// are, unless the linker has put relocation tables there, too: then [`super::check`] refuses a file that has zeros in their
+/// place.
+pub fn code(file: &[u8]) -> impl Iterator<Item = Region> {
+    segments(file, true)
+}
+
+/// The contents of the segments that are, or are not, loaded as code.
+fn segments(file: &[u8], code: bool) -> impl Iterator<Item = Region> {
+    let segments = parse(file).as_ref().and_then(ElfBytes::segments).into_iter().flatten();
+    let is_code = |kind, flags| kind == abi::PT_LOAD && flags & abi::PF_X != 0;
+    let segments = segments.filter(move |segment| is_code(segment.p_type, segment.p_flags) == code);
+    segments.map(|segment| Region { start: segment.p_offset, size: segment.p_filesz })
 }
 
 fn parse(file: &[u8]) -> Option<ElfBytes<'_, LittleEndian>> {
@@ -50,7 +63,7 @@ mod tests {
     use super::super::check;
     use super::super::sample::Sample;
     use super::super::tests::relocations;
-    use super::{HEADER_SIZE, contents, tables};
+    use super::{HEADER_SIZE, code, contents, tables};
     use crate::boot_info::Region;
     use crate::to_usize;
 
@@ -71,8 +84,14 @@ mod tests {
         copy(&file, [Region { start: 0, size: HEADER_SIZE as u64 }], &mut read);
         let tables = tables(&read).unwrap();
         copy(&file, tables, &mut read);
-        let contents: Vec<_> = contents(&read).collect();
+        let [contents, code]: [Vec<_>; 2] = [contents(&read).collect(), code(&read).collect()];
         copy(&file, contents, &mut read);
+        assert_eq!(
+            check(&read).map(|image| relocations(&image)),
+            check(&file).map(|image| relocations(&image))
+        );
+        assert!(read[to_usize(code[0].start)..][..to_usize(code[0].size)].iter().all(|byte| *byte == 0));
+        copy(&file, code, &mut read);
         let [all, parts] = [&file, &read].map(|file| check(file).unwrap());
         assert_eq!(parts.segments().collect::<Vec<_>>(), all.segments().collect::<Vec<_>>());
         assert_eq!(relocations(&parts), relocations(&all));
@@ -87,7 +106,7 @@ mod tests {
         file[4] = elf::abi::ELFCLASS32;
         for file in [&file[..], b"", b"#!/bin/sh\n"] {
             assert!(tables(file).is_none());
-            assert_eq!(contents(file).count(), 0);
+            assert_eq!(contents(file).chain(code(file)).count(), 0);
         }
     }
 }
