@@ -14,7 +14,10 @@ use hermit_interface::memory_size::MemorySize;
 use hermit_interface::{process, to_usize};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create, seek, sendfile};
 use rustix::io::Errno;
-use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use vm_memory::{
+    Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
+    MemoryRegionAddress, VolatileMemory, VolatileSlice,
+};
 
 /// Physical address of the memory that does not fit below the memory hole.
 const HIGH_START: u64 = 4 << 30;
@@ -30,6 +33,9 @@ const MIN_FILE_WRITE: usize = 1 << 14;
 
 /// Unit of `st_blocks` in bytes (stat(2)).
 const BLOCK: u64 = 512;
+
+/// Why an access by the image's loader cannot fail.
+const FREE: &str = "free memory is memory";
 
 /// Why guest memory cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -127,6 +133,15 @@ impl Memory {
         Ok(())
     }
 
+    /// The word at an address of free memory, of any alignment.
+    fn word(&self, address: u64) -> VolatileSlice<'_> {
+        // Loading an image accesses thousands of words, most of them in the first region, which starts at 0.
+        let first = self.guest.iter().next().filter(|first| address < first.len());
+        let region = first.or_else(|| self.guest.find_region(GuestAddress(address))).expect(FREE);
+        let offset = MemoryRegionAddress(address - region.start_addr().0);
+        region.get_slice(offset, size_of::<u64>()).expect(FREE)
+    }
+
     /// Memory regions, by guest physical address.
     #[must_use]
     pub const fn guest(&self) -> &GuestMemoryMmap {
@@ -179,7 +194,7 @@ impl PhysicalMemory for Memory {
         {
             return;
         }
-        self.guest.write_slice(bytes, GuestAddress(address)).expect("free memory is memory");
+        self.guest.write_slice(bytes, GuestAddress(address)).expect(FREE);
     }
 
     fn zero(&mut self, _address: u64, _size: u64) {
@@ -188,9 +203,11 @@ impl PhysicalMemory for Memory {
     }
 
     fn read_word(&self, address: u64) -> u64 {
-        let mut word = [0; 8];
-        self.guest.read_slice(&mut word, GuestAddress(address)).expect("free memory is memory");
-        u64::from_le_bytes(word)
+        self.word(address).get_ref(0).expect(FREE).load()
+    }
+
+    fn write_word(&mut self, address: u64, word: u64) {
+        self.word(address).get_ref(0).expect(FREE).store(word);
     }
 }
 

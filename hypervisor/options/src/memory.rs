@@ -1,11 +1,7 @@
 //! Check of the memory of a machine against that of the host.
 
-use std::fs;
-
 use hermit_interface::memory_size::MemorySize;
-
-/// File with the sizes of the host's memory, in kB (proc_meminfo(5)).
-const MEMINFO: &str = "/proc/meminfo";
+use rustix::system::{Sysinfo, sysinfo};
 
 /// Why a machine cannot have its memory.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,35 +18,34 @@ pub struct MemoryExceeded {
 ///
 /// # Errors
 ///
-/// See [`MemoryExceeded`]. If the host does not tell its memory, every size is accepted.
+/// See [`MemoryExceeded`].
 pub fn check(wanted: MemorySize) -> Result<(), MemoryExceeded> {
-    let Some(available) = fs::read_to_string(MEMINFO).ok().and_then(|text| total(&text)) else {
-        return Ok(());
-    };
+    let available = total(&sysinfo());
     if wanted.bytes() > available {
         return Err(MemoryExceeded { wanted, available: available >> 20 });
     }
     Ok(())
 }
 
-/// Memory and swap in bytes.
-fn total(meminfo: &str) -> Option<u64> {
-    let field = |name: &str| -> Option<u64> {
-        let value = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        value.trim().strip_suffix(" kB")?.parse().ok()
-    };
-    field("MemTotal")?.checked_add(field("SwapTotal").unwrap_or(0))?.checked_mul(1024)
+/// Memory and swap in bytes (sysinfo(2)).
+fn total(host: &Sysinfo) -> u64 {
+    (host.totalram.saturating_add(host.totalswap)).saturating_mul(host.mem_unit.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{check, total};
+    use rustix::system::sysinfo;
+    use std::fs;
 
     #[test]
     fn total_is_memory_and_swap() {
-        let text = "MemTotal:       1024 kB\nMemFree:  9 kB\nSwapTotal:        1 kB\n";
-        assert_eq!(total(text), Some(1025 << 10));
-        assert_eq!((total("MemTotal: 4 kB\n"), total("")), (Some(4096), None));
+        let text = fs::read_to_string("/proc/meminfo").unwrap();
+        let field = |name: &str| -> u64 {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            value.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+        };
+        assert_eq!(total(&sysinfo()) >> 10, field("MemTotal:") + field("SwapTotal:"));
     }
 
     #[test]

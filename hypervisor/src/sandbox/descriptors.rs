@@ -1,10 +1,11 @@
 //! Inherited file descriptors.
 #![expect(unsafe_code, reason = "descriptors without an owner in this process are closed by number")]
 
-use std::fs;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::{FdFlags, fcntl_getfd};
 
 use super::SandboxError;
@@ -31,10 +32,14 @@ pub fn close_inherited() -> Result<(), SandboxError> {
 }
 
 fn open_descriptors() -> io::Result<Vec<RawFd>> {
+    let folder = open("/proc/self/fd", OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut descriptors = Vec::new();
-    for entry in fs::read_dir("/proc/self/fd")? {
+    // Entries of most processes: a larger buffer would take longer to allocate than to read.
+    let mut buffer = [MaybeUninit::uninit(); 1024];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    while let Some(entry) = entries.next() {
         // The names are descriptor numbers.
-        descriptors.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()));
+        descriptors.extend(entry?.file_name().to_str().ok().and_then(|name| name.parse::<RawFd>().ok()));
     }
     Ok(descriptors)
 }
