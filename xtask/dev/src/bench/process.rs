@@ -21,6 +21,9 @@ const STARTS: usize = 31;
 /// Number of programs that run at the same time.
 const CONCURRENT: usize = 100;
 
+/// Number of programs that run one after the other.
+const SEQUENTIAL: usize = 1000;
+
 /// Time for which programs run before their memory is measured.
 const SETTLE_TIME: Duration = Duration::from_millis(300);
 
@@ -113,7 +116,20 @@ impl Bench {
             ),
             ("exec to exit, median (us)", medians(|run| run.1)),
             ("100 at once: first exec to last exit (us)", self.concurrent_starts()?),
+            ("1,000 in a row: first exec to last exit (us)", self.sequential_starts()?),
         ])
+    }
+
+    /// Measures the time of [`SEQUENTIAL`] programs that run one after the other.
+    fn sequential_starts(&self) -> Result<Row> {
+        let time = |environment| {
+            let start = Instant::now();
+            for _ in 0..SEQUENTIAL {
+                self.start(environment, &self.hello_world)?.end()?;
+            }
+            micros(start.elapsed())
+        };
+        Ok([time(Environment::Guest)?, time(Environment::Linux)?])
     }
 
     /// Measures the time of [`CONCURRENT`] programs from the first start to the last exit.
