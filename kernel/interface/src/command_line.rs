@@ -120,12 +120,10 @@ fn device(text: &[u8]) -> Option<MmioDevice> {
 
 /// Parses a number as Linux does (`memparse`): decimal or hexadecimal, with an optional suffix K, M or G.
 fn number(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.char_indices().last()? {
-        (end, 'K' | 'k') => (&text[..end], 10),
-        (end, 'M' | 'm') => (&text[..end], 20),
-        (end, 'G' | 'g') => (&text[..end], 30),
-        _ => (text, 0),
-    };
+    let units = [(['K', 'k'], 10), (['M', 'm'], 20), (['G', 'g'], 30)];
+    // Indexing would bring core's message about indices of texts into each image: 5 kB.
+    let in_units = units.into_iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+    let (digits, shift) = in_units.unwrap_or((text, 0));
     let number = match digits.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => digits.parse(),
