@@ -1,6 +1,7 @@
 //! The program's file descriptors.
 
 use alloc::sync::Arc;
+use core::fmt::{self, Debug, Formatter};
 use core::mem::{self, MaybeUninit};
 
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
@@ -61,6 +62,12 @@ pub(crate) trait FileObject: Object + Positioned {
 
     /// What `/proc/self/fd` says of the file.
     fn describe(&self) -> Result<DescriptorTarget, Errno>;
+}
+
+impl Debug for dyn FileObject {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("FileObject")
+    }
 }
 
 impl Handle {

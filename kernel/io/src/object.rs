@@ -1,7 +1,7 @@
 //! The interface of the objects behind descriptors.
 
 use core::any::Any;
-use core::fmt::Debug;
+use core::fmt::{self, Debug, Formatter};
 use core::task::{Context, Poll};
 
 use hermit_abi::{O_NONBLOCK, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
@@ -32,7 +32,9 @@ impl Stat {
 }
 
 /// An object behind a descriptor. The default implementations are for objects without the operation.
-pub trait Object: Any + Debug + Send + Sync {
+///
+/// It has no supertrait `Debug`: the table of methods would bring the functions that format each object into images.
+pub trait Object: Any + Send + Sync {
     /// Reads into `buffer`; nothing appended means end of file. A pending read has registered the waker.
     ///
     /// # Errors
@@ -171,5 +173,11 @@ pub trait Object: Any + Debug + Send + Sync {
     fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Errno> {
         let _ = nonblocking;
         Err(Errno::EINVAL)
+    }
+}
+
+impl Debug for dyn Object {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Object")
     }
 }

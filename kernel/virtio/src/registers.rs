@@ -1,6 +1,6 @@
 //! The interface to a device's registers; the hal implements it.
 
-use core::fmt::Debug;
+use core::fmt::{self, Debug, Formatter};
 
 /// A window of memory-mapped device registers.
 ///
@@ -12,7 +12,7 @@ use core::fmt::Debug;
 /// must access nothing outside the window.
 ///
 /// [`DmaMemory`]: crate::dma::DmaMemory
-pub trait DeviceRegisters: Debug {
+pub trait DeviceRegisters {
     /// Size of the window in bytes.
     fn size(&self) -> usize;
 
@@ -39,5 +39,11 @@ pub trait DeviceRegisters: Debug {
         let [a, b, c, d, e, f, g, h] = value.to_le_bytes();
         self.write_u32(offset, u32::from_le_bytes([a, b, c, d]));
         self.write_u32(offset + 4, u32::from_le_bytes([e, f, g, h]));
+    }
+}
+
+impl Debug for dyn DeviceRegisters + '_ {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceRegisters")
     }
 }

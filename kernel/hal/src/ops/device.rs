@@ -1,6 +1,6 @@
 //! Operations on devices.
 
-use core::fmt::Debug;
+use core::fmt::{self, Debug, Formatter};
 use core::ptr::NonNull;
 
 use hermit_virtio::transport::pci::ConfigSpace;
@@ -20,12 +20,18 @@ pub(crate) enum RegisterAccess {
 }
 
 /// Register accesses by hypercalls.
-pub(crate) trait RegisterIo: Sync + Debug {
+pub(crate) trait RegisterIo: Sync {
     /// Reads the register of `size` bytes (1, 2, 4 or 8) at a physical address.
     fn read(&self, address: u64, size: usize) -> u64;
 
     /// Writes the register of `size` bytes (1, 2, 4 or 8) at a physical address.
     fn write(&self, address: u64, size: usize, value: u64);
+}
+
+impl Debug for dyn RegisterIo {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("RegisterIo")
+    }
 }
 
 /// Access to registers of devices and to the PCI configuration space.

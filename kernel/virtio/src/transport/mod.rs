@@ -8,14 +8,14 @@ pub mod mmio;
 pub mod pci;
 
 use alloc::boxed::Box;
-use core::fmt::Debug;
+use core::fmt::{self, Debug, Formatter};
 
 use virtio_spec::DeviceStatus;
 
 use crate::registers::DeviceRegisters;
 
 /// Access to a device, independent of the bus.
-pub trait Transport: Debug {
+pub trait Transport {
     /// Virtio device ID (virtio 1.2, section 5).
     fn id(&self) -> u16;
 
@@ -62,6 +62,12 @@ pub trait Transport: Debug {
 
     /// The device-specific configuration.
     fn config(&self) -> DeviceConfig<'_>;
+}
+
+impl Debug for dyn Transport + Send {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Transport")
+    }
 }
 
 /// A transport whose implementation is chosen at run time.

@@ -1,6 +1,6 @@
 //! Access to PCI configuration space, and discovery of virtio functions on a bus (virtio 1.2, section 4.1.2).
 
-use core::fmt::Debug;
+use core::fmt::{self, Debug, Formatter};
 
 use crate::registers::DeviceRegisters;
 
@@ -18,12 +18,18 @@ pub struct PciAddress {
 /// Access to configuration space; implemented by the hal.
 ///
 /// Used for discovery and initialization only, never for requests or interrupts.
-pub trait ConfigSpace: Debug {
+pub trait ConfigSpace {
     /// Reads 32 bits; all ones if there is no such function. `offset` is a multiple of 4 below 256.
     fn read(&self, address: PciAddress, offset: u8) -> u32;
 
     /// Writes 32 bits. `offset` is a multiple of 4 below 256.
     fn write(&self, address: PciAddress, offset: u8, value: u32);
+}
+
+impl Debug for dyn ConfigSpace {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("ConfigSpace")
+    }
 }
 
 /// Maps device registers; implemented by the hal.
