@@ -17,8 +17,8 @@ static CPUS: Once<&'static SharedCpus> = Once::new();
 
 static COUNT: Once<u32> = Once::new();
 
-/// A deadline that is never reached.
-const NEVER: u64 = u64::MAX;
+/// No deadline. It is 0, so that the deadlines take no room in the image.
+const NEVER: u64 = 0;
 
 /// Deadline of each CPU's timer while Linux's timer is not set for it yet. Only the CPU itself uses it.
 static DEADLINES: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(NEVER) }; MAX_CPUS];
@@ -111,7 +111,7 @@ fn poll_interval() -> &'static AtomicU64 {
 /// Sets this CPU's timer. Linux's timer is set when a thread is about to run ([`arm_timer`]): an idle CPU waits no
 /// longer than until the deadline, and needs none.
 pub(super) fn set_timer(timeout_ns: u64) {
-    deadline().store(clock::monotonic().saturating_add(timeout_ns), Relaxed);
+    deadline().store(clock::monotonic().saturating_add(timeout_ns).max(1), Relaxed);
     interrupts::set_pending(DEFERRED_BIT);
 }
 
@@ -135,7 +135,8 @@ pub(super) fn wait_unless(woken: &dyn Fn() -> bool) {
     let end = deadline().load(Relaxed);
     cpu.idle.store(POLLING, SeqCst);
     let interval = poll_interval();
-    let poll_end = end.min(start.saturating_add(interval.load(Relaxed)));
+    let poll_end = start.saturating_add(interval.load(Relaxed));
+    let poll_end = if end == NEVER { poll_end } else { poll_end.min(end) };
     while !is_woken() && clock::monotonic() < poll_end {
         core::hint::spin_loop();
     }
