@@ -38,8 +38,11 @@ use hermit_interface::image;
 use crate::protocol::BootParameters;
 use crate::report::fail;
 
-/// End of low memory, which the loader leaves to the kernel: it starts CPUs there.
+/// End of low memory, which the loader leaves to the kernel unless the rest is too small: it starts CPUs there.
 const LOW_MEMORY_END: u64 = 1 << 20;
+
+/// End of the low memory that the loader leaves to the kernel in any case. A page suffices to start CPUs.
+const STARTUP_MEMORY_END: u64 = 64 << 10;
 
 /// End of the identity mapping that [`entry`] makes.
 const IDENTITY_MAP_END: u64 = 4 << 30;
@@ -69,7 +72,12 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
             tree.size() >> 20
         ));
     }
-    match place(&parameters, payload, tree, &image) {
+    let place = |first| place(&parameters, payload, tree, &image, first);
+    let placed = match place(LOW_MEMORY_END) {
+        Err(LoadError::OutOfMemory) => place(STARTUP_MEMORY_END),
+        placed => placed,
+    };
+    match placed {
         Ok((loaded, info)) => {
             // SAFETY: the page tables that `place` has returned map the loader one to one and the image at the entry
             // point, and the boot information is written: that is what `hermit_boot` does.
@@ -79,20 +87,22 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
     }
 }
 
-/// Places the image, and keeps the tree where it is. Returns its entry point with the root of the page tables, and the address of the boot information.
+/// Places the image, and keeps the tree where it is; uses memory from the address `first` on. Returns the image's entry point with the
+/// root of the page tables, and the address of the boot information.
 fn place(
     parameters: &BootParameters,
     payload: AddressRange,
     tree: Option<AddressRange>,
     image: &image::Image<'_>,
+    first: u64,
 ) -> Result<((u64, u64), u64), LoadError> {
     let mut memory = memory::IdentityMapped;
     let loader = entry::extent();
     let mut free = parameters.free.clone();
-    // The loader uses only memory that is mapped and not low; the kernel gets the rest, too.
+    // The loader uses only memory that is mapped; the kernel gets the rest, too.
     let mut later = hermit_boot::FreeMemory::new();
     for &range in parameters.free.as_slice() {
-        let low = AddressRange { end: range.end.min(LOW_MEMORY_END), ..range };
+        let low = AddressRange { end: range.end.min(first), ..range };
         let high = AddressRange { start: range.start.max(IDENTITY_MAP_END), ..range };
         for part in [low, high] {
             // If the table is full, the range is lost: the kernel has less memory.
@@ -114,7 +124,7 @@ fn place(
     loaded.info.rsdp = parameters.rsdp;
     let enter = (loaded.entry, loaded.info.page_table_root);
     for range in in_use {
-        // Ranges outside of usable memory are not freed; low memory has been freed as a whole.
+        // Ranges outside of usable memory are not freed; memory below `first` has been freed as a whole.
         if memory::is_usable(&parameters.free, range) {
             let _: Result<(), hermit_memory::ranges::FreeError> = later.free(range);
         }
