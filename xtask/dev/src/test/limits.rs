@@ -1,5 +1,5 @@
-//! Limits: size and least memory of hello_world, instructions until `main`, and instructions of short paths. None of them may grow
-//! by more than 2 % over what `limits.txt` records.
+//! Limits: size and least memory of hello_world, least memory of httpd, instructions until `main`, and instructions of short paths.
+//! None of them may grow by more than 2 % over what `limits.txt` records.
 //!
 //! They do not depend on the machine: QEMU emulates the processor, counts its instructions as time, and draws the same random
 //! numbers each time. Only a few source paths, which panics print, make an image longer or shorter by less than 1 KiB.
@@ -15,6 +15,7 @@ use hermit_interface::memory_size::MemorySize;
 
 use super::machine_types::Qemu;
 use super::platform::LIMIT;
+use super::programs::serves;
 use super::schedule::Tests;
 use crate::bench;
 use crate::bench::operations::{CORE, Count, FS, Operation};
@@ -50,6 +51,7 @@ type Figures = BTreeMap<String, f64>;
 pub(crate) struct Images {
     loader: PathBuf,
     hello_world: PathBuf,
+    httpd: PathBuf,
     boot_mark: PathBuf,
     core_bench: PathBuf,
 }
@@ -58,9 +60,10 @@ pub(crate) struct Images {
 type Measurement = fn(&Images) -> Result<Figures>;
 
 /// What is measured, by name.
-const MEASUREMENTS: [(&str, Measurement); 4] = [
+const MEASUREMENTS: [(&str, Measurement); 5] = [
     ("size of hello_world", Images::size),
     ("least memory of hello_world", Images::memory),
+    ("least memory of httpd", Images::server_memory),
     ("instructions until main", Images::start),
     ("instructions of short paths", Images::short_paths),
 ];
@@ -72,6 +75,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
             let images = Images {
                 loader: qemu.loader.clone(),
                 hello_world: image("hello_world"),
+                httpd: image("httpd"),
                 boot_mark: image("boot_mark"),
                 core_bench: image("core_bench"),
             };
@@ -85,6 +89,7 @@ pub(crate) fn record() -> Result<()> {
     let images = Images {
         loader: setup::loader()?,
         hello_world: bench::example("hello_world")?,
+        httpd: bench::example("httpd")?,
         boot_mark: bench::example("boot_mark")?,
         core_bench: bench::example("core_bench")?,
     };
@@ -146,6 +151,17 @@ impl Images {
         };
         let least = (2..=16).find(boots).context("hello_world does not boot with 16 MiB")?;
         Ok(Figures::from([("hello_world, least memory (MiB)".to_owned(), least.into())]))
+    }
+
+    /// The least memory with which httpd answers a request and exits with 0, on the machine type `pc` with a network device.
+    fn server_memory(&self) -> Result<Figures> {
+        for mebibytes in 2..=16_u32 {
+            let memory = MemorySize::unchecked_mebibytes(mebibytes.into());
+            if serves(Guest { memory, ..self.guest(&self.httpd, &[]) })? {
+                return Ok(Figures::from([("httpd, least memory (MiB)".to_owned(), mebibytes.into())]));
+            }
+        }
+        bail!("httpd does not serve with 16 MiB")
     }
 
     /// Instructions from reset to `main` on microvm.
@@ -217,6 +233,6 @@ mod tests {
     fn record_has_each_operation_and_nothing_that_is_not_measured() {
         let recorded = parse(RECORD);
         assert!(operations().all(|operation| recorded.contains_key(operation.title)));
-        assert_eq!(recorded.len(), operations().count() + 3);
+        assert_eq!(recorded.len(), operations().count() + 4);
     }
 }

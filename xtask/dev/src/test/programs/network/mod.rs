@@ -8,6 +8,7 @@
 //! | [`host_loopback`] | services of the host that listen on its loopback |
 //! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
+//! | [`least_memory`] | whether `httpd` serves with little memory |
 //! | [`panics`] | handlers that panic at random |
 //! | [`bursts`] | more clients at once than the backlog of a listener |
 //! | [`shutdown`], [`syn_flood`], [`late_peers`], [`ping_from_power_on`], [`streams`] | tests that need a tap |
@@ -24,6 +25,7 @@ mod http_client;
 mod ipv6;
 mod key_value;
 mod late_peers;
+mod least_memory;
 mod load;
 mod packets;
 mod panics;
@@ -44,6 +46,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+pub(in crate::test) use self::least_memory::serves;
 pub(in crate::test) use self::path::reason_against_passt;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;

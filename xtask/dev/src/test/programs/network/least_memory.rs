@@ -1,0 +1,37 @@
+//! Whether `httpd` serves with the memory of a machine.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Error, Result, bail};
+
+use super::http;
+use super::path::NetworkPath;
+use xtask::network;
+use xtask::qemu::{Board, End, Guest, Input};
+
+/// Time between two attempts to reach the server.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Runs `httpd` in a machine with a network device, asks it for its page, and to end. Returns whether it did both.
+pub(in crate::test) fn serves(guest: Guest) -> Result<bool> {
+    let NetworkPath::Port(port) = NetworkPath::port()? else { bail!("there is no port") };
+    let forward = format!("127.0.0.1:{port}:8080").parse().map_err(Error::msg)?;
+    let extra_options = network::qemu_options(None, &[forward]).map_err(Error::msg)?;
+    let guest = Guest { board: Board::Pc, extra_options, ..guest };
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    thread::scope(|scope| {
+        let running = scope.spawn(|| guest.capture(Input::Bytes(Vec::new())));
+        let mut is_served = false;
+        while !running.is_finished() {
+            is_served = is_served || http::get_first(address, "/").is_ok();
+            // The machine may end before the response is transmitted: then its exit code alone says so.
+            if !is_served || http::exit(address).is_err() {
+                thread::sleep(RETRY_INTERVAL);
+            }
+        }
+        let Ok(ended) = running.join() else { bail!("the thread that runs the guest panicked") };
+        Ok(is_served && matches!(ended?, (End::Exited(0), _)))
+    })
+}
