@@ -76,7 +76,7 @@ pub fn reclaim() {
     stack::reclaim();
     mapping::reclaim();
     permanent::reclaim();
-    heap::drain_caches();
+    heap::drain_all();
 }
 
 /// Physical memory that was free when the kernel started, in bytes.

@@ -1,23 +1,25 @@
-//! The heap: free blocks of each CPU ([`crate::cpu_local::free_blocks`]) above a shared allocator (talc), which
-//! claims physical memory as it needs more and frees it again.
+//! The heap. Large blocks come straight from the frame allocator ([`large`]), all others from [`blocks`]: free lists of
+//! each CPU above a shared allocator, which claims [`pages`] of it and frees them again.
 
-mod cache;
+mod drain;
+mod lists;
+mod pages;
 mod shared;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 
-use hermit_memory::size_classes;
 use spin::Once;
 
 use super::large;
-use crate::cpu_local::free_blocks::{self, ListOffset};
-use crate::interrupts::{self, Masked};
+use crate::interrupts;
 
-pub(super) use cache::drain_caches;
-pub(crate) use cache::join;
-pub use cache::{drain_if_requested, has_free_block};
-pub use shared::{heap_available, heap_lock_count};
+use lists as blocks;
+
+pub use blocks::{allocate, deallocate, has_free_block, heap_available, heap_lock_count};
+pub(super) use drain::drain_all;
+pub use drain::drain_if_requested;
+pub(crate) use drain::join;
 
 /// Function that frees memory which is kept for reuse.
 static RECLAIM: Once<fn()> = Once::new();
@@ -57,27 +59,6 @@ const fn is_large(size: usize) -> bool {
     size >= large::MIN_SIZE
 }
 
-/// The list of free blocks of this size and alignment; `None` if CPUs keep none of it.
-#[inline]
-fn list(size: usize, align: usize) -> Option<ListOffset> {
-    if align <= size_classes::ALIGN { ListOffset::of(size) } else { None }
-}
-
-/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size of
-/// zero gives a dangling pointer.
-#[inline]
-#[must_use]
-pub fn allocate(size: usize, align: usize) -> *mut u8 {
-    if let Some(list) = list(size, align) {
-        let masked = Masked::new();
-        if let Some(block) = free_blocks::pop(list) {
-            return block.as_ptr();
-        }
-        drop(masked);
-    }
-    allocate_slow(size, align)
-}
-
 /// Allocates a block if this CPU has none.
 #[cold]
 #[inline(never)]
@@ -86,7 +67,7 @@ fn allocate_slow(size: usize, align: usize) -> *mut u8 {
     if size == 0 {
         return ptr::without_provenance_mut(align);
     }
-    let take = || list(size, align).map_or_else(|| allocate_shared(layout), cache::refill);
+    let take = || if is_large(size) { large::allocate(layout) } else { blocks::allocate_shared(layout) };
     let block = take().or_else(|| {
         // The kernel may keep memory for reuse.
         RECLAIM.get().filter(|_| interrupts::are_unmasked()).and_then(|reclaim| {
@@ -104,16 +85,6 @@ pub fn set_reclaim(reclaim: fn()) {
     RECLAIM.call_once(|| reclaim);
 }
 
-/// Allocates a block of which CPUs keep no free ones.
-fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
-    if is_large(layout.size()) {
-        return large::allocate(layout);
-    }
-    let masked = Masked::new();
-    // SAFETY: the size is not zero, which `allocate_slow`, the only caller, has checked.
-    shared::with(&masked, |heap| unsafe { heap.allocate(layout) })
-}
-
 /// Allocates a block as [`allocate`] does, and fills it with zero.
 #[inline]
 #[must_use]
@@ -127,46 +98,21 @@ pub fn allocate_zeroed(size: usize, align: usize) -> *mut u8 {
     pointer
 }
 
-/// Frees a block.
-///
-/// # Safety
-///
-/// `pointer` must come from this heap, with this size and alignment, and not be used again.
-#[inline]
-pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
-    let Some(list) = list(size, align) else {
-        // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same contract).
-        return unsafe { deallocate_shared(pointer, size, align) };
-    };
-    let masked = Masked::new();
-    // SAFETY: the pointer comes from this heap (contract), whose blocks are not null.
-    let block = unsafe { NonNull::new_unchecked(pointer) };
-    // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used again
-    // (contract).
-    let has_room = unsafe { free_blocks::push(list, block) };
-    if !has_room {
-        cache::drain_full(masked, list);
-    }
-}
-
-/// Frees a block of which CPUs keep no free ones.
+/// Frees a block that this CPU has not kept.
 ///
 /// # Safety
 ///
 /// The contract of [`deallocate`].
 #[cold]
 #[inline(never)]
-unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
+unsafe fn deallocate_slow(pointer: *mut u8, size: usize, align: usize) {
     let Ok(layout) = Layout::from_size_align(size, align) else { return };
     if is_large(size) {
         // SAFETY: a block of this size was allocated by `large::allocate`, and is not used again (contract).
-        return unsafe { large::deallocate(pointer, size) };
-    }
-    if size != 0 {
-        let masked = Masked::new();
-        // SAFETY: a block of this size and alignment was allocated by talc with its own layout, and is not used
-        // again (contract).
-        shared::with(&masked, |heap| unsafe { heap.deallocate(pointer, layout) });
+        unsafe { large::deallocate(pointer, size) };
+    } else if size != 0 {
+        // SAFETY: a block of this size was allocated by `blocks::allocate_shared`, with this layout, and is not used again (contract).
+        unsafe { blocks::deallocate_shared(pointer, layout) };
     }
 }
 
@@ -177,35 +123,34 @@ unsafe fn deallocate_shared(pointer: *mut u8, size: usize, align: usize) {
 /// `pointer` must come from this heap, with the size `old` and this alignment, and not be used again unless the
 /// result is null.
 pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
-    let lists = [old, size].map(|size| list(size, align));
-    if let [Some(old), Some(new)] = lists
-        && old == new
-    {
+    // SAFETY: the block comes from this heap with this size and alignment (same contract).
+    if unsafe { resize(pointer, old, align, size) } {
         return pointer;
-    }
-    if lists == [None; 2]
-        && let Ok(layout) = Layout::from_size_align(old, align)
-        && Layout::from_size_align(size, align).is_ok()
-        && old.min(size) != 0
-        && is_large(old) == is_large(size)
-    {
-        if is_large(old) {
-            // SAFETY: a block of the size `old` was allocated by `large::allocate`; its bytes beyond the new size
-            // are not used again (contract).
-            if unsafe { large::resize(pointer, old, size) } {
-                return pointer;
-            }
-            // SAFETY: the block comes from this heap with this size and alignment (same contract).
-            return unsafe { move_to(pointer, old, align, size) };
-        }
-        let masked = Masked::new();
-        // SAFETY: a block of this size and alignment was allocated by talc with `layout` (contract).
-        if shared::with(&masked, |heap| unsafe { heap.try_realloc_in_place(pointer, layout, size) }) {
-            return pointer;
-        }
     }
     // SAFETY: the block comes from this heap with this size and alignment (same contract).
     unsafe { move_to(pointer, old, align, size) }
+}
+
+/// Changes the size of a block, which stays where it is; `false` if that is impossible.
+///
+/// # Safety
+///
+/// The contract of [`reallocate`].
+unsafe fn resize(pointer: *mut u8, old: usize, align: usize, size: usize) -> bool {
+    let layouts = [old, size].map(|size| Layout::from_size_align(size, align));
+    let [Ok(layout), Ok(_)] = layouts else { return false };
+    if old.min(size) == 0 {
+        return false;
+    }
+    match [old, size].map(is_large) {
+        // SAFETY: a block of the size `old` was allocated by `large::allocate`; its bytes beyond the new size are not used
+        // again (contract).
+        [true, true] => unsafe { large::resize(pointer, old, size) },
+        // SAFETY: a block of the size `old` comes from `blocks` with this layout (contract); both sizes are not zero, those of
+        // layouts, and not large.
+        [false, false] => unsafe { blocks::resize(pointer, layout, size) },
+        _ => false,
+    }
 }
 
 /// Moves a block to a new one of another size.

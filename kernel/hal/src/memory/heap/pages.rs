@@ -1,0 +1,22 @@
+//! Pages of the frame allocator, by which the heap grows.
+
+use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::to_usize;
+
+use crate::memory::paging;
+
+/// Size of a page in bytes.
+pub(super) const PAGE: usize = to_usize(PAGE_SIZE);
+
+/// Smallest growth of the heap in bytes.
+pub(super) const GROWTH: usize = 256 << 10;
+
+/// Allocates at least `needed` bytes, and as long as memory is not short, at least [`GROWTH`]. Returns their address and
+/// number, in whole pages.
+pub(super) fn claim(needed: usize) -> Option<(usize, usize)> {
+    let size = needed.max(GROWTH).checked_next_multiple_of(PAGE)?;
+    let claim = |size: usize| {
+        paging::with(|memory| memory.allocate(size as u64, 0)).map(|start| (to_usize(start), size))
+    };
+    claim(size).or_else(|_| claim(needed.next_multiple_of(PAGE))).ok()
+}

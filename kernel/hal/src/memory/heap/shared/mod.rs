@@ -1,0 +1,81 @@
+//! The shared heap, from which the free lists of all CPUs are filled, under one lock.
+
+mod talc;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::interrupts::Masked;
+use crate::sync::MaskedLock;
+
+pub(super) use talc::Talc as Heap;
+
+/// An allocator that claims [pages](super::pages) as it needs more.
+///
+/// # Safety
+///
+/// A block that it allocates is mapped, has the layout's size and alignment, and overlaps no other one until it is freed; resizing
+/// keeps its contents. No function panics or allocates from the heap.
+pub(super) unsafe trait PageHeap {
+    /// A heap without memory.
+    const NEW: Self;
+
+    /// Allocates a block of the memory that is there.
+    ///
+    /// # Safety
+    ///
+    /// The size must not be zero.
+    unsafe fn try_allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
+
+    /// Allocates a block, of new memory if need be.
+    ///
+    /// # Safety
+    ///
+    /// The size must not be zero.
+    unsafe fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
+
+    /// Frees a block.
+    ///
+    /// # Safety
+    ///
+    /// The block must come from this heap with this layout, and not be used again.
+    unsafe fn deallocate(&mut self, block: *mut u8, layout: Layout);
+
+    /// Changes the size of a block, which stays where it is; `false` if that is impossible.
+    ///
+    /// # Safety
+    ///
+    /// The block must come from this heap with this layout, and `size` must be valid with its alignment, and not zero.
+    unsafe fn try_resize_in_place(&mut self, block: *mut u8, layout: Layout, size: usize) -> bool;
+
+    /// Size of the free blocks in bytes.
+    fn available(&self) -> usize;
+}
+
+static HEAP: MaskedLock<Heap> = MaskedLock::new(Heap::NEW);
+
+/// Number of times that [`HEAP`] was locked.
+static LOCK_COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Calls `action` with the shared heap, under its lock.
+pub(super) fn with<R>(masked: &Masked, action: impl FnOnce(&mut Heap) -> R) -> R {
+    HEAP.with(masked, |heap| {
+        // Only changed under the lock.
+        LOCK_COUNT.store(LOCK_COUNT.load(Relaxed) + 1, Relaxed);
+        action(heap)
+    })
+}
+
+/// Number of times that the lock of the shared heap was taken.
+#[must_use]
+pub fn heap_lock_count() -> u64 {
+    LOCK_COUNT.load(Relaxed)
+}
+
+/// Size of the free blocks of the shared heap in bytes. What CPUs keep is not among them.
+#[must_use]
+pub fn heap_available() -> u64 {
+    with(&Masked::new(), |heap| heap.available()) as u64
+}
