@@ -104,12 +104,15 @@ fn kernel_exports(symbols: &PathBuf) -> Result<Vec<String>, String> {
     Ok(names.chain(["_start".to_owned()]).collect())
 }
 
-/// Features of the kernel: the scheduling policy, and `soft-float` if the target has no vector registers.
+/// Features of the kernel that programs choose: the scheduling policy and the allocator.
+const FEATURES: [&str; 4] = ["bump", "fair", "fifo", "tlsf"];
+
+/// Features of the kernel: those that the program chooses, and `soft-float` if the target has no vector registers.
 fn features() -> Result<Vec<&'static str>, String> {
     let is_enabled = |name: &str| env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
     let vectors = variable("CARGO_CFG_TARGET_FEATURE")?.split(',').any(|feature| feature == "sse");
     let soft_float = (!vectors).then_some("soft-float");
-    Ok(["fair", "fifo"].into_iter().filter(|name| is_enabled(name)).chain(soft_float).collect())
+    Ok(FEATURES.into_iter().filter(|name| is_enabled(name)).chain(soft_float).collect())
 }
 
 /// An environment variable that cargo sets for build scripts.

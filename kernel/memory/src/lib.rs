@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`ranges`] | a table of free ranges with a fixed capacity, for loader, hypervisor and kernel |
 //! | [`frames`] | the frame allocator: free physical memory as a tree that lies in the free memory itself |
+//! | [`bump`] | a region of blocks of which only the last one is freed |
 //! | [`permanent`] | blocks that are never freed, apart from the others |
 //! | [`size_classes`] | the block sizes of which the heap keeps free lists |
 //! | [`stack_slots`] | the addresses of thread stacks and of their guard pages |
@@ -32,6 +33,7 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+pub mod bump;
 pub mod frames;
 pub mod permanent;
 pub mod ranges;

@@ -22,8 +22,9 @@ pub const COUNT: usize =
 
 /// Maximum number of bytes that a CPU's free list exchanges with the shared heap at a time.
 const BATCH_BYTES: usize = 16 << 10;
-const MAX_BATCH: usize = 128;
-const MIN_BATCH: usize = 2;
+/// Bounds of the number of blocks that it exchanges.
+const MIN_BATCH: usize = if cfg!(feature = "single-blocks") { 1 } else { 2 };
+const MAX_BATCH: usize = if cfg!(feature = "single-blocks") { 1 } else { 128 };
 
 /// Granularity in bytes of the classes above the linear part: the smallest distance between two of them.
 const STEP: usize = LINEAR_END / PER_DOUBLING;

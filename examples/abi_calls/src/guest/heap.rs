@@ -107,3 +107,25 @@ fn large_allocations() {
         }
     }
 }
+
+/// With the feature `bump`, the last block is allocated again when it is freed, and grows in place. No other block's memory is used
+/// again.
+pub(crate) fn last_block() {
+    // From then on there is so much memory behind the last block.
+    drop(new(1 << 20, 16, 0));
+    let first = new(100, 8, 1);
+    let start = first.area.start;
+    drop(first);
+    let mut last = new(200, 16, 2);
+    assert_eq!(last.area.start, start, "the last block was not freed");
+    last.resize(500_000).expect("no memory");
+    assert_eq!(last.area.start, start, "the last block moved");
+    last.area.part(0, 200).check(2);
+    last.resize(200).expect("no memory");
+    let other = new(300, 64, 3);
+    drop(last);
+    let next = new(200, 16, 4);
+    assert_ne!(next.area.start, start, "a block was used again");
+    assert!(next.area.start > other.area.start, "blocks are not one behind the other");
+    other.area.check(3);
+}

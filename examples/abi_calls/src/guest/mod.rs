@@ -40,7 +40,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 29] = [
+const CHECKS: [(&str, Check); 30] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("copies", copies::copies),
@@ -56,6 +56,7 @@ const CHECKS: [(&str, Check); 29] = [
     ("first-use", first_use::first_use),
     ("futex", futex::futex),
     ("heap", heap::heap),
+    ("last-block", heap::last_block),
     ("lookup", lookup::lookup),
     ("mmap", mmap::mmap),
     ("mmap-parallel", mmap::parallel),

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32};
 use hermit_memory::size_classes;
 
 use super::CpuLocal;
-use crate::arch::local;
+use crate::arch::local::indexed;
 
 /// The lists of one CPU. Only that CPU uses them, with interrupts masked.
 #[derive(Debug)]
@@ -49,24 +49,24 @@ impl ListOffset {
 }
 
 /// Offset of [`FreeList::first`] of the first list in the CPU-local block.
-const FIRST: usize = offset_of!(CpuLocal, free_blocks) + offset_of!(FreeList, first);
+const FIRST: usize = offset_of!(CpuLocal, heap) + offset_of!(FreeList, first);
 
 /// Offset of [`FreeList::room`] of the first list in the CPU-local block.
-const ROOM: usize = offset_of!(CpuLocal, free_blocks) + offset_of!(FreeList, room);
+const ROOM: usize = offset_of!(CpuLocal, heap) + offset_of!(FreeList, room);
 
 /// [`FreeList::pop`] for a list of the CPU that runs. Interrupts are masked.
 #[inline]
 pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
     // SAFETY: the block of each CPU is a `CpuLocal`. An offset is that of a list in it: `ListOffset::of` alone makes one, of a
     // class below their number, and lists have the size by which it is scaled. The word is the list's first field.
-    let first = NonNull::new(unsafe { local::load_at::<FIRST>(list.0) })?.cast::<u8>();
+    let first = NonNull::new(unsafe { indexed::load_at::<FIRST>(list.0) })?.cast::<u8>();
     // SAFETY: `push` and `FreeList::push`, which alone add blocks, have written the first word of the block. Free blocks have
     // no other user, and the CPU's interrupts are masked, so nothing has changed it since.
     let next = unsafe { first.cast::<*mut ()>().read() };
     // SAFETY: the word at the offset is the list's first field, as for the load; `next` is null or the list's next block.
-    unsafe { local::store_at::<FIRST>(list.0, next) };
+    unsafe { indexed::store_at::<FIRST>(list.0, next) };
     // SAFETY: the offset is that of a list in the CPU-local block, and the word its room, which has one more now.
-    unsafe { local::increment_at::<ROOM>(list.0) };
+    unsafe { indexed::increment_at::<ROOM>(list.0) };
     Some(first)
 }
 
@@ -78,14 +78,14 @@ pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
 #[inline]
 pub(crate) unsafe fn push(list: ListOffset, block: NonNull<u8>) -> bool {
     // SAFETY: the offset is that of a list in the CPU-local block, as in `pop`; the word is its first field.
-    let first = unsafe { local::load_at::<FIRST>(list.0) };
+    let first = unsafe { indexed::load_at::<FIRST>(list.0) };
     // SAFETY: the block is exclusively the caller's (contract). The smallest class has 16 bytes, aligned to 16, so the word fits.
     unsafe { block.cast::<*mut ()>().write(first) };
     // SAFETY: the word at the offset is the list's first field, as for the load; the block is of the list's class (contract),
     // and its first word is the next one.
-    unsafe { local::store_at::<FIRST>(list.0, block.as_ptr().cast()) };
+    unsafe { indexed::store_at::<FIRST>(list.0, block.as_ptr().cast()) };
     // SAFETY: the offset is that of a list in the CPU-local block, and the word its room, which has one less now.
-    let is_full = unsafe { local::decrement_at::<ROOM>(list.0) };
+    let is_full = unsafe { indexed::decrement_at::<ROOM>(list.0) };
     !is_full
 }
 

@@ -1,6 +1,9 @@
 //! The CPU-local block: the data of each CPU that only this CPU uses.
 
+#[cfg(any(feature = "tlsf", not(feature = "bump")))]
 pub(crate) mod free_blocks;
+#[cfg(all(feature = "bump", not(feature = "tlsf")))]
+pub(crate) mod heap_region;
 
 use core::mem::offset_of;
 use core::ptr;
@@ -8,7 +11,10 @@ use core::sync::atomic::{AtomicBool, AtomicPtr};
 
 use crate::arch::context::Context;
 use crate::arch::local::{self, Base, LocalHeader};
-use free_blocks::FreeBlocks;
+#[cfg(any(feature = "tlsf", not(feature = "bump")))]
+use free_blocks::FreeBlocks as LocalHeap;
+#[cfg(all(feature = "bump", not(feature = "tlsf")))]
+use heap_region::HeapRegion as LocalHeap;
 
 /// The data of one CPU. Other CPUs do not touch it; relaxed atomics make it well-defined that an interrupt on the
 /// same CPU reads and writes it too.
@@ -26,8 +32,8 @@ pub(crate) struct CpuLocal {
     pub(crate) value: AtomicPtr<()>,
     /// The address of that `PerCpu`.
     pub(crate) value_owner: AtomicPtr<()>,
-    /// Free blocks of the heap.
-    pub(crate) free_blocks: FreeBlocks,
+    /// Free memory of the heap.
+    pub(crate) heap: LocalHeap,
 }
 
 impl CpuLocal {
@@ -40,7 +46,7 @@ impl CpuLocal {
             current: AtomicPtr::new((&raw const NO_THREAD).cast_mut()),
             value: AtomicPtr::new(ptr::null_mut()),
             value_owner: AtomicPtr::new(ptr::null_mut()),
-            free_blocks: FreeBlocks::new(),
+            heap: LocalHeap::new(),
         }
     }
 

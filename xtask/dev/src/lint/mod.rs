@@ -40,12 +40,22 @@ const LONG: Selection = Selection { target: None, packages: &LONG_PACKAGES, feat
 
 /// What clippy checks beside the default members. Kernel and loader are checked separately: in one command cargo would unify their
 /// features.
-const OTHERS: [Selection; 4] = [
+const OTHERS: [Selection; 6] = [
     Selection { target: Some(BARE_TARGET), packages: &["hermit-kernel", "hermit-hal"], features: None },
     Selection {
         target: Some(BARE_TARGET),
         packages: &["hermit-kernel", "hermit-hal"],
         features: Some("hermit-kernel/soft-float"),
+    },
+    Selection {
+        target: Some(BARE_TARGET),
+        packages: &["hermit-kernel", "hermit-hal"],
+        features: Some("hermit-kernel/bump"),
+    },
+    Selection {
+        target: Some(BARE_TARGET),
+        packages: &["hermit-kernel", "hermit-hal"],
+        features: Some("hermit-kernel/tlsf"),
     },
     Selection { target: Some(BARE_TARGET), packages: &["hermit-loader"], features: None },
     // Those with code for this target only. All other code of programs is checked for the development machine.

@@ -14,8 +14,12 @@ use xtask::target::FloatAbi;
 /// Scheduling policies other than the default one: features of `hermit-sys`.
 pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
 
-/// Name of the image of `abi_calls` with the policy `fifo`.
+/// Images of `abi_calls` with a feature of `hermit-sys`, by name: with a scheduling policy, and with other allocators.
+const CALLS: [(&str, &str); 3] = [(FIFO_CALLS, "fifo"), (BUMP_CALLS, "bump"), (TLSF_CALLS, "tlsf")];
+
 pub(super) const FIFO_CALLS: &str = "abi_calls-fifo";
+pub(super) const BUMP_CALLS: &str = "abi_calls-bump";
+pub(super) const TLSF_CALLS: &str = "abi_calls-tlsf";
 
 /// Examples that are built with and without floating-point instructions.
 const ALWAYS: [&str; 9] =
@@ -65,7 +69,7 @@ pub(super) struct Images {
 
 impl Images {
     /// Builds all images in release mode, `hello_world` also in debug mode, `threads` with each scheduling policy, and
-    /// `abi_calls` with `fifo`; `c_code` if the host can.
+    /// `abi_calls` with some features; `c_code` if the host can.
     pub(super) fn build() -> Result<Self> {
         let mut examples = Self::new()?;
         examples.c_code_error = setup::ensure_c().err().map(|error| format!("{error:#}"));
@@ -77,8 +81,10 @@ impl Images {
             let features = vec![format!("hermit-sys/{policy}")];
             examples.add("threads", policy, &BuildOptions { features, ..release.clone() })?;
         }
-        let features = vec!["hermit-sys/fifo".to_owned()];
-        examples.add("abi_calls", FIFO_CALLS, &BuildOptions { features, ..release.clone() })?;
+        for (name, feature) in CALLS {
+            let features = vec![format!("hermit-sys/{feature}")];
+            examples.add("abi_calls", name, &BuildOptions { features, ..release.clone() })?;
+        }
         examples.add("hello_world", "debug", &BuildOptions::default())?;
         Ok(examples)
     }

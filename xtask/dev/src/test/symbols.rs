@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSymbol};
 
-use super::images::Images;
+use super::images::{BUMP_CALLS, Images, TLSF_CALLS};
 use super::schedule::Tests;
 use xtask::cargo;
 use xtask::target::GUEST_TARGET;
@@ -19,6 +19,9 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) {
     tests.add("symbols: the kernel exports what hermit-abi declares", exports);
     tests.add("symbols: std needs nothing else", std_needs);
     tests.add("symbols: only programs with sockets contain the network stack", || network(images));
+    tests.add("symbols: images contain the allocator that they select, and no other one", || {
+        allocators(images)
+    });
 }
 
 /// Parts of the names of the network stack's crates.
@@ -36,22 +39,56 @@ fn exports() -> Result<()> {
     compare("hermit-abi declares", &declared(), "the kernel exports", &exported)
 }
 
+/// Names of the functions and static variables of an image, demangled.
+fn names(path: &Path) -> Result<Vec<String>> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let image = object::File::parse(bytes.as_slice())?;
+    // Without the names of source files, which the linker also keeps for objects of which it takes nothing.
+    let symbols = image.symbols().filter(|symbol| symbol.is_definition());
+    let names = symbols.filter_map(|symbol| symbol.name().ok());
+    let symbols: Vec<_> = names.map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
+    let has_kernel = symbols.iter().any(|symbol| symbol.contains("hermit_kernel"));
+    ensure!(has_kernel, "{} has no symbols", path.display());
+    Ok(symbols)
+}
+
 /// The network stack is linked into a program that calls sockets, and no part of it into one that does not.
 fn network(images: &Images) -> Result<()> {
     let of_network = |example: &str| -> Result<Vec<String>> {
-        let path = images.image(example);
-        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let image = object::File::parse(bytes.as_slice())?;
-        // Without the names of source files, which the linker also keeps for objects of which it takes nothing.
-        let symbols = image.symbols().filter(|symbol| symbol.is_definition());
-        let symbols = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned));
-        let symbols: Vec<_> = symbols.collect();
-        ensure!(symbols.iter().any(|symbol| symbol.contains("hermit_kernel")), "{example} has no symbols");
+        let symbols = names(&images.image(example))?;
         Ok(symbols.into_iter().filter(|symbol| NETWORK.iter().any(|name| symbol.contains(name))).collect())
     };
     let symbols = of_network("hello_world")?;
     ensure!(symbols.is_empty(), "hello_world contains {}", symbols.join(", "));
     ensure!(!of_network("httpd")?.is_empty(), "httpd does not contain the network stack");
+    Ok(())
+}
+
+/// Images with each allocator, and parts of the names of its symbols: of its crate and of the kernel's modules for it.
+const ALLOCATORS: [(&str, &[&str]); 3] = [
+    ("abi_calls", &["talc::base", "shared::talc"]),
+    (TLSF_CALLS, &["rlsf::", "shared::tlsf"]),
+    (BUMP_CALLS, &["heap::bump"]),
+];
+
+/// Parts of the names of symbols of the free lists, which are in front of the first two.
+const LISTS: [&str; 2] = ["heap::lists", "size_classes::"];
+
+/// An image contains the allocator that its program selects, and nothing of the others.
+fn allocators(images: &Images) -> Result<()> {
+    for (image, own) in ALLOCATORS {
+        let symbols = names(&images.image(image))?;
+        let of = |parts: &[&str]| -> Vec<&str> {
+            let is_named = |symbol: &&String| parts.iter().any(|part| symbol.contains(part));
+            symbols.iter().filter(is_named).map(String::as_str).collect()
+        };
+        ensure!(!of(own).is_empty(), "{image} does not contain its allocator");
+        for (other, parts) in ALLOCATORS.iter().filter(|(other, _)| *other != image) {
+            let found = of(parts);
+            ensure!(found.is_empty(), "{image} contains of that of {other}: {}", found.join(", "));
+        }
+        ensure!(of(&LISTS).is_empty() == (image == BUMP_CALLS), "{image}: {:?}", of(&LISTS));
+    }
     Ok(())
 }
 

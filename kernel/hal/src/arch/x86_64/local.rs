@@ -3,6 +3,9 @@
 //! The block's type belongs to a higher layer ([`crate::cpu_local`]); this file knows its header, which assembly
 //! reads.
 
+#[cfg(any(feature = "tlsf", not(feature = "bump")))]
+pub(crate) mod indexed;
+
 use core::arch::asm;
 use core::mem::offset_of;
 use core::ptr;
@@ -210,84 +213,6 @@ pub(crate) unsafe fn store<const OFFSET: usize>(word: *mut ()) {
     unsafe {
         asm!("mov gs:[{offset}], {}", in(reg) word, offset = const OFFSET, options(nostack, preserves_flags));
     };
-}
-
-/// [`load`] at a constant offset plus `index`.
-///
-/// # Safety
-///
-/// The block has an atomic word at this offset.
-#[inline]
-pub(crate) unsafe fn load_at<const BASE: usize>(index: usize) -> *mut () {
-    let word: *mut ();
-    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract).
-    unsafe {
-        asm!(
-            "mov {word}, gs:[{index} + {base}]",
-            word = lateout(reg) word,
-            index = in(reg) index,
-            base = const BASE,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    word
-}
-
-/// [`store`] at a constant offset plus `index`.
-///
-/// # Safety
-///
-/// The contract of [`load_at`]. The word may have this value.
-#[inline]
-pub(crate) unsafe fn store_at<const BASE: usize>(index: usize, word: *mut ()) {
-    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract). Only the CPU itself
-    // uses the block, so this store is as good as an atomic one.
-    unsafe {
-        asm!(
-            "mov gs:[{index} + {base}], {word}",
-            word = in(reg) word,
-            index = in(reg) index,
-            base = const BASE,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// Adds one to a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that runs this.
-///
-/// # Safety
-///
-/// The block has an atomic word at this offset, which may have the value that it has then.
-#[inline]
-pub(crate) unsafe fn increment_at<const BASE: usize>(index: usize) {
-    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract). Only the CPU itself
-    // uses the block, so one instruction is as good as an atomic one.
-    unsafe {
-        asm!("inc dword ptr gs:[{index} + {base}]", index = in(reg) index, base = const BASE, options(nostack));
-    };
-}
-
-/// Takes one from a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that runs this.
-/// Returns whether it is zero now.
-///
-/// # Safety
-///
-/// The contract of [`increment_at`].
-#[inline]
-pub(crate) unsafe fn decrement_at<const BASE: usize>(index: usize) -> bool {
-    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract). Only the CPU itself
-    // uses the block, so one instruction is as good as an atomic one.
-    unsafe {
-        asm!(
-            "dec dword ptr gs:[{index} + {base}]",
-            "jz {zero}",
-            index = in(reg) index,
-            base = const BASE,
-            zero = label { return true },
-            options(nostack),
-        );
-    }
-    false
 }
 
 /// The number of the CPU that runs this.

@@ -102,14 +102,14 @@ pub(super) unsafe fn resize(block: *mut u8, layout: Layout, size: usize) -> bool
 #[must_use]
 pub fn has_free_block(masked: &Masked, size: usize) -> bool {
     let _ = masked;
-    let list = ListOffset::of(size).and_then(|list| cpu_local::current().free_blocks.list(list));
+    let list = ListOffset::of(size).and_then(|list| cpu_local::current().heap.list(list));
     list.is_some_and(|list| !list.is_empty())
 }
 
 /// Moves all free blocks of this CPU to the shared heap.
 #[cold]
 pub(super) fn drain(masked: &Masked) {
-    for (class, list) in cpu_local::current().free_blocks.lists() {
+    for (class, list) in cpu_local::current().heap.lists() {
         drain_list(masked, list, class, usize::MAX);
     }
 }
@@ -128,7 +128,7 @@ fn refill(list: ListOffset) -> Option<NonNull<u8>> {
     let class = list.class();
     let layout = layout_of(class)?;
     let masked = Masked::new();
-    let list = cpu_local::current().free_blocks.list(list)?;
+    let list = cpu_local::current().heap.list(list)?;
     let add = |heap: &mut shared::Heap, count| {
         // The heap does not grow for blocks that are taken in advance.
         // SAFETY: the blocks of every size class have at least 16 bytes, so the size is not zero.
@@ -154,7 +154,7 @@ fn refill(list: ListOffset) -> Option<NonNull<u8>> {
 #[cold]
 #[inline(never)]
 fn drain_full(masked: Masked, list: ListOffset) {
-    if let Some(free) = cpu_local::current().free_blocks.list(list) {
+    if let Some(free) = cpu_local::current().heap.list(list) {
         drain_list(&masked, free, list.class(), size_classes::batch(list.class()));
     }
 }

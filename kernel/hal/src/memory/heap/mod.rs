@@ -1,9 +1,19 @@
-//! The heap. Large blocks come straight from the frame allocator ([`large`]), all others from [`blocks`]: free lists of
-//! each CPU above a shared allocator, which claims [`pages`] of it and frees them again.
+//! The heap. Large blocks come straight from the frame allocator ([`large`]), all others from [`blocks`], which claim
+//! [`pages`] of it. A feature chooses these:
+//!
+//! | feature | blocks |
+//! | --- | --- |
+//! | none | free lists of each CPU above a shared allocator, talc, which frees pages again |
+//! | `tlsf` | lists of one block for each size, above an allocator of bounded time, TLSF; counts for more than `bump` |
+//! | `bump` | one behind the other, in a region of each CPU; only the last one is freed |
 
+#[cfg(all(feature = "bump", not(feature = "tlsf")))]
+mod bump;
 mod drain;
+#[cfg(any(feature = "tlsf", not(feature = "bump")))]
 mod lists;
 mod pages;
+#[cfg(any(feature = "tlsf", not(feature = "bump")))]
 mod shared;
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -14,6 +24,9 @@ use spin::Once;
 use super::large;
 use crate::interrupts;
 
+#[cfg(all(feature = "bump", not(feature = "tlsf")))]
+use bump as blocks;
+#[cfg(any(feature = "tlsf", not(feature = "bump")))]
 use lists as blocks;
 
 pub use blocks::{allocate, deallocate, has_free_block, heap_available, heap_lock_count};

@@ -1,6 +1,6 @@
 //! System calls that std does not use: `examples/abi_calls`.
 
-use crate::test::images::FIFO_CALLS;
+use crate::test::images::{BUMP_CALLS, FIFO_CALLS, TLSF_CALLS};
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
@@ -42,18 +42,26 @@ const MEMORY_TO_EXHAUST: u64 = 64;
 /// Number of boots with a first use of a device, which the other thread meets in about every second one.
 const FIRST_USES: u32 = 5;
 
+/// Checks of the heap with other allocators, by image. `bump` frees too little for a check that exhausts the memory twice.
+const ALLOCATOR_CHECKS: [(&str, &[&str]); 2] =
+    [(BUMP_CALLS, &["exhausted", "heap", "last-block"]), (TLSF_CALLS, &["exhausted", "heap", "reclaim"])];
+
+/// Memory in MiB of a check.
+fn memory(check: &str) -> Option<u64> {
+    match check {
+        "heap" => Some(MEMORY_FOR_HEAP),
+        "exhausted" | "reclaim" => Some(MEMORY_TO_EXHAUST),
+        _ => None,
+    }
+}
+
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     for cpus in CPUS {
         for check in CHECKS {
-            let guest = platform.guest("abi_calls", &[check]).cpus(cpus);
-            let guest = match check {
-                "heap" => guest.memory(MEMORY_FOR_HEAP),
-                "exhausted" | "reclaim" => guest.memory(MEMORY_TO_EXHAUST),
-                _ => guest,
-            };
-            tests.add(format!("{platform}, CPUs {cpus}: abi_calls {check}"), move || {
-                guest.expect(0, &["ok"]).map(drop)
-            });
+            add(tests, platform, "abi_calls", cpus, check);
+        }
+        for (image, checks) in ALLOCATOR_CHECKS {
+            checks.iter().for_each(|check| add(tests, platform, image, cpus, check));
         }
     }
     tests.add(format!("{platform}, policy fifo: abi_calls first-use"), move || {
@@ -61,4 +69,15 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
         let boot = |_| platform.guest(FIFO_CALLS, &["first-use"]).expect(0, &["ok"]).map(drop);
         (0..FIRST_USES).try_for_each(boot)
     });
+}
+
+/// Adds a check of an image.
+fn add<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, image: &str, cpus: u32, check: &str) {
+    let guest = platform.guest(image, &[check]).cpus(cpus);
+    let guest = match memory(check) {
+        Some(megabytes) => guest.memory(megabytes),
+        None => guest,
+    };
+    tests
+        .add(format!("{platform}, CPUs {cpus}: {image} {check}"), move || guest.expect(0, &["ok"]).map(drop));
 }

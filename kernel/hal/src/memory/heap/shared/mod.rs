@@ -1,6 +1,9 @@
 //! The shared heap, from which the free lists of all CPUs are filled, under one lock.
 
+#[cfg(not(feature = "tlsf"))]
 mod talc;
+#[cfg(feature = "tlsf")]
+mod tlsf;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -10,7 +13,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::interrupts::Masked;
 use crate::sync::MaskedLock;
 
+#[cfg(not(feature = "tlsf"))]
 pub(super) use talc::Talc as Heap;
+#[cfg(feature = "tlsf")]
+pub(super) use tlsf::Tlsf as Heap;
 
 /// An allocator that claims [pages](super::pages) as it needs more.
 ///
