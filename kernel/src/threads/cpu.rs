@@ -77,6 +77,7 @@ pub(crate) fn here(masked: &Masked) -> &'static Cpu {
 }
 
 /// The current CPU; `None` before [`adopt`].
+#[inline]
 pub(super) fn try_here(masked: &Masked) -> Option<&'static Cpu> {
     HERE.get(masked)
 }

@@ -68,10 +68,12 @@ pub(crate) fn wake(thread: &'static Thread) {
 }
 
 /// Yields to other ready threads, or blocks if the thread has called [`block`].
+///
+/// A CPU that runs no thread yet has none to yield to: it does not panic, so that this function needs no stack.
 #[inline]
 pub(crate) fn yield_now() {
     let masked = Masked::new();
-    let cpu = cpu::here(&masked);
+    let Some(cpu) = cpu::try_here(&masked) else { return };
     let current = cpu.sched.current();
     if current.deferred_block.block.load(Relaxed) {
         drop(masked);
