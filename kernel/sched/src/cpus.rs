@@ -13,6 +13,9 @@ use crate::policy::Policy;
 use crate::sync::{AtomicU32, AtomicU64, Lock, fence, spin_loop};
 use crate::thread::Thread;
 
+/// Maximum number of pauses between two looks of a CPU at threads that it cannot run yet: some microseconds.
+const MAX_PAUSES: u32 = if cfg!(loom) { 1 } else { 64 };
+
 /// Entry of the table of CPUs; `None` until the CPU runs.
 type CpuSlot<T, P, L> = AtomicCell<Option<&'static Cpu<T, P, L>>>;
 
@@ -189,6 +192,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
     /// idle, and the next thread that it could run reschedules it.
     pub fn pick_next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
         let loaded = &self.loaded;
+        let mut pauses = 1;
         loop {
             let steal = || self.loaded_others(cpu).find_map(|other| other.steal(loaded));
             let stolen = || steal().map(|thread| cpu.adopt(thread, loaded));
@@ -207,7 +211,10 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
             if !has_work || !self.claim(cpu.number()) {
                 return None;
             }
-            spin_loop();
+            // All threads that are ready still use their stacks, each until its CPU has switched to another one. Looking again
+            // takes the locks of those CPUs' run queues, and writes the set of idle ones.
+            (0..pauses).for_each(|_| spin_loop());
+            pauses = (2 * pauses).min(MAX_PAUSES);
         }
     }
 
