@@ -79,7 +79,8 @@ pub(crate) fn start(masked: &Masked, main_thread: &SpawnArgs) -> Result<(), OutO
 /// Starts the other CPUs, once. The first `spawn` does so: a program without threads has no use for them.
 fn start_cpus() {
     static STARTED: AtomicBool = AtomicBool::new(false);
-    if !STARTED.swap(true, Relaxed) {
+    // All later calls only read: no CPU takes the cache line from the others.
+    if !STARTED.load(Relaxed) && !STARTED.swap(true, Relaxed) {
         cpus::start_others(secondary_cpu_main);
     }
 }
