@@ -8,38 +8,51 @@ use hermit_hal::boot::Boot;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 
-use crate::report;
+use crate::sync::OnceLock;
+use crate::{devices, report};
 
-static GENERATOR: SpinLock<Option<Generator>> = SpinLock::new(None);
+/// The hypervisor's seed, until the generator has it.
+static HOST_SEED: SpinLock<Option<[u8; SEED_SIZE]>> = SpinLock::new(None);
 
-/// Seeds the generator from the processor, else from the hypervisor's seed, else by `fill_from_device`, which returns
-/// `false` if it cannot. The hypervisor's seed is mixed in even if it is not the first. Without any source there is no
-/// generator.
-pub(crate) fn init(boot: &Boot, fill_from_device: impl FnOnce(&mut [u8]) -> bool) {
-    let mut seed = [0; SEED_SIZE];
+/// The generator; `None` if the machine has no source of entropy.
+static GENERATOR: OnceLock<Option<SpinLock<Generator>>> = OnceLock::new();
+
+/// Keeps the hypervisor's seed. The generator is made when the program first asks for random numbers: one that does not has none of
+/// its code.
+pub(crate) fn init(boot: &Boot) {
     let fixed = boot.info.fixed;
-    let from_host = (fixed.seed_size as usize >= SEED_SIZE).then_some(fixed.seed);
-    let from_processor = hermit_hal::entropy::fill(&mut seed).then_some(seed);
-    let from_device = || {
-        let mut seed = [0; SEED_SIZE];
-        fill_from_device(&mut seed).then_some(seed)
-    };
-    let mut seeds = [from_processor, from_host].into_iter().flatten();
-    let mut generator = seeds.next().or_else(from_device).map(Generator::new);
-    if let (Some(generator), Some(seed)) = (&mut generator, seeds.next()) {
-        generator.reseed(&seed);
-    }
-    *GENERATOR.lock() = generator;
+    *HOST_SEED.lock() = (fixed.seed_size as usize >= SEED_SIZE).then_some(fixed.seed);
 }
 
-/// Fills `bytes` with random numbers fit for cryptography.
+/// Makes a generator with a seed from the processor, else from the hypervisor, else from a device. The hypervisor's seed is mixed in
+/// even if it is not the first. `None` without any source.
 ///
 /// # Errors
 ///
-/// `ENOSYS` if the machine has no source of entropy.
+/// `ENOMEM` if there is no memory for the device, which another attempt may find.
+fn seeded() -> Result<Option<SpinLock<Generator>>, Errno> {
+    let mut seed = [0; SEED_SIZE];
+    let from_host = HOST_SEED.lock().take();
+    let from_processor = hermit_hal::entropy::fill(&mut seed).then_some(seed);
+    let mut seeds = [from_processor, from_host].into_iter().flatten();
+    let Some(first) = seeds.next() else {
+        return Ok(devices::seed(&mut seed)?.then(|| SpinLock::new(Generator::new(seed))));
+    };
+    let mut generator = Generator::new(first);
+    if let Some(second) = seeds.next() {
+        generator.reseed(&second);
+    }
+    Ok(Some(SpinLock::new(generator)))
+}
+
+/// Fills `bytes` with random numbers fit for cryptography. The first call may sleep.
+///
+/// # Errors
+///
+/// `ENOSYS` if the machine has no source of entropy, `ENOMEM`.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), Errno> {
-    let Some(generator) = &mut *GENERATOR.lock() else { return Err(Errno::ENOSYS) };
-    generator.fill(bytes);
+    let generator = GENERATOR.get_or_try_init(seeded)?.as_ref().ok_or(Errno::ENOSYS)?;
+    generator.lock().fill(bytes);
     Ok(())
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn start_kernel(boot: Boot) -> ! {
     devices::init(&boot, command_line::parsed());
     let console: Arc<dyn Object> = Arc::new(Console::new(MachineConsole::new()));
     descriptors::init(&console, Arc::new(ErrorStream::new(MachineError)));
-    entropy::init(&boot, devices::seed);
+    entropy::init(&boot);
     let main_thread = SpawnArgs {
         function: (program::run, 0),
         priority: NORMAL_PRIO.into(),

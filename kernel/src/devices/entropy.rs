@@ -15,12 +15,12 @@ use super::{Pages, Transport, find, start};
 use crate::fallible;
 use crate::interrupts::InterruptHandler;
 use crate::sync::{Mutex, OnceLock, WaitQueue};
-use crate::threads::wait::block_on;
+use crate::threads::wait::block_until;
 
 /// Maximum number of bytes per request.
 const MAX_READ_SIZE: usize = 256;
 
-/// Limit on waiting for a seed at boot, in nanoseconds.
+/// Limit on waiting for a seed, in nanoseconds.
 const SEED_TIMEOUT: u64 = 1_000_000_000;
 
 /// A character device, readable by its owner (`st_mode`).
@@ -68,48 +68,41 @@ impl InterruptHandler for EntropyDevice {
 }
 
 impl EntropyDevice {
-    /// Waits for random bytes; returns their number, at least 1 and at most the length of `bytes`.
-    fn read(&self, bytes: &mut [u8]) -> Result<usize, EntropyError> {
+    /// Waits for random bytes; returns their number, at least 1 and at most the length of `bytes`. `None` at the deadline, a time of
+    /// the monotonic clock.
+    fn read(&self, bytes: &mut [u8], deadline: Option<u64>) -> Option<Result<usize, EntropyError>> {
         self.mutex.with(|| {
             match self.driver.lock().request(bytes.len()) {
-                // Busy: the request of a `read_early` that timed out is still in flight. Its bytes serve as well.
+                // Busy: a request that was not answered in time is still in flight. Its bytes serve as well.
                 Ok(()) | Err(EntropyError::Busy) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Some(Err(error)),
             }
-            block_on(|context| {
+            block_until(deadline, |context| {
                 self.waiters.add(context);
-                self.try_complete(bytes)
+                self.driver.lock().complete(bytes).transpose().map_or(Poll::Pending, Poll::Ready)
             })
         })
     }
-
-    fn try_complete(&self, bytes: &mut [u8]) -> Poll<Result<usize, EntropyError>> {
-        self.driver.lock().complete(bytes).transpose().map_or(Poll::Pending, Poll::Ready)
-    }
-
-    /// [`Self::read`] before there are threads: polls the device until `deadline`.
-    fn read_early(&self, bytes: &mut [u8], deadline: u64) -> Option<usize> {
-        self.driver.lock().request(bytes.len()).ok()?;
-        loop {
-            match self.try_complete(bytes) {
-                Poll::Ready(result) => return result.ok(),
-                Poll::Pending if clock::monotonic() < deadline => core::hint::spin_loop(),
-                Poll::Pending => return None,
-            }
-        }
-    }
 }
 
-/// Fills a seed before there are threads; `false` if there is no device, or it does not answer in time.
-pub(crate) fn seed(seed: &mut [u8]) -> bool {
-    let Ok(device) = device() else { return false };
+/// Fills a seed; `false` if there is no device, or it does not answer in time.
+///
+/// # Errors
+///
+/// `ENOMEM` if there is no memory for the device.
+pub(crate) fn seed(seed: &mut [u8]) -> Result<bool, Errno> {
+    let device = match device() {
+        Ok(device) => device,
+        Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
+        Err(_) => return Ok(false),
+    };
     let deadline = clock::monotonic() + SEED_TIMEOUT;
     let mut filled = 0;
     while let Some(rest) = seed.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        let Some(count) = device.read_early(rest, deadline) else { return false };
+        let Some(Ok(count)) = device.read(rest, Some(deadline)) else { return Ok(false) };
         filled += count;
     }
-    true
+    Ok(true)
 }
 
 /// `/dev/hwrng`, open.
@@ -123,7 +116,7 @@ impl Object for File {
         if chunk.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        let result = self.0.read(chunk).map_err(|_| Errno::EIO);
+        let result = self.0.read(chunk, None).ok_or(Errno::EIO).and_then(|read| read.map_err(|_| Errno::EIO));
         Poll::Ready(result.map(|count| {
             buffer.append(chunk.get(..count).unwrap_or_default());
         }))
