@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use hermit_interface::boot_info::Region;
 use hermit_interface::image::{self, parts};
 use hermit_interface::to_usize;
+use zerocopy::FromZeros as _;
 
 /// Distance in bytes up to which two parts of a file are read by one call.
 const MAX_GAP: usize = 4096;
@@ -43,10 +44,9 @@ pub(super) fn read_within(file: &File, limit: u64) -> io::Result<Option<Contents
 
 /// Reads the parts of an ELF file; `None` of another one.
 fn read_parts(file: &File, size: usize) -> io::Result<Option<Contents>> {
-    // Returns the error that the next line would abort with.
-    Vec::<u8>::new().try_reserve_exact(size)?;
-    // Zeros that are never written to take no memory: the allocator gets them from the host.
-    let mut bytes = vec![0; size];
+    // Zeros that are never written to take no memory: the allocator gets them from the host, and gives them back at the end. It
+    // would keep them if a block of that size had been freed before (`M_MMAP_THRESHOLD` of glibc).
+    let mut bytes = u8::new_vec_zeroed(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
     if let Some(header) = bytes.get_mut(..parts::HEADER_SIZE) {
         file.read_exact_at(header, 0)?;
     }
