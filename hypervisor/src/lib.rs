@@ -53,8 +53,9 @@
 //! | [`sandbox`] | confinement of the hypervisor |
 //! | [`gdb`] | a server for gdb |
 //! | [`vm`], [`vm_handle`] | a VM: configured, loaded, running; its shutdown |
-//! | [`command`], [`signals`], [`stats`] | the command `uhyve` |
+//! | [`command`], [`signals`], [`stats`], [`allocator`] | the command `uhyve` |
 
+pub mod allocator;
 pub mod boot;
 mod cgroup;
 mod check;

@@ -3,12 +3,10 @@
 
 use std::process::ExitCode;
 
-use dlmalloc::GlobalDlmalloc;
+use uhyve::allocator::Allocator;
 
-/// Allocator of all threads, which rarely allocate. It takes few system calls and page faults at the start, the same
-/// with each C library; musl's takes many, as each of glibc's arenas does.
 #[global_allocator]
-static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     // A copy of this process is the parent of passt.
