@@ -50,6 +50,15 @@ impl IoManager {
         }
     }
 
+    /// Writes text to a text port if the host takes it without waiting; returns whether it has.
+    pub fn try_pio_write(&self, port: u16, text: &[u8]) -> bool {
+        match port {
+            TEXT_PORT => self.text.output.try_write(text),
+            ERROR_TEXT_PORT => self.text.error.try_write(text),
+            _ => false,
+        }
+    }
+
     /// Reads from a port: all ones, since no port is readable.
     pub fn pio_read(&self, _port: u16, bytes: &mut [u8]) {
         bytes.fill(0xff);

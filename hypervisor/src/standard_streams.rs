@@ -37,7 +37,7 @@ impl StandardStreams {
                 ConsoleMode::Raw => false,
                 ConsoleMode::Escaped => true,
             };
-            if is_escaped { Output::escaped(Box::new(file)) } else { Output::new(Box::new(file)) }
+            Output::file(file, is_escaped)
         };
         Ok(Self {
             input: ConsoleInput::quoted(input),

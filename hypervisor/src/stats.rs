@@ -31,7 +31,7 @@ impl ExitCounters {
 const fn counter(exit: &VcpuExit<'_>) -> usize {
     match exit {
         VcpuExit::PioRead(..) => 0,
-        VcpuExit::PioWrite(..) => 1,
+        VcpuExit::PioWrite(..) | VcpuExit::PioTryWrite { .. } => 1,
         VcpuExit::MmioRead(..) => 2,
         VcpuExit::MmioWrite(..) => 3,
         VcpuExit::Interrupted => 4,

@@ -57,6 +57,7 @@ impl VcpuContext {
         }
         match exit {
             Ok(VcpuExit::PioWrite(port, bytes)) => io.pio_write(port, bytes),
+            Ok(VcpuExit::PioTryWrite { port, bytes, is_taken }) => *is_taken = io.try_pio_write(port, bytes),
             Ok(VcpuExit::PioRead(port, bytes)) => io.pio_read(port, bytes),
             Ok(VcpuExit::MmioWrite(address, bytes)) => io.mmio_write(address, bytes),
             Ok(VcpuExit::MmioRead(address, bytes)) => io.mmio_read(address, bytes),

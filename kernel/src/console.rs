@@ -6,7 +6,7 @@ use hermit_hal::console::{self, Stream};
 use hermit_hal::sync::SpinLock;
 use hermit_io::{Sink, Terminal, WaitQueue as _};
 
-use crate::devices::{self, ErrorDevice, VirtioConsole};
+use crate::devices::{self, OutputDevice, VirtioConsole};
 use crate::interrupts::{self, InterruptHandler};
 use crate::sync::WaitQueue;
 use crate::threads::deferred_block;
@@ -45,18 +45,37 @@ impl InterruptHandler for PlatformInput {
     }
 }
 
+/// Writes all bytes to a stream: to its device, or to the platform's console, which takes the first ones if it need not wait.
+fn write(stream: Stream, mut bytes: &[u8]) {
+    if devices::is_driverless(bytes.len()) {
+        let taken = try_write_to_platform(stream, bytes);
+        bytes = bytes.get(taken..).unwrap_or_default();
+    }
+    if bytes.is_empty() {
+        return;
+    }
+    match devices::output_device(stream) {
+        OutputDevice::Device(device) => device.write(bytes),
+        OutputDevice::Platform => write_to_platform(stream, bytes),
+    }
+}
+
 /// Writes all bytes to the platform's console. While the host does not take them, other threads run.
 fn write_to_platform(stream: Stream, mut bytes: &[u8]) {
     while !bytes.is_empty() {
-        // Output of other CPUs comes between chunks, never inside of one.
-        let guard = WRITE_LOCK.lock();
-        let written = console::try_write(stream, bytes.get(..CHUNK_SIZE).unwrap_or(bytes));
-        drop(guard);
+        let written = try_write_to_platform(stream, bytes.get(..CHUNK_SIZE).unwrap_or(bytes));
         bytes = bytes.get(written..).unwrap_or_default();
         if written == 0 {
             deferred_block::yield_now();
         }
     }
+}
+
+/// Writes the bytes that the platform's console takes without waiting; returns their number. Output of other CPUs comes
+/// between such writes, never inside of one.
+fn try_write_to_platform(stream: Stream, bytes: &[u8]) -> usize {
+    let _guard = WRITE_LOCK.lock();
+    console::try_write(stream, bytes)
 }
 
 /// Standard error of the machine: a stream of its own where the machine has a second one, else the console.
@@ -65,19 +84,13 @@ pub(crate) struct MachineError;
 
 impl Sink for MachineError {
     fn write(&self, bytes: &[u8]) {
-        match devices::error_console(bytes.len()) {
-            ErrorDevice::Device(device) => device.write(bytes),
-            ErrorDevice::Platform => write_to_platform(Stream::Error, bytes),
-        }
+        write(Stream::Error, bytes);
     }
 }
 
 impl Sink for MachineConsole {
     fn write(&self, bytes: &[u8]) {
-        match devices::output_console(bytes.len()) {
-            Some(device) => device.write(bytes),
-            None => write_to_platform(Stream::Output, bytes),
-        }
+        write(Stream::Output, bytes);
     }
 }
 

@@ -170,6 +170,16 @@ pub enum VcpuExit<'a> {
     PioRead(u16, &'a mut [u8]),
     /// The guest wrote to a port, one value or a string.
     PioWrite(u16, &'a [u8]),
+    /// The guest offered bytes to a port; the hypervisor takes all of them if it need not wait for that, and sets
+    /// `is_taken`.
+    PioTryWrite {
+        /// The port.
+        port: u16,
+        /// The bytes.
+        bytes: &'a [u8],
+        /// Whether the hypervisor has taken them.
+        is_taken: &'a mut bool,
+    },
     /// The guest read from an address without memory; the hypervisor fills in the bytes.
     MmioRead(u64, &'a mut [u8]),
     /// The guest wrote to an address without memory.

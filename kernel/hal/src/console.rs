@@ -16,7 +16,7 @@ pub fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     ops::console().try_write(stream, bytes)
 }
 
-/// Number of short writes to each stream that the console takes for less than a device's initialisation costs.
+/// Number of short writes that the console takes for less than a device's initialisation costs.
 #[must_use]
 pub fn driverless_writes() -> u32 {
     ops::console().driverless_writes()

@@ -68,7 +68,7 @@ pub const DEVICE: u32 = 12;
 pub const TIMER: u32 = 14;
 
 /// Number of a hypercall: a system call that Linux does not have, which the hypervisor intercepts. The first argument
-/// selects the operation: [`READ`], [`WRITE`] or [`OUT`].
+/// selects the operation: [`READ`], [`WRITE`], [`OUT`] or [`TRY_OUT`].
 pub const CALL: u64 = 0x6865;
 
 /// Reads a device register: address, size (1, 2, 4 or 8 bytes). Returns its value.
@@ -81,7 +81,11 @@ pub const WRITE: u64 = 1;
 /// [`OUT_SIZE`] bytes in four registers.
 pub const OUT: u64 = 2;
 
-/// Maximum number of bytes of one [`OUT`].
+/// As [`OUT`] to a text port, if the host takes the text without waiting. Returns the number of bytes that it has taken: all
+/// or none.
+pub const TRY_OUT: u64 = 3;
+
+/// Maximum number of bytes of one [`OUT`] or [`TRY_OUT`].
 pub const OUT_SIZE: usize = 32;
 
 /// The CPU runs code: it checks [`SharedCpu::raised`] only on a signal.

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use core::task::{Context, Poll};
 
 use hermit_hal::clock;
+use hermit_hal::console::{Stream, driverless_writes};
 use hermit_hal::exit::drains_consoles;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::console::END_OF_FILE;
@@ -31,9 +32,9 @@ pub(crate) struct VirtioConsole {
     writers: WaitQueue,
 }
 
-/// Device that takes standard error.
+/// Device that takes a stream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum ErrorDevice {
+pub(crate) enum OutputDevice {
     /// A console device.
     Device(&'static VirtioConsole),
     /// The platform's console, which needs no driver.
@@ -50,39 +51,21 @@ static INPUT_REQUESTED: AtomicBool = AtomicBool::new(false);
 
 static INPUT_CONSOLE: OnceLock<Option<&'static VirtioConsole>> = OnceLock::new();
 
-static ERROR_CONSOLE: OnceLock<ErrorDevice> = OnceLock::new();
+static ERROR_CONSOLE: OnceLock<OutputDevice> = OnceLock::new();
 
-/// Writes of standard output and of standard error that the platform's console takes before their device is initialised.
-static DRIVERLESS_OUTPUT: DriverlessWrites = DriverlessWrites::new();
-static DRIVERLESS_ERROR: DriverlessWrites = DriverlessWrites::new();
+/// Number of writes, to both streams, that are tried without a device: to initialise one costs more than some short writes to
+/// the platform's console, and many programs print little.
+static DRIVERLESS_WRITES: AtomicU32 = AtomicU32::new(0);
 
 /// Maximum size of a driverless write in bytes.
 const MAX_DRIVERLESS_SIZE: usize = 256;
-
-/// Number of writes to a stream that do without its device: to initialise it costs more than some short writes to the
-/// platform's console, and many programs print little.
-#[derive(Debug)]
-struct DriverlessWrites(AtomicU32);
-
-impl DriverlessWrites {
-    const fn new() -> Self {
-        Self(AtomicU32::new(0))
-    }
-
-    /// Whether a write of `size` bytes does without the device. It counts as made then.
-    fn take(&self, size: usize) -> bool {
-        let decrement = |left: u32| left.checked_sub(1);
-        size <= MAX_DRIVERLESS_SIZE && self.0.fetch_update(Relaxed, Relaxed, decrement).is_ok()
-    }
-}
 
 /// Makes the first console device the machine's console. It is initialised at once unless the platform's console takes
 /// output for it.
 pub(super) fn init() {
     HAS_CONSOLE.store(true, Relaxed);
-    let writes = hermit_hal::console::driverless_writes();
-    DRIVERLESS_OUTPUT.0.store(writes, Relaxed);
-    DRIVERLESS_ERROR.0.store(writes, Relaxed);
+    let writes = driverless_writes();
+    DRIVERLESS_WRITES.store(writes, Relaxed);
     if writes == 0 {
         console();
     }
@@ -108,12 +91,21 @@ fn console() -> Option<&'static VirtioConsole> {
     if HAS_CONSOLE.load(Relaxed) { *CONSOLE.get_or_init(start_first) } else { None }
 }
 
-/// The device for a write of `size` bytes to standard output, if the platform's console does not take it.
-pub(crate) fn output_console(size: usize) -> Option<&'static VirtioConsole> {
-    match CONSOLE.get() {
-        Some(console) => *console,
-        None if DRIVERLESS_OUTPUT.take(size) => None,
-        None => console(),
+/// Whether a write of `size` bytes is tried without a device. It is not once any console device is initialised: the streams may
+/// be one file of the host, in which the order of writes is kept.
+pub(crate) fn is_driverless(size: usize) -> bool {
+    let decrement = |left: u32| left.checked_sub(1);
+    size <= MAX_DRIVERLESS_SIZE
+        && CONSOLE.get().is_none()
+        && ERROR_CONSOLE.get().is_none()
+        && DRIVERLESS_WRITES.fetch_update(Relaxed, Relaxed, decrement).is_ok()
+}
+
+/// The device of a stream. The first call initialises it.
+pub(crate) fn output_device(stream: Stream) -> OutputDevice {
+    match stream {
+        Stream::Output => console().map_or(OutputDevice::Platform, OutputDevice::Device),
+        Stream::Error => *ERROR_CONSOLE.get_or_init(start_error),
     }
 }
 
@@ -129,21 +121,14 @@ fn start_input() -> Option<&'static VirtioConsole> {
     start_console(find(Id::Console, 0).ok()?)
 }
 
-/// The device for a write of `size` bytes to standard error: the second console device, which is initialised once the
-/// platform's console does not take the writes. Without one it is the device of standard output. If the second one cannot
-/// be initialised, as without memory, it is the platform's console.
-pub(crate) fn error_console(size: usize) -> ErrorDevice {
-    match ERROR_CONSOLE.get() {
-        Some(device) => *device,
-        None if DRIVERLESS_ERROR.take(size) => ErrorDevice::Platform,
-        None => *ERROR_CONSOLE.get_or_init(start_error),
+/// Initialises the device of standard error: the second console device. Without one it is the device of standard output. If
+/// the second one cannot be initialised, as without memory, it is the platform's console.
+fn start_error() -> OutputDevice {
+    if !HAS_CONSOLE.load(Relaxed) {
+        return OutputDevice::Platform;
     }
-}
-
-fn start_error() -> ErrorDevice {
-    let device = if HAS_CONSOLE.load(Relaxed) { find(Id::Console, 1) } else { return ErrorDevice::Platform };
-    let started = device.map_or_else(|_| console(), start_console);
-    started.map_or(ErrorDevice::Platform, ErrorDevice::Device)
+    let started = find(Id::Console, 1).map_or_else(|_| console(), start_console);
+    started.map_or(OutputDevice::Platform, OutputDevice::Device)
 }
 
 /// Waits until the host has taken all output of the console devices, for at most [`FLUSH_TIMEOUT`]; not at all for a host
@@ -156,7 +141,7 @@ pub(crate) fn flush_consoles() {
     if let Some(Some(console)) = CONSOLE.get() {
         console.flush(deadline);
     }
-    if let Some(ErrorDevice::Device(console)) = ERROR_CONSOLE.get() {
+    if let Some(OutputDevice::Device(console)) = ERROR_CONSOLE.get() {
         console.flush(deadline);
     }
 }

@@ -24,7 +24,7 @@ use hermit_virtio::device::InitError;
 use spin::Once;
 
 pub(crate) use console::{
-    ErrorDevice, VirtioConsole, error_console, flush_consoles, input_console, output_console,
+    OutputDevice, VirtioConsole, flush_consoles, input_console, is_driverless, output_device,
 };
 use discovery::{DiscoveredDevice, Transport};
 use driver_memory::DriverMemory;

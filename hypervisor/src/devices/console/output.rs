@@ -2,10 +2,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 
 use super::escape::Escaper;
 use crate::devices::virtio::QueueSink;
@@ -29,26 +33,41 @@ struct OutputState {
 
 struct HostStream {
     stream: Box<dyn Write + Send>,
+    /// File of the stream, to ask whether it takes bytes; `None` if the stream always does.
+    file: Option<Arc<File>>,
     escaper: Option<Escaper>,
     failure: Option<ErrorKind>,
 }
 
 impl Output {
-    /// Output to this stream, every byte unchanged.
+    /// Output to this stream, which never waits, every byte unchanged.
     #[must_use]
     pub fn new(stream: Box<dyn Write + Send>) -> Self {
-        Self::with_escaper(stream, None)
+        Self::with(HostStream { stream, file: None, escaper: None, failure: None })
     }
 
     /// Output to a terminal: control characters are replaced by a visible form, other than those of text and colours.
     #[must_use]
     pub fn escaped(stream: Box<dyn Write + Send>) -> Self {
-        Self::with_escaper(stream, Some(Escaper::default()))
+        let escaper = Some(Escaper::default());
+        Self::with(HostStream { stream, file: None, escaper, failure: None })
     }
 
-    fn with_escaper(stream: Box<dyn Write + Send>, escaper: Option<Escaper>) -> Self {
-        let sink = Mutex::new(HostStream { stream, escaper, failure: None });
-        Self(Arc::new(OutputState { sink, buffered: Mutex::default() }))
+    /// Output to a file, whose reader may let it wait.
+    #[must_use]
+    pub fn file(file: File, is_escaped: bool) -> Self {
+        let file = Arc::new(file);
+        let escaper = is_escaped.then(Escaper::default);
+        Self::with(HostStream {
+            stream: Box::new(Arc::clone(&file)),
+            file: Some(file),
+            escaper,
+            failure: None,
+        })
+    }
+
+    fn with(stream: HostStream) -> Self {
+        Self(Arc::new(OutputState { sink: Mutex::new(stream), buffered: Mutex::default() }))
     }
 
     /// Buffers a chunk, which the surrounding [`QueueSink::write_after`] writes.
@@ -59,6 +78,18 @@ impl Output {
     /// Writes all of `bytes`. Blocks until the stream has taken them.
     pub fn write(&self, bytes: &[u8]) {
         self.lock().write(bytes);
+    }
+
+    /// Writes all of the bytes, of which there are few, if neither a writer nor the reader of the stream has to be waited for;
+    /// returns whether it has.
+    pub fn try_write(&self, bytes: &[u8]) -> bool {
+        let sink = match self.0.sink.try_lock() {
+            Err(TryLockError::WouldBlock) => return false,
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Ok(sink) => Some(sink),
+        };
+        let sink = sink.filter(|sink| sink.is_ready());
+        sink.map(|mut sink| sink.write(bytes)).is_some()
     }
 
     /// Error that has ended the output, if one has.
@@ -104,6 +135,15 @@ impl fmt::Debug for Output {
 }
 
 impl HostStream {
+    /// Whether a few bytes are written without waiting: a pipe with room has room for a page (pipe(7)).
+    fn is_ready(&self) -> bool {
+        let Some(file) = &self.file else { return true };
+        let mut descriptor = [PollFd::new(file, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // An error is reported by the write.
+        poll(&mut descriptor, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
     fn write(&mut self, bytes: &[u8]) {
         match &mut self.escaper {
             Some(escaper) => {

@@ -1,13 +1,15 @@
 //! Tests of the console: its queues, its output and its input.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, PipeReader, PipeWriter, Write};
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use hermit_interface::console::{END_OF_FILE, LITERAL_NEXT};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use rustix::io::ioctl_fionbio;
 use virtio_queue::Queue;
 
 use super::config::{MAX_TX_CHAIN, RECEIVEQ, TRANSMITQ, TX_CHUNK};
@@ -16,7 +18,7 @@ use crate::devices::virtio::test_utils::{
     BUFFERS, InterruptCounter, MEMORY, TestDriver, assert_rejects_malformed_queues, start,
 };
 use crate::devices::virtio::{
-    DeviceError, EventValidity, Interest, MmioTransport, QueueProgress, VirtioDevice,
+    DeviceError, EventValidity, Interest, MmioTransport, QueueProgress, QueueSink, VirtioDevice,
 };
 
 /// Stream that records each write.
@@ -215,6 +217,24 @@ fn text_port_drains_the_transmitq_first() {
     text.write(b"text");
     assert_eq!(stream.writes().concat(), b"early first second text");
     assert_eq!(driver.used().len(), 2);
+}
+
+#[test]
+fn text_is_taken_only_if_the_stream_has_room_and_no_other_writer() {
+    let (mut reader, writer) = pipe();
+    let file = File::from(OwnedFd::from(writer));
+    let output = Output::file(file.try_clone().unwrap(), false);
+    assert!(output.try_write(b"first"));
+    let other_writer = output.clone();
+    other_writer.write_after(&mut || assert!(!output.try_write(b"locked")));
+    ioctl_fionbio(&file, true).unwrap();
+    let written: usize = iter::from_fn(|| (&file).write(&[0; 4096]).ok()).sum();
+    assert!(!output.try_write(b"full"));
+    let mut read = vec![1; b"first".len() + written];
+    reader.read_exact(&mut read).unwrap();
+    assert!(read.starts_with(b"first\0") && read.ends_with(&[0]));
+    assert!(output.try_write(b"last"));
+    assert!(Output::new(Box::new(io::sink())).try_write(b"always"));
 }
 
 #[test]

@@ -24,6 +24,12 @@ impl TextPort {
         self.consoles.iter().for_each(|console| console.drain());
         self.output.write(text);
     }
+
+    /// Writes text if the host takes it without waiting; returns whether it has. It comes before what the guest has made
+    /// available in a `transmitq` that was not processed.
+    pub fn try_write(&self, text: &[u8]) -> bool {
+        self.output.try_write(text)
+    }
 }
 
 /// Text ports of a VM.

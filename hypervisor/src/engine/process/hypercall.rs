@@ -1,6 +1,6 @@
 //! Decoding of hypercalls: the system call [`CALL`] of the guest's kernel.
 
-use hermit_interface::process::{CALL, OUT, OUT_SIZE, READ, WRITE};
+use hermit_interface::process::{CALL, OUT, OUT_SIZE, READ, TRY_OUT, WRITE};
 use libc::seccomp_data;
 
 /// Hypercall of a guest.
@@ -12,6 +12,8 @@ pub(super) enum Hypercall {
     MmioWrite { address: u64, size: usize, bytes: [u8; 8] },
     /// Writes the first `size` of the bytes to a port.
     PioWrite { port: u16, size: usize, bytes: [u8; OUT_SIZE] },
+    /// Writes the first `size` of the bytes to a text port that takes them without waiting.
+    TryPioWrite { port: u16, size: usize, bytes: [u8; OUT_SIZE] },
     /// The arguments are not those of a hypercall.
     Invalid,
 }
@@ -30,14 +32,18 @@ impl Hypercall {
             WRITE => {
                 Some(Self::MmioWrite { address: target, size: width(first)?, bytes: second.to_le_bytes() })
             }
-            OUT => {
+            OUT | TRY_OUT => {
                 let [low, high, ..] = target.to_le_bytes();
+                let port = u16::from_le_bytes([low, high]);
                 let size = usize::try_from(target >> 16).ok().filter(|&size| size <= OUT_SIZE)?;
                 let mut bytes = [0; OUT_SIZE];
                 for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip([first, second, third, fourth]) {
                     *to = word.to_le_bytes();
                 }
-                Some(Self::PioWrite { port: u16::from_le_bytes([low, high]), size, bytes })
+                Some(match kind {
+                    OUT => Self::PioWrite { port, size, bytes },
+                    _ => Self::TryPioWrite { port, size, bytes },
+                })
             }
             _ => None,
         }
@@ -51,7 +57,7 @@ fn width(size: u64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALL, Hypercall, OUT, READ, WRITE};
+    use super::{CALL, Hypercall, OUT, READ, TRY_OUT, WRITE};
     use libc::seccomp_data;
     use proptest::prelude::*;
 
@@ -74,7 +80,10 @@ mod tests {
         let mut bytes = [0; 32];
         (bytes[0], bytes[31]) = (b'a', b'z');
         let out = Hypercall::PioWrite { port: 0xe9, size: 32, bytes };
-        assert_eq!(decode([OUT, 0x20_00e9, u64::from(b'a'), 0, 0, u64::from(b'z') << 56]), out);
+        let words = [u64::from(b'a'), 0, 0, u64::from(b'z') << 56];
+        let decode_out = |kind| decode([kind, 0x20_00e9, words[0], words[1], words[2], words[3]]);
+        assert_eq!(decode_out(OUT), out);
+        assert_eq!(decode_out(TRY_OUT), Hypercall::TryPioWrite { port: 0xe9, size: 32, bytes });
     }
 
     #[test]
@@ -85,7 +94,8 @@ mod tests {
             [WRITE, 0, 1 << 32, 0, 0, 0],
             [OUT, 33 << 16, 0, 0, 0, 0],
             [OUT, u64::MAX, 0, 0, 0, 0],
-            [3, 0, 0, 0, 0, 0],
+            [TRY_OUT, 33 << 16, 0, 0, 0, 0],
+            [4, 0, 0, 0, 0, 0],
         ] {
             assert_eq!(decode(args), Hypercall::Invalid, "{args:?}");
         }
@@ -94,11 +104,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decoded_sizes_are_within_bounds(kind in 0_u64..4, rest: [u64; 5]) {
+        fn decoded_sizes_are_within_bounds(kind in 0_u64..5, rest: [u64; 5]) {
             let [target, first, second, third, fourth] = rest;
             match decode([kind, target, first, second, third, fourth]) {
                 Hypercall::MmioRead { size, .. } | Hypercall::MmioWrite { size, .. } => prop_assert!(size <= 8),
-                Hypercall::PioWrite { size, .. } => prop_assert!(size <= 32),
+                Hypercall::PioWrite { size, .. } | Hypercall::TryPioWrite { size, .. } => {
+                    prop_assert!(size <= 32);
+                }
                 Hypercall::Invalid => {}
             }
         }

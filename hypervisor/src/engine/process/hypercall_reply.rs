@@ -12,6 +12,8 @@ pub(super) struct HypercallReply {
     pending: Option<Pending>,
     /// Buffer of the access.
     bytes: [u8; OUT_SIZE],
+    /// Whether the bytes of [`Hypercall::TryPioWrite`] were taken, which the vCPU exit fills in.
+    is_taken: bool,
 }
 
 /// Result of a hypercall that is not sent yet.
@@ -21,18 +23,21 @@ enum Pending {
     Ready(CallResponse),
     /// The response is this number of bytes in [`HypercallReply::bytes`], which the vCPU exit fills in.
     Bytes(usize),
+    /// The response is this number if [`HypercallReply::is_taken`], else 0.
+    Taken(usize),
 }
 
 impl HypercallReply {
     /// Creates a reply whose response is known.
     pub(super) const fn ready(response: CallResponse) -> Self {
-        Self { pending: Some(Pending::Ready(response)), bytes: [0; OUT_SIZE] }
+        Self { pending: Some(Pending::Ready(response)), bytes: [0; OUT_SIZE], is_taken: false }
     }
 
     /// Converts a hypercall into the exit that handles it. Afterwards [`Self::take`] returns the response.
     pub(super) fn begin(&mut self, hypercall: &Hypercall) -> VcpuExit<'_> {
         self.pending = Some(match *hypercall {
             Hypercall::MmioRead { size, .. } => Pending::Bytes(size),
+            Hypercall::TryPioWrite { size, .. } => Pending::Taken(size),
             Hypercall::MmioWrite { .. } | Hypercall::PioWrite { .. } => {
                 Pending::Ready(CallResponse::Value(0))
             }
@@ -44,6 +49,12 @@ impl HypercallReply {
                 VcpuExit::MmioWrite(address, self.fill(&bytes, size))
             }
             Hypercall::PioWrite { port, size, bytes } => VcpuExit::PioWrite(port, self.fill(&bytes, size)),
+            Hypercall::TryPioWrite { port, size, bytes } => {
+                self.bytes = bytes;
+                let bytes = self.bytes.get(..size).unwrap_or_default();
+                self.is_taken = false;
+                VcpuExit::PioTryWrite { port, bytes, is_taken: &mut self.is_taken }
+            }
             // There is nothing to handle: the response is EINVAL.
             Hypercall::Invalid => VcpuExit::Interrupted,
         }
@@ -53,6 +64,10 @@ impl HypercallReply {
     pub(super) fn take(&mut self) -> Option<CallResponse> {
         self.pending.take().map(|pending| match pending {
             Pending::Ready(response) => response,
+            Pending::Taken(size) if self.is_taken => {
+                CallResponse::Value(i64::try_from(size).unwrap_or_default())
+            }
+            Pending::Taken(_) => CallResponse::Value(0),
             Pending::Bytes(size) => {
                 let mut value = [0; 8];
                 for (to, from) in value.iter_mut().zip(self.bytes.iter().take(size)) {
@@ -86,6 +101,19 @@ mod tests {
         bytes.copy_from_slice(&[0x34, 0x12]);
         assert_eq!(reply.take(), Some(CallResponse::Value(0x1234)));
         assert_eq!(reply.take(), None);
+    }
+
+    #[test]
+    fn response_to_attempt_is_the_size_if_the_bytes_were_taken() {
+        for is_accepted in [true, false] {
+            let mut reply = HypercallReply::default();
+            let write = Hypercall::TryPioWrite { port: 9, size: 2, bytes: [7; 32] };
+            let VcpuExit::PioTryWrite { port: 9, bytes: &[7, 7], is_taken } = reply.begin(&write) else {
+                panic!("no attempt")
+            };
+            *is_taken = is_accepted;
+            assert_eq!(reply.take(), Some(CallResponse::Value(if is_accepted { 2 } else { 0 })));
+        }
     }
 
     #[test]

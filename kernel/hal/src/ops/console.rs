@@ -23,7 +23,7 @@ pub(crate) trait PlatformConsole: Sync {
         bytes.len()
     }
 
-    /// Number of short writes to each stream that the console takes for less than a device's initialisation costs.
+    /// Number of short writes that the console takes for less than a device's initialisation costs.
     fn driverless_writes(&self) -> u32 {
         0
     }

@@ -21,7 +21,9 @@ use hermit_clock::HostTime;
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
 use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, POWER_BUTTON_LINE, TEXT_PORT};
-use hermit_interface::process::{MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, SharedCpus, WRITE, queue_eventfd};
+use hermit_interface::process::{
+    MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, SharedCpus, TRY_OUT, WRITE, queue_eventfd,
+};
 use hermit_interface::to_usize;
 use hermit_paging::{Access, FlushScope};
 use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
@@ -55,15 +57,21 @@ pub(super) fn find(info: &BootInfo) -> &'static Process {
     &Process
 }
 
-/// Writes bytes to a port of uhyve.
-fn out(port: u16, bytes: &[u8]) {
-    for piece in bytes.chunks(OUT_SIZE) {
-        let mut padded = [0; OUT_SIZE];
-        padded[..piece.len()].copy_from_slice(piece);
-        let (words, _) = padded.as_chunks::<8>();
-        let word = |index: usize| words.get(index).map_or(0, |word| u64::from_le_bytes(*word));
-        let target = u64::from(port) | (piece.len() as u64) << 16;
-        linux::call_uhyve([OUT, target, word(0), word(1), word(2), word(3)]);
+/// Writes at most [`OUT_SIZE`] bytes to a port of uhyve, by the hypercall `kind`; returns its result.
+fn out(kind: u64, port: u16, bytes: &[u8]) -> u64 {
+    let mut padded = [0; OUT_SIZE];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    let (words, _) = padded.as_chunks::<8>();
+    let word = |index: usize| words.get(index).map_or(0, |word| u64::from_le_bytes(*word));
+    let target = u64::from(port) | (bytes.len() as u64) << 16;
+    linux::call_uhyve([kind, target, word(0), word(1), word(2), word(3)])
+}
+
+/// Port of a stream's text.
+const fn text_port(stream: Stream) -> u16 {
+    match stream {
+        Stream::Output => TEXT_PORT,
+        Stream::Error => ERROR_TEXT_PORT,
     }
 }
 
@@ -84,11 +92,15 @@ impl Platform for Process {}
 
 impl PlatformConsole for Process {
     fn write(&self, stream: Stream, bytes: &[u8]) {
-        let port = match stream {
-            Stream::Output => TEXT_PORT,
-            Stream::Error => ERROR_TEXT_PORT,
-        };
-        out(port, bytes);
+        for piece in bytes.chunks(OUT_SIZE) {
+            out(OUT, text_port(stream), piece);
+        }
+    }
+
+    fn try_write(&self, stream: Stream, bytes: &[u8]) -> usize {
+        let pieces = bytes.chunks(OUT_SIZE);
+        let taken = pieces.take_while(|piece| out(TRY_OUT, text_port(stream), piece) == piece.len() as u64);
+        taken.map(<[u8]>::len).sum()
     }
 
     fn driverless_writes(&self) -> u32 {
@@ -258,8 +270,8 @@ impl Smp for Process {
 
 impl Power for Process {
     fn exit(&self, status: u8) -> ! {
-        out(STATUS_PORT, &[status]);
-        out(QUIT_PORT, &[0]);
+        out(OUT, STATUS_PORT, &[status]);
+        out(OUT, QUIT_PORT, &[0]);
         self.stop()
     }
 
@@ -273,7 +285,7 @@ impl Power for Process {
     }
 
     fn enable_power_button(&self) {
-        out(SHUTDOWN_HANDLED_PORT, &[1]);
+        out(OUT, SHUTDOWN_HANDLED_PORT, &[1]);
     }
 
     /// Nothing else raises the line.
