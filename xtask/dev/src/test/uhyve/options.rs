@@ -23,7 +23,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "--stats", move || {
         let outcome = fixture.command("hello_world", &[]).options(&["--stats"]).expect(0, &[])?;
         let errors = String::from_utf8_lossy(&outcome.errors).into_owned();
-        ensure!(errors.starts_with("uhyve: ran for ") && errors.contains("register writes"), "{errors}");
+        ensure!(errors.starts_with("uhyve: ran for ") && errors.contains(" port writes"), "{errors}");
         Ok(())
     });
     fixture.add(tests, "a time limit", move || {
