@@ -127,6 +127,12 @@ impl Connection {
             return None;
         }
         self.recovery.restart_after_idle(now);
+        if self.timers.sends_probe
+            && let Some(size) = self.override_size()
+        {
+            self.timers.sends_probe = false;
+            return Some(self.new_segment(size, false, false, now));
+        }
         match self.next_new(max, self.recovery.room()) {
             NewData::Segment { size, has_fin } => {
                 self.timers.window_probe_at = None;
@@ -182,6 +188,15 @@ impl Connection {
         }
         let has_fin = self.sending.is_closed && size == unsent && window > size;
         NewData::Segment { size, has_fin }
+    }
+
+    /// Size of the segment that is sent instead of a window probe, if the peer's window is open, but so little that new data has
+    /// waited for more (override timeout, RFC 9293 §3.8.6.2.1). Nothing else is outstanding.
+    fn override_size(&self) -> Option<u32> {
+        let unsent = self.sending.buffer.size().checked_sub(self.recovery.outstanding())?;
+        let size = unsent.min(self.sending.window.saturating_sub(self.recovery.outstanding()));
+        let is_held = self.sending.fin.is_none() && self.recovery.outstanding() == 0;
+        Some(size.min(self.data_mss())).filter(|size| is_held && *size > 0)
     }
 
     /// Whether a segment that is not full may be sent, when `unsent` bytes wait.

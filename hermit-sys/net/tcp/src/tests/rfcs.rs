@@ -110,6 +110,23 @@ fn shut_window_is_probed() {
     );
 }
 
+/// RFC 9293 §3.8.6.2.1, MUST-38: what a small window takes is sent after a while. passt (2023-03) tells of no more room before.
+#[test]
+fn small_window_is_filled_after_the_override_timeout() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 write 1000
+        100 > A 1:1001
+        200 < A 1:1 ack 1001 win 300
+        200 write 1500
+        500 > A 1001:1301
+        550 < A 1:1 ack 1301 win 2000
+        550 > A 1301:2301
+        550 > A 2301:2501
+        ",
+    );
+}
+
 /// Linux's `tcp_sequence`: both have filled the other's window and lost data, or ask while the window is shut.
 #[test]
 fn acknowledgement_from_the_end_of_the_window_counts() {
