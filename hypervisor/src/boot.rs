@@ -120,6 +120,10 @@ impl PhysicalMemory for Target<'_> {
     fn read_word(&self, address: u64) -> u64 {
         self.memory.read_word(address)
     }
+
+    fn write_word(&mut self, address: u64, word: u64) {
+        self.memory.write_word(address, word);
+    }
 }
 
 /// Loads an image at a random address.
