@@ -83,13 +83,16 @@ impl Output {
     /// Writes all of the bytes, of which there are few, if neither a writer nor the reader of the stream has to be waited for;
     /// returns whether it has.
     pub fn try_write(&self, bytes: &[u8]) -> bool {
-        let sink = match self.0.sink.try_lock() {
+        let mut sink = match self.0.sink.try_lock() {
             Err(TryLockError::WouldBlock) => return false,
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Ok(sink) => Some(sink),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Ok(sink) => sink,
         };
-        let sink = sink.filter(|sink| sink.is_ready());
-        sink.map(|mut sink| sink.write(bytes)).is_some()
+        let is_ready = sink.is_ready();
+        if is_ready {
+            sink.write(bytes);
+        }
+        is_ready
     }
 
     /// Error that has ended the output, if one has.

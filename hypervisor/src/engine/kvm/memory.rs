@@ -25,7 +25,7 @@ impl KvmVm {
             // which KVM runs the guest, this one and every `KvmVcpu`, holds a clone of the memory and drops it after
             // the descriptor. The guest's writes are no data race for Rust, since this process has no references into
             // the mapping: vm-memory accesses it by volatile copies and atomics.
-            unsafe { self.vm.set_user_memory_region(description) }
+            unsafe { self.fd.set_user_memory_region(description) }
                 .map_err(ioctl_failed("set a memory slot"))?;
         }
         Ok(())

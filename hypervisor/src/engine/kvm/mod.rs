@@ -51,8 +51,8 @@ pub struct KvmEngine {
 /// VM of KVM.
 #[derive(Debug)]
 struct KvmVm {
-    vm: VmFd,
-    /// Guest memory, which must stay mapped as long as `vm` exists.
+    fd: VmFd,
+    /// Guest memory, which must stay mapped as long as `fd` exists.
     memory: Memory,
 }
 
@@ -117,9 +117,9 @@ impl KvmVm {
                 .map_err(ioctl_failed("protect the host from bus locks and stuck CPUs"))?;
         }
         msrs::restrict(kvm, &vm)?;
-        let vm = Self { vm, memory };
+        let vm = Self { fd: vm, memory };
         vm.set_memory_regions()?;
-        route_irq_lines(&vm.vm)?;
+        route_irq_lines(&vm.fd)?;
         Ok(vm)
     }
 }
@@ -155,7 +155,7 @@ impl Engine for KvmEngine {
     fn irq_line(&self, line: u32) -> Result<Box<dyn Interrupt>, EngineError> {
         let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
             .map_err(|source| KvmError::Ioctl { action: "create an eventfd", source })?;
-        self.vm.vm.register_irqfd(&event, line).map_err(ioctl_failed("register an irqfd"))?;
+        self.vm.fd.register_irqfd(&event, line).map_err(ioctl_failed("register an irqfd"))?;
         Ok(Box::new(event))
     }
 
@@ -164,7 +164,7 @@ impl Engine for KvmEngine {
         let address = IoEventAddress::Mmio(address);
         Ok(self
             .vm
-            .vm
+            .fd
             .register_ioevent(event, &address, queue)
             .map_err(ioctl_failed("register an ioeventfd"))?)
     }

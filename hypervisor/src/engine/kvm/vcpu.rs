@@ -42,7 +42,7 @@ pub struct KvmVcpu {
 
 impl KvmVcpu {
     pub(super) fn new(engine: &KvmEngine, id: u32, count: u32) -> Result<Self, KvmError> {
-        let KvmEngine { kvm, vm: KvmVm { vm, memory }, supported_cpuid } = engine;
+        let KvmEngine { kvm, vm: KvmVm { fd: vm, memory }, supported_cpuid } = engine;
         let vcpu = vm.create_vcpu(id.into()).map_err(ioctl_failed("create a vCPU"))?;
         let tsc_khz =
             vcpu.get_tsc_khz().map_err(ioctl_failed("read the frequency of the time-stamp counter"))?;
