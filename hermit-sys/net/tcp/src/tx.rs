@@ -127,21 +127,20 @@ impl Connection {
             return None;
         }
         self.recovery.restart_after_idle(now);
-        if self.timers.sends_probe
-            && let Some(size) = self.override_size()
-        {
-            self.timers.sends_probe = false;
-            return Some(self.new_segment(size, false, false, now));
-        }
         match self.next_new(max, self.recovery.room()) {
             NewData::Segment { size, has_fin } => {
                 self.timers.window_probe_at = None;
                 Some(self.new_segment(size, has_fin, false, now))
             }
             NewData::Nothing => None,
+            NewData::Shut if self.timers.sends_probe => {
+                let size = self.override_size()?;
+                self.timers.sends_probe = false;
+                Some(self.new_segment(size, false, false, now))
+            }
             NewData::Shut => {
                 // The peer is asked after a while (RFC 9293 §3.8.6.1).
-                if self.recovery.outstanding() == 0 && !self.timers.sends_probe {
+                if self.recovery.outstanding() == 0 {
                     let rto = self.recovery.rtt().rto();
                     self.timers.window_probe_at.get_or_insert(now.saturating_add(rto));
                 }
@@ -193,10 +192,8 @@ impl Connection {
     /// Size of the segment that is sent instead of a window probe, if the peer's window is open, but so little that new data has
     /// waited for more (override timeout, RFC 9293 §3.8.6.2.1). Nothing else is outstanding.
     fn override_size(&self) -> Option<u32> {
-        let unsent = self.sending.buffer.size().checked_sub(self.recovery.outstanding())?;
-        let size = unsent.min(self.sending.window.saturating_sub(self.recovery.outstanding()));
-        let is_held = self.sending.fin.is_none() && self.recovery.outstanding() == 0;
-        Some(size.min(self.data_mss())).filter(|size| is_held && *size > 0)
+        let size = self.sending.buffer.size().min(self.sending.window).min(self.data_mss());
+        (size > 0 && self.recovery.outstanding() == 0).then_some(size)
     }
 
     /// Whether a segment that is not full may be sent, when `unsent` bytes wait.
