@@ -8,7 +8,7 @@ use crate::buffers::receive::ReceiveBuffer;
 use crate::buffers::send::SendBuffer;
 use crate::congestion::Algorithm;
 use crate::recovery::Recovery;
-use crate::rtt::{MS, RttEstimator, SECOND};
+use crate::rtt::{MS, RttEstimator};
 use crate::segment::Timestamp;
 use crate::seq::Seq;
 use crate::timers::{KeepAlive, Timers};
@@ -497,6 +497,3 @@ const fn window_scale(size: u32) -> u8 {
 
 /// Maximum window scale (RFC 7323 §2.3).
 pub(crate) const MAX_SCALE: u8 = 14;
-
-/// How long a connection is in TIME-WAIT: Linux's `TCP_TIMEWAIT_LEN`.
-pub(crate) const TIME_WAIT: u64 = 60 * SECOND;

@@ -4,11 +4,11 @@ use crate::ack::AckState;
 use crate::buffers::Pool;
 use crate::buffers::receive::ReceiveBuffer;
 use crate::connection::{Connection, Events, Failure, MAX_SCALE, Parameters, State, Timestamps};
+use crate::mss::MIN_MSS;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::segment::{Flags, Header, Options, Segment, Timestamp};
 use crate::seq::Seq;
-use crate::timers::MIN_MSS;
 
 impl Connection {
     /// Begins a connection: a SYN is sent.

@@ -17,7 +17,8 @@
 //! | `connection`, `handshake` | states, the owner's calls; the beginning | RFC 9293 §3.3 to §3.6, RFC 7323 §2 |
 //! | `rx`, `tx` | segments that arrive and leave | RFC 9293 §3.10.7, RFC 5961, RFC 7323 §5; RFC 9293 §3.8.6 |
 //! | `ack` | delayed acknowledgements, challenges | RFC 5681 §4.2, RFC 5961 §7 |
-//! | `timers` | keep-alive, user timeout, TIME-WAIT, black holes | RFC 9293 §3.8.3, §3.8.4 |
+//! | `timers`, `timeouts` | keep-alive, user timeout, TIME-WAIT | RFC 9293 §3.8.3, §3.8.4 |
+//! | `mss` | size of segments, black holes | RFC 1191, RFC 4821 §7.7 |
 //! | `recovery` | losses: SACK, RACK-TLP, PRR, Eifel; pacing, delivery rate | RFC 2018, 2883, 3522, 6298, 6582, 6937, 8985 |
 //! | `congestion` | CUBIC, Reno, HyStart++, BBR | RFC 5681, 6928, 9406, 9438, draft-ietf-ccwg-bbr |
 //! | `rtt` | round-trip time and retransmission timeout | RFC 6298 |
@@ -38,6 +39,7 @@ mod connection;
 mod handshake;
 mod heap_option;
 mod local;
+mod mss;
 mod recovery;
 mod rtt;
 mod rx;
@@ -45,6 +47,7 @@ mod segment;
 mod seq;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 mod timers;
 mod tx;
 
