@@ -201,6 +201,17 @@ impl Control {
         }
     }
 
+    /// Whether this is the state of an algorithm.
+    pub(crate) const fn is(&self, algorithm: Algorithm) -> bool {
+        matches!(
+            (self, algorithm),
+            (Self::Cubic(_), Algorithm::Cubic)
+                | (Self::Reno(_), Algorithm::Reno)
+                | (Self::Bbr(_), Algorithm::Bbr)
+                | (Self::Unlimited, Algorithm::Unlimited)
+        )
+    }
+
     /// The state before a reduction.
     pub(crate) const fn save(&self) -> Saved {
         match self {

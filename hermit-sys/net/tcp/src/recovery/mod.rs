@@ -177,9 +177,10 @@ impl Recovery {
         }
     }
 
-    /// Changes the algorithm, unless the window is unlimited. The window stays as it is.
+    /// Changes the algorithm, unless the window is unlimited. The window stays as it is, and with the same algorithm its state.
     pub(crate) fn set_algorithm(&mut self, algorithm: Algorithm, now: u64) {
-        if matches!(self.control, Control::Unlimited) || algorithm == Algorithm::Unlimited {
+        let is_limited = !matches!(self.control, Control::Unlimited) && algorithm != Algorithm::Unlimited;
+        if !is_limited || self.control.is(algorithm) {
             return;
         }
         let (window, rtt) = (&self.window, &self.rtt);

@@ -108,6 +108,25 @@ fn algorithm_may_change_at_any_time() {
     }
 }
 
+/// As in Linux, `TCP_CONGESTION` with the name that the socket has already changes nothing.
+#[test]
+fn setting_the_same_algorithm_keeps_its_state() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr] {
+        let mut network = Network::with(1, [path(20, 0, 100); 2], [1 << 20, 0], |parameters| {
+            parameters.algorithm = algorithm;
+        });
+        for _ in 0..200 {
+            network.serve_ends();
+            network.advance(network.next().unwrap());
+        }
+        let now = network.now;
+        let connection = network.ends[0].connection.as_mut().unwrap();
+        let before = format!("{connection:?}");
+        connection.set_algorithm(algorithm, now + SECOND);
+        assert_eq!(format!("{connection:?}"), before, "{algorithm:?}");
+    }
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "megabytes take hours")]
 fn bbr_flows_share_a_link() {
