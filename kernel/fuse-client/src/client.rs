@@ -6,12 +6,11 @@ use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::task::{Poll, ready};
 
 use hermit_fs::{Call, Reply};
-use hermit_fuse::flags::OpenReply;
-use hermit_fuse::reply::OpenOut;
 use hermit_fuse::request::{ForgetIn, ReleaseIn};
 use hermit_fuse::{Opcode, ROOT_NODE, Request, Tag};
 use hermit_interface::Errno;
 
+use crate::handle::Handle;
 use crate::listing::Listing;
 use crate::message::Head;
 use crate::read_ahead::ReadAhead;
@@ -181,58 +180,5 @@ impl<T: Transport> FuseClient<T> {
         let opcode = if handle.is_directory { Opcode::Releasedir } else { Opcode::Release };
         let body = ReleaseIn { fh: handle.number, ..ReleaseIn::default() };
         self.send(Head::new(opcode, node, &body), true);
-    }
-}
-
-/// The server's number of an opening, and what was opened: the kinds have requests of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Handle {
-    pub(crate) number: u64,
-    pub(crate) is_directory: bool,
-    /// Whether data may be kept that were read, and writes collected.
-    pub(crate) may_cache: bool,
-    /// Whether the server has nothing to report when the file is closed.
-    pub(crate) has_no_flush: bool,
-}
-
-impl Handle {
-    /// Number of bits of an encoded handle that are the client's.
-    pub(crate) const BITS: u32 = 3;
-
-    /// The handle in a reply.
-    pub(crate) fn new(opened: &OpenOut, is_directory: bool) -> Self {
-        let flags = OpenReply::from_bits_retain(opened.open_flags);
-        let may_cache = !is_directory && !flags.contains(OpenReply::DIRECT_IO);
-        Self { number: opened.fh, is_directory, may_cache, has_no_flush: flags.contains(OpenReply::NOFLUSH) }
-    }
-
-    /// As a number for the caller: that of the server, and [`Self::BITS`] bits.
-    ///
-    /// # Errors
-    ///
-    /// The highest bits are in use, which no server is known to do: numbers are addresses or indices.
-    pub(crate) fn encode(self) -> Result<u64, Errno> {
-        let encoded = self.number.checked_mul(1 << Self::BITS).ok_or(Errno::EOVERFLOW)?;
-        let bits = [self.is_directory, self.may_cache, self.has_no_flush];
-        Ok(bits.into_iter().zip(0..).fold(encoded, |encoded, (bit, shift)| encoded | u64::from(bit) << shift))
-    }
-
-    pub(crate) const fn decode(encoded: u64) -> Self {
-        Self {
-            number: encoded >> Self::BITS,
-            is_directory: encoded & 1 != 0,
-            may_cache: encoded & 2 != 0,
-            has_no_flush: encoded & 4 != 0,
-        }
-    }
-
-    /// Checks that a file was opened.
-    pub(crate) const fn file(self) -> Result<u64, Errno> {
-        if self.is_directory { Err(Errno::EISDIR) } else { Ok(self.number) }
-    }
-
-    /// Checks that a directory was opened.
-    pub(crate) const fn directory(self) -> Result<u64, Errno> {
-        if self.is_directory { Ok(self.number) } else { Err(Errno::ENOTDIR) }
     }
 }

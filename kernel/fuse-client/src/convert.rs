@@ -7,7 +7,7 @@ use hermit_fuse::flags::SetattrValid;
 use hermit_fuse::reply::{self, AttrOut, EntryOut, StatfsOut};
 use hermit_fuse::request::SetattrIn;
 
-use crate::client::Handle;
+use crate::handle::Handle;
 use crate::reply::Failure;
 
 /// Nanoseconds of a second.

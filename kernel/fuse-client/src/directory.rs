@@ -10,8 +10,9 @@ use hermit_fuse::dirent::{Record, Records};
 use hermit_fuse::request::ReadIn;
 use hermit_interface::{Errno, MAX_NAME};
 
-use crate::client::{Extent, FuseClient, Handle, Stage};
+use crate::client::{Extent, FuseClient, Stage};
 use crate::convert;
+use crate::handle::Handle;
 use crate::message::Head;
 use crate::reply::Failure;
 use crate::transport::Transport;

@@ -19,8 +19,9 @@ use hermit_fuse::{Opcode, ROOT_NODE};
 use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, ReadBuffer};
 
-use crate::client::{Extent, FuseClient, Handle};
+use crate::client::{Extent, FuseClient};
 use crate::convert;
+use crate::handle::Handle;
 use crate::message::Head;
 use crate::read_ahead::ReadRequest;
 use crate::reply::{Failure, Payload};

@@ -31,6 +31,7 @@ mod connect;
 mod convert;
 mod directory;
 mod file;
+mod handle;
 mod listing;
 mod message;
 mod read_ahead;

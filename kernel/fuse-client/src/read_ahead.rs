@@ -16,7 +16,7 @@ use hermit_interface::to_usize;
 use hermit_io::ReadBuffer;
 use lock_api::{Mutex, RawMutex};
 
-use crate::client::Handle;
+use crate::handle::Handle;
 use crate::transport::Transport;
 
 /// Size in bytes of what a sequence of reads asks for at first. It doubles with each further request, up to [`MAX_AHEAD`].

@@ -8,8 +8,9 @@ use hermit_fuse::request::{GetattrIn, WriteIn};
 use hermit_fuse::{InHeader, Opcode, Tag};
 use hermit_interface::Errno;
 
-use crate::client::{Extent, FuseClient, Handle, Stage};
+use crate::client::{Extent, FuseClient, Stage};
 use crate::convert;
+use crate::handle::Handle;
 use crate::message::Head;
 use crate::reply::Failure;
 use crate::transport::Transport;
