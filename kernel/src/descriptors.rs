@@ -10,8 +10,7 @@ use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
 use hermit_io::{DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer};
 
-use crate::files::File;
-use crate::files::system::Kernel;
+use crate::files::system::{File, Kernel};
 use crate::threads::wait::block_on;
 
 /// What a descriptor refers to. No discriminant is 0: that is of an empty slot, so the table takes no room in the image.

@@ -19,16 +19,13 @@ use hermit_fs::{
 use hermit_hal::{memory, tree};
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
-use system::{Kernel, VFS};
+use system::{File, Kernel, VFS};
 
 use crate::descriptors::{FileObject, Reserved};
 use crate::devices::DeviceFiles;
 use crate::procfs::KernelFacts;
 use crate::threads::wait::complete;
 use crate::{descriptors, fallible, report};
-
-/// An open file.
-pub(crate) type File = OpenFile<Kernel>;
 
 /// The open file that an object is; `None` if it is none.
 pub(crate) fn file(object: &dyn Object) -> Option<&File> {

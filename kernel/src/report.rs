@@ -6,6 +6,7 @@ use hermit_hal::console::ConsoleWriter;
 use hermit_hal::exit::exit;
 use hermit_hal::fault::{self, Fault, FaultKind};
 use hermit_hal::interrupts::Masked;
+use hermit_hal::stop;
 use hermit_interface::exit::{
     ABORTED, ARITHMETIC_TRAP, BUS_ERROR, ILLEGAL_INSTRUCTION, INVALID_ACCESS, NOT_STARTED, TRAPPED,
 };
@@ -27,7 +28,7 @@ pub(crate) fn init() {
 pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
     // The CPU that stops the others must not preempt this thread, or migrate it.
     core::mem::forget(Masked::new());
-    fault::stop_others();
+    stop::stop_others();
     // Writing to the console cannot fail.
     let _: fmt::Result = writeln!(ConsoleWriter, "hermit: fatal error: {reason}");
     exit(ABORTED)

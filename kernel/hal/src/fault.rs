@@ -1,13 +1,10 @@
 //! Faults: exceptions after which a program cannot continue.
 
-use core::sync::atomic::{AtomicU32, Ordering};
-
 use hermit_interface::exit::ABORTED;
 use spin::Once;
 
-use crate::arch::local;
 use crate::memory::stack;
-use crate::ops;
+use crate::{ops, stop};
 
 pub use crate::arch::trap::TrapFrame;
 
@@ -54,12 +51,6 @@ pub type FaultHandler = fn(&Fault) -> !;
 
 static HANDLER: Once<FaultHandler> = Once::new();
 
-/// Value of [`STOPPING_CPU`] while all CPUs run.
-const NONE: u32 = u32::MAX;
-
-/// The CPU that has stopped the others.
-static STOPPING_CPU: AtomicU32 = AtomicU32::new(NONE);
-
 /// Sets the handler of faults; the first call counts.
 pub fn set_handler(handler: FaultHandler) {
     HANDLER.call_once(|| handler);
@@ -68,34 +59,9 @@ pub fn set_handler(handler: FaultHandler) {
 /// Passes a fault to the handler. A fault of the handler itself ends the machine at once.
 pub(crate) fn report(fault: &Fault) -> ! {
     match HANDLER.get() {
-        Some(handler) if stop_others() => handler(fault),
+        Some(handler) if stop::stop_others() => handler(fault),
         _ => ops::power().exit(ABORTED),
     }
-}
-
-/// Stops all other CPUs until the machine ends, so that one can report a fault. `false` if this CPU has done so
-/// already. If another CPU has, this one stops here.
-pub fn stop_others() -> bool {
-    let here = local::number();
-    match STOPPING_CPU.compare_exchange(NONE, here, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => {
-            ops::smp().stop_others();
-            true
-        }
-        Err(by) if by == here => false,
-        Err(_) => ops::cpu().stop(),
-    }
-}
-
-/// Whether this CPU has stopped the others, to report a fault or to end the machine.
-pub(crate) fn is_reported_here() -> bool {
-    STOPPING_CPU.load(Ordering::Acquire) == local::number()
-}
-
-/// Whether another CPU has stopped this one.
-pub(crate) fn is_stopped() -> bool {
-    let by = STOPPING_CPU.load(Ordering::Acquire);
-    by != NONE && by != local::number()
 }
 
 /// Reads a word of a stack; `None` if it lies in no mapped part of one.

@@ -16,7 +16,7 @@
 //! | [`waker`] | wakers that take no memory |
 //! | [`entropy`] | random bits from the processor |
 //! | [`devices`] | registers, DMA memory and MSI messages, for drivers |
-//! | [`fault`] | faults of programs, and backtraces |
+//! | [`fault`], [`stop`] | faults of programs, and backtraces; stopping the other CPUs |
 //! | [`symbols`] | the image's symbol table |
 //! | [`tree`] | the initial tree of files |
 //!
@@ -33,7 +33,7 @@
 //! fault, memory                            page tables, frames, heap, stacks
 //! clock, sync                              time, spinlocks
 //! interrupts                               the software interrupt mask
-//! tlb, backoff                             TLB shootdown
+//! tlb, backoff, stop                       TLB shootdown, stopping the other CPUs
 //! ops, cpu_local                           platform operations (traits), the CPU-local block
 //! arch                                     the processor
 //! ```
@@ -68,6 +68,7 @@ pub mod memory;
 mod ops;
 mod platform;
 pub mod power_button;
+pub mod stop;
 pub mod symbols;
 pub mod sync;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::fault::{self, Fault, FaultKind};
 use crate::interrupts::{self, RESCHEDULE, TIMER};
 use crate::memory::stack;
 use crate::ops;
+use crate::stop;
 use crate::tlb;
 
 /// The kernel's [`TrapHandler`].
@@ -30,7 +31,7 @@ impl TrapHandler for Traps {
     }
 
     fn is_stopped() -> bool {
-        fault::is_stopped()
+        stop::is_stopped()
     }
 
     fn exception(exception: Exception, frame: &mut TrapFrame) {

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use hermit_fs::{PAGE_SIZE, System, Time, Vfs, View};
+use hermit_fs::{OpenFile, PAGE_SIZE, System, Time, Vfs, View};
 use hermit_hal::clock::{self, SecondsNanoseconds};
 use hermit_hal::sync::{self, RawSpinLock};
 use hermit_interface::Errno;
@@ -101,6 +101,9 @@ impl DerefMut for WindowGuard<'_> {
 /// What the file systems take from this kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel;
+
+/// An open file.
+pub(crate) type File = OpenFile<Kernel>;
 
 impl System for Kernel {
     type RawLock = RawSpinLock;

@@ -9,10 +9,7 @@ use hermit_io::Socket;
 
 use super::inet;
 
-/// The default protocol of a socket type.
-pub(super) const DEFAULT_PROTOCOL: i32 = 0;
-
-/// Creates a socket of an address family, a type without flags, and a protocol or [`DEFAULT_PROTOCOL`].
+/// Creates a socket of an address family, a type without flags, and a protocol, or 0 for the default one.
 ///
 /// # Errors
 ///

@@ -15,7 +15,8 @@ use super::transfer::{read, read_at, seek, write, write_at};
 use super::user::{Call, UserPtr};
 use super::{count, export, export_plain};
 use crate::descriptors::{self, Handle};
-use crate::files::{File, file};
+use crate::files::file;
+use crate::files::system::File;
 use crate::threads::wait::complete;
 
 /// The open file that an object is.

@@ -10,8 +10,9 @@ use hermit_io::{Object, ReadBuffer};
 
 use super::{count, export};
 use crate::descriptors;
+use crate::files::file;
+use crate::files::system::File;
 use crate::files::system::mounted;
-use crate::files::{File, file};
 use crate::threads::wait::complete;
 
 /// Buffers up to this size, in bytes, get all entries or none, since std as published asks once and takes `EINVAL` for a

@@ -10,7 +10,7 @@ use super::address_space::AddressSpace;
 use super::physical::{DeferredFrees, FreshFrames, PhysicalFrames};
 use super::{MirroredMapping, OutOfMemory, stack_area};
 use crate::sync::SpinLock;
-use crate::{fault, ops};
+use crate::{ops, stop};
 
 /// Number of pieces that free addresses may be in.
 const MAX_PIECES: usize = 256;
@@ -61,7 +61,7 @@ pub(super) fn with<R>(action: impl FnOnce(&mut MemoryState) -> R) -> R {
 /// been stopped.
 pub(super) fn is_mapped(address: u64) -> bool {
     let is_mapped = |memory: &MemoryState| memory.table.translate(&memory.physical, address).is_some();
-    if fault::is_reported_here() {
+    if stop::is_stopping_others() {
         return MEMORY.try_lock().is_some_and(|memory| memory.first().is_some_and(is_mapped));
     }
     with(|memory| is_mapped(memory))

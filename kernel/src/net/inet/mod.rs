@@ -18,7 +18,7 @@ use core::fmt::Debug;
 use core::marker::PhantomData;
 use core::task::{Context, Poll};
 
-use hermit_abi::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
+use hermit_abi::{IPPROTO_IP, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
 use hermit_interface::Errno;
 use hermit_interface::net::Endpoint;
 use hermit_io::{
@@ -29,7 +29,6 @@ use self::options::Scope;
 use self::stack_socket::StackSocket;
 use self::tcp::Tcp;
 use self::udp::Udp;
-use super::socket::DEFAULT_PROTOCOL;
 use crate::fallible;
 use crate::sync::WaitQueue;
 
@@ -68,9 +67,10 @@ pub(super) fn create(
     protocol: i32,
     nonblocking: bool,
 ) -> Result<Arc<dyn Socket>, Errno> {
+    // IPPROTO_IP, 0, is the default protocol of a type.
     match (socket_type, protocol) {
-        (SOCK_STREAM, DEFAULT_PROTOCOL | IPPROTO_TCP) => InetSocket::<Tcp>::create(version, nonblocking),
-        (SOCK_DGRAM, DEFAULT_PROTOCOL | IPPROTO_UDP) => InetSocket::<Udp>::create(version, nonblocking),
+        (SOCK_STREAM, IPPROTO_IP | IPPROTO_TCP) => InetSocket::<Tcp>::create(version, nonblocking),
+        (SOCK_DGRAM, IPPROTO_IP | IPPROTO_UDP) => InetSocket::<Udp>::create(version, nonblocking),
         (SOCK_STREAM | SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
         // Linux: unknown or unsupported socket type.
         _ => Err(Errno::EINVAL),

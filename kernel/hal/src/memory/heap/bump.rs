@@ -8,8 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_memory::bump::{self, ALIGN, BumpRegion};
 
-use super::{allocate_slow, deallocate_slow, is_large, pages};
-use crate::cpu_local::heap_region;
+use super::{allocate_slow, deallocate_slow, is_large, local_region, pages};
 use crate::interrupts::Masked;
 use crate::memory::paging;
 
@@ -23,10 +22,10 @@ static GROWTH_COUNT: AtomicU64 = AtomicU64::new(0);
 pub fn allocate(size: usize, align: usize) -> *mut u8 {
     if align <= ALIGN && !is_large(size) {
         let masked = Masked::new();
-        let region = heap_region::get(&masked);
+        let region = local_region::get(&masked);
         if let Some(rest) = region.allocate(size) {
-            heap_region::set_next(&masked, rest.next);
-            return heap_region::block(region.next);
+            local_region::set_next(&masked, rest.next);
+            return local_region::block(region.next);
         }
         drop(masked);
     }
@@ -36,7 +35,7 @@ pub fn allocate(size: usize, align: usize) -> *mut u8 {
 /// Allocates a block if the region of this CPU has no room. Its size is not zero, and less than that of large blocks.
 pub(super) fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
     let masked = Masked::new();
-    let mut region = heap_region::get(&masked);
+    let mut region = local_region::get(&masked);
     let has_room = |region: BumpRegion| {
         let region = region.aligned(layout.align())?;
         Some((region.next, region.allocate(layout.size())?))
@@ -48,8 +47,8 @@ pub(super) fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
             has_room(region)?
         }
     };
-    heap_region::set(&masked, rest);
-    NonNull::new(heap_region::block(start))
+    local_region::set(&masked, rest);
+    NonNull::new(local_region::block(start))
 }
 
 /// Makes room for a block in a region: by the memory behind it if that is free, else in a new one.
@@ -90,8 +89,8 @@ fn give_back(region: BumpRegion) -> BumpRegion {
 pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
     if !is_large(size) {
         let masked = Masked::new();
-        if bump::end_of(pointer.addr(), size) == heap_region::next(&masked) {
-            heap_region::set_next(&masked, pointer.addr());
+        if bump::end_of(pointer.addr(), size) == local_region::next(&masked) {
+            local_region::set_next(&masked, pointer.addr());
             return;
         }
         drop(masked);
@@ -115,14 +114,14 @@ pub(super) unsafe fn deallocate_shared(_: *mut u8, _: Layout) {}
 /// `block` must come from this heap with this layout.
 pub(super) unsafe fn resize(block: *mut u8, layout: Layout, size: usize) -> bool {
     let masked = Masked::new();
-    let region = heap_region::get(&masked);
+    let region = local_region::get(&masked);
     let resized = region.resize(block.addr(), layout.size(), size);
     let rest = resized.or_else(|| {
         // The last block grows by the memory behind the region.
         region.deallocate(block.addr(), layout.size())?;
         extend(region, size)?.resize(block.addr(), layout.size(), size)
     });
-    rest.map(|rest| heap_region::set(&masked, rest)).is_some()
+    rest.map(|rest| local_region::set(&masked, rest)).is_some()
 }
 
 /// Whether this CPU has room for a block of a size in bytes, aligned as for each type of an alignment of at most 16 bytes: the next
@@ -130,14 +129,14 @@ pub(super) unsafe fn resize(block: *mut u8, layout: Layout, size: usize) -> bool
 #[inline]
 #[must_use]
 pub fn has_free_block(masked: &Masked, size: usize) -> bool {
-    size <= heap_region::get(masked).free()
+    size <= local_region::get(masked).free()
 }
 
 /// Frees the whole pages of this CPU's region that are not used.
 #[cold]
 pub(super) fn drain(masked: &Masked) {
-    let rest = give_back(heap_region::get(masked));
-    heap_region::set(masked, rest);
+    let rest = give_back(local_region::get(masked));
+    local_region::set(masked, rest);
 }
 
 /// Number of times that a lock was taken which all CPUs share.

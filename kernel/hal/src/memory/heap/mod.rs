@@ -12,6 +12,8 @@ mod bump;
 mod drain;
 #[cfg(any(feature = "tlsf", not(feature = "bump")))]
 mod lists;
+#[cfg(all(feature = "bump", not(feature = "tlsf")))]
+mod local_region;
 mod pages;
 #[cfg(any(feature = "tlsf", not(feature = "bump")))]
 mod shared;

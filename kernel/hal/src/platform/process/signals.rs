@@ -15,6 +15,7 @@ use crate::arch::trap::{self, Exception, TrapFrame, TrapHandler as _};
 use crate::fault::{self, Fault, FaultKind};
 use crate::interrupts;
 use crate::ops::CpuControl as _;
+use crate::stop;
 use crate::traps::Traps;
 
 /// Signals of exceptions: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV.
@@ -178,7 +179,7 @@ extern "C" fn exception(signal: u32, info: &Siginfo, context: &mut Ucontext) {
 /// Handles the signal of an interrupt.
 extern "C" fn interrupt(signal: u32, _info: &Siginfo, context: &mut Ucontext) {
     let mut lines = cpus::take_raised(local::number());
-    if fault::is_stopped() {
+    if stop::is_stopped() {
         Process.stop();
     }
     if signal == TIMER {
