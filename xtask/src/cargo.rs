@@ -8,7 +8,6 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::setup::has_uhyve_library;
 use crate::setup::progress::Task;
 use crate::target::{BARE_TARGET, GUEST_TARGET, UHYVE_TARGET};
 use crate::{process, workspace};
@@ -81,12 +80,12 @@ pub(crate) fn build_loader(task: Task<'_>) -> Result<PathBuf> {
 
 /// Builds uhyve with the profile of its releases, shows the progress, and returns its file. Quick if it is up to date.
 ///
-/// It is linked statically, which makes a start half a millisecond shorter: with musl, or with the host's C library where that
-/// is there as an archive.
-pub(crate) fn build_uhyve(task: Task<'_>) -> Result<PathBuf> {
+/// It is linked statically, which makes a start half a millisecond shorter: with musl if the toolchain `has_library` for that, or
+/// with the host's C library where that is there as an archive.
+pub(crate) fn build_uhyve(task: Task<'_>, has_library: bool) -> Result<PathBuf> {
     let mut cargo = tool_cargo("rustc", "uhyve");
     cargo.args(["--bin", "uhyve", MESSAGE_FORMAT]);
-    if has_uhyve_library() {
+    if has_library {
         cargo.args(["--target", UHYVE_TARGET]);
     } else if has_static_c_library() {
         cargo.args(["--", "-Ctarget-feature=+crt-static"]);

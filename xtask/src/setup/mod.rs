@@ -51,7 +51,6 @@ pub use files::copy_dir;
 pub(crate) use files::list as list_files;
 pub(crate) use patches::TEST_LIST;
 pub use tools::{loader, uhyve};
-pub(crate) use uhyve_library::is_installed as has_uhyve_library;
 
 /// Cost of std.
 const STD_COST: Cost = Cost { seconds: 40.0, last_crate: 0.1 };
@@ -277,7 +276,7 @@ fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>
     ));
     uhyve_library::ensure(toolchain, &Record::open(toolchain)?, &progress);
     thread::scope(|scope| {
-        let uhyve = scope.spawn(move || cargo::build_uhyve(uhyve));
+        let uhyve = scope.spawn(move || cargo::build_uhyve(uhyve, uhyve_library::is_installed()));
         // Dropped before `build`, which may install other parts.
         install_library_parts(toolchain, &Record::open(toolchain)?, std)?;
         remove_stale_images(toolchain)?;

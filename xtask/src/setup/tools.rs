@@ -13,6 +13,7 @@ use super::files;
 use super::progress::{Cost, Progress};
 use super::record::{self, Record};
 use super::stamp::{Stamp, State};
+use super::uhyve_library;
 use crate::digest::hex;
 use crate::target::GUEST_TARGET;
 use crate::toolchain::Toolchain;
@@ -104,7 +105,7 @@ fn build_loader() -> Result<PathBuf> {
 /// Builds uhyve if it is out of date.
 fn build_uhyve() -> Result<PathBuf> {
     let progress = Progress::new();
-    cargo::build_uhyve(progress.add("uhyve", UHYVE_COST))
+    cargo::build_uhyve(progress.add("uhyve", UHYVE_COST), uhyve_library::is_installed())
 }
 
 /// Returns the tool of this name beside this executable, if that is the installed runner.

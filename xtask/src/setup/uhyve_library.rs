@@ -24,7 +24,7 @@ pub(super) fn ensure(toolchain: &Toolchain, record: &Record, progress: &Progress
 }
 
 /// Whether the toolchain has the library.
-pub(crate) fn is_installed() -> bool {
+pub(super) fn is_installed() -> bool {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir", "--target", UHYVE_TARGET]).current_dir(workspace::root());
     process::output(&mut rustc)

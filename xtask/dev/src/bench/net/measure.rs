@@ -4,7 +4,8 @@ use anyhow::Result;
 
 use super::figures::Figures;
 use super::plan::NetBenchPlan;
-use super::server::{RunningServer, ServerProgram};
+use super::server::RunningServer;
+use super::server_program::ServerProgram;
 use super::system::System;
 use super::topic::Topic;
 use super::{http, net_bench, start, web};

@@ -20,6 +20,7 @@ mod plan;
 mod plot;
 mod relay;
 mod server;
+mod server_program;
 mod start;
 mod system;
 mod table;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
-use super::server::ServerProgram;
+use super::server_program::ServerProgram;
 use super::system::System;
 use super::topic::Topic;
 use crate::bench::cpio::{self, EntryType};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use super::link::{DEVICE, HOST, MAC, NetLink, PREFIX, SERVER};
 use super::plan::NetBenchPlan;
 use super::relay::Relay;
+use super::server_program::ServerProgram;
 use super::system::System;
 use crate::bench::linux;
 use xtask::qemu::{Board, Guest};
@@ -43,47 +44,6 @@ const NO_METRICS: &str = "sysctl.net.ipv4.tcp_no_metrics_save=1";
 
 /// Name of the file with a server's output.
 const LOG: &str = "log";
-
-/// A program that is a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ServerProgram {
-    NetBench,
-    Httpd,
-    Web,
-}
-
-impl ServerProgram {
-    /// Returns its default port.
-    pub(super) fn port(self) -> u16 {
-        match self {
-            Self::NetBench => 7777,
-            Self::Httpd | Self::Web => 8080,
-        }
-    }
-
-    /// Returns the name of its example, and of its files.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::NetBench => "net_bench",
-            Self::Httpd => "httpd",
-            Self::Web => "web",
-        }
-    }
-
-    fn arguments(self) -> &'static [&'static str] {
-        match self {
-            Self::NetBench => &["server"],
-            Self::Httpd | Self::Web => &[],
-        }
-    }
-
-    /// Returns the file of this program out of those of the plan.
-    pub(super) fn of(self, files: &[PathBuf]) -> Result<&Path> {
-        let mut files = files.iter().map(PathBuf::as_path);
-        let file = files.find(|file| file.file_name().is_some_and(|name| name == self.name()));
-        file.with_context(|| format!("there is no {}", self.name()))
-    }
-}
 
 /// A running server, killed when this is dropped; then its link is removed.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use anyhow::Result;
 use super::figures::Figures;
 use super::http;
 use super::plan::NetBenchPlan;
-use super::server::{RunningServer, ServerProgram};
+use super::server::RunningServer;
+use super::server_program::ServerProgram;
 use super::system::System;
 use super::topic::Table;
 

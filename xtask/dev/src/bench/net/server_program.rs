@@ -1,0 +1,47 @@
+//! The programs that are measured as servers.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// A program that is a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServerProgram {
+    NetBench,
+    Httpd,
+    Web,
+}
+
+impl ServerProgram {
+    /// Returns its default port.
+    pub(super) fn port(self) -> u16 {
+        match self {
+            Self::NetBench => 7777,
+            Self::Httpd | Self::Web => 8080,
+        }
+    }
+
+    /// Returns the name of its example, and of its files.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::NetBench => "net_bench",
+            Self::Httpd => "httpd",
+            Self::Web => "web",
+        }
+    }
+
+    /// Returns its arguments.
+    pub(super) fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::NetBench => &["server"],
+            Self::Httpd | Self::Web => &[],
+        }
+    }
+
+    /// Returns the file of this program out of those of the plan.
+    pub(super) fn of(self, files: &[PathBuf]) -> Result<&Path> {
+        let mut files = files.iter().map(PathBuf::as_path);
+        let file = files.find(|file| file.file_name().is_some_and(|name| name == self.name()));
+        file.with_context(|| format!("there is no {}", self.name()))
+    }
+}
