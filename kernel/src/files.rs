@@ -123,7 +123,8 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
         }
         report::invalid_configuration(format_args!("the tree of files that the loader has passed: {error}"));
     }
-    let vfs = Vfs::new(fallible::arc(root).ok_or(Errno::ENOMEM)?)?;
+    let vfs =
+        Vfs::new(fallible::arc(root).ok_or(Errno::ENOMEM)?)?.with_write_back(write_back::data_collected);
     for (path, permissions) in
         [(b"/dev".as_slice(), DIRECTORY), (b"/proc", DIRECTORY), (b"/tmp", TEMPORARY_DIRECTORY)]
     {

@@ -57,12 +57,6 @@ pub trait System: Debug + Send + Sync + 'static {
     /// A number that changes at least every 4 ms (Linux's coarse clock) and costs a few instructions. Changes of a file at
     /// the same number may have the same time.
     fn tick() -> u64;
-
-    /// Writes are collected from now on: [`Vfs::write_back`](crate::Vfs::write_back) is to be called until nothing is due any
-    /// more. Returns false if it will not be called; then they are not collected. It does not wait.
-    fn data_collected() -> bool {
-        false
-    }
 }
 
 /// A copy of bytes.

@@ -60,10 +60,6 @@ impl System for TestSystem {
     fn tick() -> u64 {
         TICK.get()
     }
-
-    fn data_collected() -> bool {
-        true
-    }
 }
 
 /// Runs a call, which must not be pending.
@@ -79,7 +75,7 @@ pub(crate) fn run<T>(call: impl Future<Output = T>) -> T {
 /// A ramfs of this many bytes, and a virtual file system whose root it is.
 pub(crate) fn vfs(size: u64) -> (Arc<RamFs<TestSystem>>, Vfs<TestSystem>) {
     let root = Arc::new(RamFs::<TestSystem>::new(size).expect("memory"));
-    let vfs = Vfs::new(root.clone()).expect("memory");
+    let vfs = Vfs::new(root.clone()).expect("memory").with_write_back(|| true);
     (root, vfs)
 }
 

@@ -140,8 +140,4 @@ impl System for Kernel {
     fn tick() -> u64 {
         clock::coarse()
     }
-
-    fn data_collected() -> bool {
-        super::write_back::data_collected()
-    }
 }

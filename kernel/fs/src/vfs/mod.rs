@@ -5,7 +5,7 @@
 //! Calls check what Linux checks for a privileged user: read-only mounts, but no permission bits.
 
 mod attr_cache;
-mod listing;
+mod listings;
 mod locks;
 mod mount;
 mod name_cache;
@@ -14,6 +14,7 @@ mod open;
 mod open_file;
 mod paths;
 mod position;
+mod read_directory;
 mod walk;
 mod write_back;
 
@@ -113,6 +114,8 @@ pub struct Vfs<S: System> {
     /// Number of renames that have begun, and of those that have ended.
     renames: [AtomicU64; 2],
     next_device: AtomicU64,
+    /// Called when writes are collected; without it none are.
+    data_collected: Option<fn() -> bool>,
     /// Mounts whose writes are collected.
     collecting: Lock<S, Vec<Arc<Mount<S>>>>,
 }
@@ -131,7 +134,7 @@ impl<S: System> Vfs<S> {
     ///
     /// `ENOMEM`.
     pub fn new(root: Arc<dyn FileSystem>) -> Result<Self, Errno> {
-        let mount = S::arc(Mount::new(root, 1, (false, false), None)).ok_or(Errno::ENOMEM)?;
+        let mount = S::arc(Mount::new(root, 1, (false, None), None)).ok_or(Errno::ENOMEM)?;
         let root = Node::root(&mount)?;
         let current = Mutex::new(Arc::clone(&root));
         Ok(Self {
@@ -140,8 +143,19 @@ impl<S: System> Vfs<S> {
             names: NameCache::new(),
             renames: [const { AtomicU64::new(0) }; 2],
             next_device: AtomicU64::new(2),
+            data_collected: None,
             collecting: Mutex::new(Vec::new()),
         })
+    }
+
+    /// Has writes to file systems that are mounted from now on collected, if they allow it.
+    ///
+    /// `data_collected` is called when writes are collected: [`Self::write_back`] is to be called then until nothing is due any
+    /// more. It returns false if that will not be called; then they are not collected. It may not wait.
+    #[must_use]
+    pub fn with_write_back(mut self, data_collected: fn() -> bool) -> Self {
+        self.data_collected = Some(data_collected);
+        self
     }
 
     /// Mounts a file system on a directory.
@@ -164,12 +178,13 @@ impl<S: System> Vfs<S> {
         }
         let device = self.next_device.fetch_add(1, Relaxed);
         // Nothing is written there that could be collected.
-        let is_collecting =
+        let may_collect =
             !is_read_only && file_system.has_validity() && self.write_back_mounts() < MAX_COLLECTING;
-        let flags = (is_read_only, is_collecting);
-        let mount = Mount::new(file_system, device, flags, Some(Arc::clone(&directory)));
+        let data_collected = self.data_collected.filter(|_| may_collect);
+        let options = (is_read_only, data_collected);
+        let mount = Mount::new(file_system, device, options, Some(Arc::clone(&directory)));
         let mount = S::arc(mount).ok_or(Errno::ENOMEM)?;
-        if is_collecting {
+        if data_collected.is_some() {
             let mut collecting = self.collecting.lock();
             collecting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
             collecting.push(Arc::clone(&mount));

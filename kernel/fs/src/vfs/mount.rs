@@ -13,9 +13,9 @@ use hermit_interface::Errno;
 use lock_api::Mutex;
 
 use super::attr_cache::AttrCache;
-use super::listing::Listings;
+use super::listings::Listings;
 use super::locks::LockTable;
-use super::write_back::WriteBack;
+use super::write_back::{WriteBack, WrittenInode};
 use crate::file_system::{Name, OpenInode, Opened, complete};
 use crate::system::{Lock, copied};
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, FoundInode, Ino, Lookup, SetAttr, System};
@@ -58,7 +58,7 @@ impl<S: System> Mount<S> {
     pub(super) fn new(
         file_system: Arc<dyn FileSystem>,
         device: u64,
-        (is_read_only, is_collecting): (bool, bool),
+        (is_read_only, data_collected): (bool, Option<fn() -> bool>),
         covered: Option<Arc<Node<S>>>,
     ) -> Self {
         let submounts = Mutex::new(Vec::new());
@@ -73,7 +73,7 @@ impl<S: System> Mount<S> {
             locks: LockTable::new(),
             attrs: has_validity.then(AttrCache::new),
             listings: Listings::new(),
-            write_back: is_collecting.then(WriteBack::new),
+            write_back: data_collected.map(WriteBack::new),
         }
     }
 
@@ -393,6 +393,16 @@ impl<S: System> Node<S> {
             Some(above) => Ok(above),
             None => node.lookup(b"..").await,
         }
+    }
+}
+
+impl<S: System> WrittenInode for Node<S> {
+    fn file_system(&self) -> &dyn FileSystem {
+        self.file_system()
+    }
+
+    fn forget_attr(&self) {
+        self.mount.forget_attr(self.ino);
     }
 }
 

@@ -65,7 +65,7 @@ pub struct OpenFile<S: System> {
     /// Whether the opening has ended, and with it the reference to the inode.
     is_retired: AtomicBool,
     /// The opening in the file system, if its writes are collected; else it is this open file's.
-    opening: Option<Arc<Opening<S>>>,
+    opening: Option<Arc<Opening>>,
     /// The advisory lock.
     lock: Held,
     position: Position<S>,
@@ -80,7 +80,8 @@ impl<S: System> OpenFile<S> {
     pub(super) fn new(node: Arc<Node<S>>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
         let inode = OpenInode { ino: node.ino, handle };
         let is_collected = node.mount.write_back.is_some() && flags & ACCESS_MODE != 0;
-        let opening = if is_collected { Opening::new(&node, handle, flags)? } else { None };
+        let opening =
+            if is_collected { Opening::new::<S>(Arc::<Node<S>>::clone(&node), inode, flags)? } else { None };
         S::arc(Self::of(OpenNode::Shared(node), inode, flags, opening)).ok_or(Errno::ENOMEM)
     }
 
@@ -101,7 +102,7 @@ impl<S: System> OpenFile<S> {
     }
 
     #[inline(always)]
-    const fn of(node: OpenNode<S>, inode: OpenInode, flags: i32, opening: Option<Arc<Opening<S>>>) -> Self {
+    const fn of(node: OpenNode<S>, inode: OpenInode, flags: i32, opening: Option<Arc<Opening>>) -> Self {
         Self {
             node,
             inode,

@@ -10,6 +10,7 @@
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::fmt::{self, Debug, Formatter};
 use core::future::poll_fn;
 use core::mem;
 use core::ops::{Deref, DerefMut};
@@ -21,11 +22,10 @@ use hermit_interface::{Errno, to_usize};
 use lock_api::{Mutex, RawMutex};
 use once_cell::race::OnceBox;
 
-use super::mount::Node;
 use crate::file_system::{OpenInode, WriteAt, Written, complete};
 use crate::system::{Lock, allocated};
 use crate::turns::{Turns, wake};
-use crate::{Ino, System};
+use crate::{FileSystem, Ino, System};
 
 /// Time in nanoseconds for which data are collected.
 const MAX_AGE: u64 = 1_000_000_000;
@@ -39,10 +39,25 @@ const MAX_ROOM_AGE: u64 = 1_000_000_000;
 /// Number of files of a mount whose writes are collected at a time; each has the slot of its number modulo this.
 const SLOTS: usize = 8;
 
+/// The inode of an opening: what writing to it takes. The reference to it lasts until this is dropped.
+pub(super) trait WrittenInode: Send + Sync {
+    /// Its file system.
+    fn file_system(&self) -> &dyn FileSystem;
+
+    /// Forgets the attributes that are kept of it, since a write changes them.
+    fn forget_attr(&self);
+}
+
+impl Debug for dyn WrittenInode {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("WrittenInode")
+    }
+}
+
 /// An opening of a file whose writes are collected. It is not released before they are written.
 #[derive(Debug)]
-pub(super) struct Opening<S: System> {
-    node: Arc<Node<S>>,
+pub(super) struct Opening {
+    written: Arc<dyn WrittenInode>,
     inode: OpenInode,
     /// Maximum size in bytes of what is collected.
     max: usize,
@@ -50,19 +65,22 @@ pub(super) struct Opening<S: System> {
     error: AtomicI32,
 }
 
-impl<S: System> Opening<S> {
+impl Opening {
     /// An opened inode, which is released when this is dropped. `None` if its writes are not to be collected; then it is not.
     ///
     /// # Errors
     ///
     /// `ENOMEM`: the inode is released.
-    pub(super) fn new(node: &Arc<Node<S>>, handle: u64, flags: i32) -> Result<Option<Arc<Self>>, Errno> {
-        let max = node.file_system().write_back_size(handle, flags);
+    pub(super) fn new<S: System>(
+        written: Arc<dyn WrittenInode>,
+        inode: OpenInode,
+        flags: i32,
+    ) -> Result<Option<Arc<Self>>, Errno> {
+        let max = written.file_system().write_back_size(inode.handle, flags);
         if max == 0 {
             return Ok(None);
         }
-        let inode = OpenInode { ino: node.ino, handle };
-        let opening = Self { node: Arc::clone(node), inode, max, error: AtomicI32::new(0) };
+        let opening = Self { written, inode, max, error: AtomicI32::new(0) };
         S::arc(opening).map(Some).ok_or(Errno::ENOMEM)
     }
 
@@ -75,39 +93,39 @@ impl<S: System> Opening<S> {
     }
 
     async fn write(&self, start: WriteAt, bytes: &[u8]) -> Result<Written, Errno> {
-        let file_system = self.node.file_system();
+        let file_system = self.written.file_system();
         let written = complete(|call| file_system.write(call, self.inode, start, bytes)).await;
-        self.node.mount.forget_attr(self.inode.ino);
+        self.written.forget_attr();
         written
     }
 }
 
-impl<S: System> Drop for Opening<S> {
+impl Drop for Opening {
     fn drop(&mut self) {
-        self.node.file_system().release(self.inode.ino, self.inode.handle);
+        self.written.file_system().release(self.inode.ino, self.inode.handle);
     }
 }
 
 /// Writes that are collected, and the sequence that they belong to.
 #[derive(Debug)]
-struct Collected<S: System> {
+struct Collected {
     /// The opening whose last write has ended at the offset `next`, and whether it was opened for appending.
-    writer: Weak<Opening<S>>,
+    writer: Weak<Opening>,
     is_appending: bool,
     next: u64,
     /// What is collected: the bytes before `next`, since when, and the opening that has written them, if there are any.
     bytes: Vec<u8>,
     since: u64,
-    opening: Option<Arc<Opening<S>>>,
+    opening: Option<Arc<Opening>>,
 }
 
-impl<S: System> Collected<S> {
+impl Collected {
     const fn new() -> Self {
         Self { writer: Weak::new(), is_appending: false, next: 0, bytes: Vec::new(), since: 0, opening: None }
     }
 
     /// Whether a write follows on the last one, and may be collected.
-    fn is_next(&self, opening: &Arc<Opening<S>>, start: WriteAt, size: usize) -> bool {
+    fn is_next(&self, opening: &Arc<Opening>, start: WriteAt, size: usize) -> bool {
         let is_next = match start {
             WriteAt::Offset(offset) => !self.is_appending && offset == self.next,
             WriteAt::End => self.is_appending,
@@ -120,7 +138,7 @@ impl<S: System> Collected<S> {
     }
 
     /// Collects a write that is the next one. Returns false if there is no room.
-    fn add(&mut self, opening: &Arc<Opening<S>>, bytes: &[u8]) -> bool {
+    fn add<S: System>(&mut self, opening: &Arc<Opening>, bytes: &[u8]) -> bool {
         let has_room = bytes.len() <= opening.max - self.bytes.len().min(opening.max);
         if !has_room || self.bytes.try_reserve(bytes.len()).is_err() {
             return false;
@@ -135,7 +153,7 @@ impl<S: System> Collected<S> {
     }
 
     /// Notes that an opening has written up to an offset.
-    fn note(&mut self, opening: &Arc<Opening<S>>, start: WriteAt, end: u64) {
+    fn note(&mut self, opening: &Arc<Opening>, start: WriteAt, end: u64) {
         if self.opening.is_none() {
             self.writer = Arc::downgrade(opening);
             (self.is_appending, self.next) = (start == WriteAt::End, end);
@@ -159,7 +177,7 @@ impl<S: System> Collected<S> {
         error
     }
 
-    async fn write_with(&mut self, opening: &Opening<S>) -> Result<(), Errno> {
+    async fn write_with(&mut self, opening: &Opening) -> Result<(), Errno> {
         let start = self.next - self.bytes.len() as u64;
         let mut done = 0;
         while let Some(rest) = self.bytes.get(done..).filter(|rest| !rest.is_empty()) {
@@ -181,7 +199,7 @@ struct Slot<S: System> {
     /// Number of the inode for which there are any; 0: none.
     ino: AtomicU64,
     /// Those that no call uses, and the calls that wait for them.
-    state: Lock<S, (Turns, Collected<S>)>,
+    state: Lock<S, (Turns, Collected)>,
 }
 
 impl<S: System> Slot<S> {
@@ -200,7 +218,7 @@ impl<S: System> Slot<S> {
         Ok(SlotGuard { slot: self, collected })
     }
 
-    fn begin(&self, context: &Context<'_>) -> Poll<Result<Collected<S>, Errno>> {
+    fn begin(&self, context: &Context<'_>) -> Poll<Result<Collected, Errno>> {
         let mut state = self.state.lock();
         let (calls, collected) = &mut *state;
         match calls.is_pending(context) {
@@ -218,19 +236,19 @@ impl<S: System> Slot<S> {
 #[derive(Debug)]
 struct SlotGuard<'a, S: System> {
     slot: &'a Slot<S>,
-    collected: Collected<S>,
+    collected: Collected,
 }
 
 impl<S: System> Deref for SlotGuard<'_, S> {
-    type Target = Collected<S>;
+    type Target = Collected;
 
-    fn deref(&self) -> &Collected<S> {
+    fn deref(&self) -> &Collected {
         &self.collected
     }
 }
 
 impl<S: System> DerefMut for SlotGuard<'_, S> {
-    fn deref_mut(&mut self) -> &mut Collected<S> {
+    fn deref_mut(&mut self) -> &mut Collected {
         &mut self.collected
     }
 }
@@ -263,12 +281,14 @@ pub(super) struct WriteBack<S: System> {
     /// Allocated for the first write that follows on another one.
     slots: OnceBox<[Slot<S>; SLOTS]>,
     room: Lock<S, Room>,
+    /// See [`Vfs::with_write_back`](super::Vfs::with_write_back).
+    data_collected: fn() -> bool,
 }
 
 impl<S: System> WriteBack<S> {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(data_collected: fn() -> bool) -> Self {
         let room = Room { since: None, left: 0 };
-        Self { slots: OnceBox::new(), room: Mutex::const_new(RawMutex::INIT, room) }
+        Self { slots: OnceBox::new(), room: Mutex::const_new(RawMutex::INIT, room), data_collected }
     }
 
     /// The slot of an inode, if any have been allocated.
@@ -287,7 +307,7 @@ impl<S: System> WriteBack<S> {
     }
 
     /// Whether as many bytes may be collected: the file system has twice the room. It is asked once in a while.
-    async fn has_room(&self, opening: &Opening<S>) -> bool {
+    async fn has_room(&self, opening: &Opening) -> bool {
         let (now, size) = (S::monotonic(), opening.max as u64);
         let take = || {
             let mut room = self.room.lock();
@@ -301,7 +321,7 @@ impl<S: System> WriteBack<S> {
         if let Some(has_room) = take() {
             return has_room;
         }
-        let file_system = opening.node.file_system();
+        let file_system = opening.written.file_system();
         let usage = complete(|call| file_system.statfs(call)).await;
         let free = usage.map_or(0, |usage| usage.free_blocks.saturating_mul(usage.block_size.into()));
         *self.room.lock() = Room { since: Some(now), left: free / 2 };
@@ -315,7 +335,7 @@ impl<S: System> WriteBack<S> {
     /// Those of [`FileSystem::write`](crate::FileSystem::write), `ENOMEM`.
     pub(super) async fn write(
         &self,
-        opening: &Arc<Opening<S>>,
+        opening: &Arc<Opening>,
         start: WriteAt,
         bytes: &[u8],
     ) -> Result<Written, Errno> {
@@ -340,7 +360,7 @@ impl<S: System> WriteBack<S> {
     async fn collect(
         &self,
         collected: &mut SlotGuard<'_, S>,
-        opening: &Arc<Opening<S>>,
+        opening: &Arc<Opening>,
         start: WriteAt,
         bytes: &[u8],
     ) -> Result<Option<Written>, Errno> {
@@ -351,12 +371,12 @@ impl<S: System> WriteBack<S> {
         loop {
             let is_first = collected.opening.is_none();
             let is_next = collected.is_next(opening, start, bytes.len());
-            let may_begin = is_next && is_first && self.has_room(opening).await && S::data_collected();
-            if is_next && (may_begin || !is_first) && collected.add(opening, bytes) {
+            let may_begin = is_next && is_first && self.has_room(opening).await && (self.data_collected)();
+            if is_next && (may_begin || !is_first) && collected.add::<S>(opening, bytes) {
                 let written = Written { count: bytes.len(), end: collected.next };
                 // Before the call returns, so that other threads see it.
                 collected.slot.ino.store(opening.inode.ino.0, Release);
-                opening.node.mount.forget_attr(opening.inode.ino);
+                opening.written.forget_attr();
                 return Ok(Some(written));
             }
             if is_first {

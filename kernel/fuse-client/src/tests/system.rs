@@ -48,10 +48,6 @@ impl System for TestSystem {
     fn tick() -> u64 {
         0
     }
-
-    fn data_collected() -> bool {
-        true
-    }
 }
 
 /// Polls a call until it ends.
@@ -73,7 +69,7 @@ pub(super) fn ramfs() -> RamFs<TestSystem> {
 
 /// A virtual file system with one mounted on `/m`.
 pub(super) fn mounted(file_system: Arc<dyn FileSystem>) -> Vfs<TestSystem> {
-    let vfs = Vfs::new(Arc::new(ramfs())).expect("memory");
+    let vfs = Vfs::new(Arc::new(ramfs())).expect("memory").with_write_back(|| true);
     run(vfs.create_directory(b"/m", 0o755)).expect("a directory");
     run(vfs.mount(file_system, b"/m", false)).expect("a mount");
     vfs
