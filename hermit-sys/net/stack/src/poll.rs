@@ -143,9 +143,12 @@ impl Layers {
         tcp.work(link, &mut context)
     }
 
-    /// Wakes the waiters of all sockets and queries with events.
+    /// Wakes the waiters of all sockets and queries with events, and of those for which there is memory again.
     #[inline]
     pub(crate) fn wake(&mut self, host: &mut impl Host) {
+        if self.buffers.may_resume() {
+            self.tcp.resume_writers(&mut self.buffers);
+        }
         if self.tcp.has_events() || self.udp.sockets.has_events() || self.dns.has_woken() {
             self.wake_all(host);
         }

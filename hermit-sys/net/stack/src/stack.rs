@@ -225,8 +225,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EAGAIN`, `EPIPE`, `ENOTCONN`, `EDESTADDRREQ`, `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and
-    /// the pending error.
+    /// `EAGAIN`, also if all memory for data is in use; `ENOBUFS` if the heap has none; `EPIPE`, `ENOTCONN`, `EDESTADDRREQ`,
+    /// `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and the pending error.
     pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
         let sent = match self.layers.find(id)? {
             Target::Tcp(slot) => {
@@ -257,13 +257,18 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<(usize, Option<SocketAddr>), Errno> {
-        match self.layers.find(id)? {
+        let received = match self.layers.find(id)? {
             Target::Tcp(slot) => {
                 let (tcp, _, mut context) = self.layers.split(&mut self.host);
                 tcp.of_mut(slot).read(slot, peek, sink, &mut context).map(|taken| (taken, None))
             }
             Target::Udp(slot) => self.take_datagram(slot, peek, sink),
+        };
+        // What was read has freed memory.
+        if self.layers.buffers.may_resume() {
+            self.layers.wake(&mut self.host);
         }
+        received
     }
 
     /// Shuts down one or both directions of a socket.

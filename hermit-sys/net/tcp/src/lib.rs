@@ -51,7 +51,7 @@ mod timeouts;
 mod timers;
 mod tx;
 
-pub use buffers::{CHUNK, Pool};
+pub use buffers::{CHUNK, Pool, Purpose};
 pub use congestion::Algorithm;
 pub use connection::{Connection, Events, Failure, Parameters, State, TransmitOptions};
 pub use segment::{Flags, Header, MAX_SACK_BLOCKS, Options, SackBlock, SackBlocks, Segment, Timestamp};

@@ -1,7 +1,9 @@
 //! Buffer accounting: the buffers of a connection are the smaller the more connections there are, within a total limit.
 
+use alloc::collections::VecDeque;
+
 use hermit_interface::Errno;
-use hermit_tcp::Pool;
+use hermit_tcp::{Pool, Purpose};
 
 /// Maximum and minimum initial size in bytes of a connection's buffer per direction. Miri takes minutes to fill a large
 /// one.
@@ -29,12 +31,14 @@ pub(crate) const CONNECTION: usize = 2 << 10;
 pub(crate) struct BufferAccounting {
     pool: Pool,
     connections: usize,
+    /// Slots of connections whose writers wait until not all memory is in use, in the order in which they were refused.
+    refused: VecDeque<u32>,
 }
 
 impl BufferAccounting {
     pub(crate) const fn new(limit: usize) -> Self {
         let limit = if limit == 0 { DEFAULT_LIMIT } else { limit };
-        Self { pool: Pool::new(limit), connections: 0 }
+        Self { pool: Pool::new(limit), connections: 0, refused: VecDeque::new() }
     }
 
     /// Buffer pool of TCP connections.
@@ -63,9 +67,30 @@ impl BufferAccounting {
         self.pool.limit()
     }
 
-    /// Charges `bytes`; `false` if the limit would be exceeded.
+    /// Charges `bytes` of received data; `false` if there is no memory left for these.
     pub(crate) const fn charge(&mut self, bytes: usize) -> bool {
-        self.pool.charge(bytes)
+        self.pool.charge(bytes, Purpose::Received)
+    }
+
+    /// Notes that the writer of a connection waits for memory. Returns whether it is noted: not if it was the heap that had none.
+    pub(crate) fn refuse(&mut self, slot: u32) -> bool {
+        let is_noted = self.pool.left() == 0 && self.refused.try_reserve(1).is_ok();
+        if is_noted {
+            self.refused.push_back(slot);
+        }
+        is_noted
+    }
+
+    /// Whether a writer waits for memory, and there is some.
+    #[inline]
+    pub(crate) fn may_resume(&self) -> bool {
+        !self.refused.is_empty() && self.pool.left() > 0
+    }
+
+    /// Takes the connections whose writers may go on: one for each chunk that is left.
+    pub(crate) fn take_resumed(&mut self) -> impl Iterator<Item = u32> {
+        let count = self.pool.left().min(self.refused.len());
+        self.refused.drain(..count)
     }
 
     /// Refunds `bytes`.
@@ -99,7 +124,7 @@ impl BufferAccounting {
     ///
     /// `ENOMEM`.
     pub(crate) const fn connect(&mut self) -> Result<(), Errno> {
-        if !self.charge(CONNECTION) {
+        if !self.pool.charge(CONNECTION, Purpose::Connection) {
             return Err(Errno::ENOMEM);
         }
         self.connections += 1;
@@ -133,7 +158,7 @@ mod tests {
             buffers.connect().ok().map(|()| share)
         })
         .collect();
-        assert_eq!(shares.len(), limit / CONNECTION);
+        assert_eq!(shares.len(), limit / 4 * 3 / CONNECTION);
         assert_eq!((shares[0], *shares.last().unwrap()), (LARGEST, SMALLEST));
         // All buffers above the minimum size can be full at once.
         let sum: usize = shares.iter().take_while(|&&share| share > SMALLEST).map(|share| 2 * share).sum();

@@ -1,10 +1,12 @@
 //! A connection: its state machine, and the state of its socket.
 
+use hermit_interface::Errno;
 use hermit_tcp::{Events, KeepAlive, State};
 #[cfg(test)]
 use smoltcp::wire::TcpSeqNumber;
 
 use crate::socket::address::Tuple;
+use crate::socket::buffers::BufferAccounting;
 use crate::socket::kind::Shutdown;
 use crate::socket::options::SocketSettings;
 use crate::socket::readiness::Readiness;
@@ -58,6 +60,8 @@ pub(crate) struct Connection {
     pub(crate) peer: Option<u32>,
     /// Whether the connection is queued to be served.
     pub(crate) is_dirty: bool,
+    /// Whether the last write found all memory in use, and none has been freed since.
+    pub(crate) is_refused: bool,
 }
 
 /// State before a segment, to detect what the segment changes.
@@ -92,6 +96,7 @@ impl Connection {
             is_corked: false,
             peer: None,
             is_dirty: false,
+            is_refused: false,
         }
     }
 
@@ -178,6 +183,16 @@ impl Connection {
         self.state() == before.state && !self.tcp.may_send(now)
     }
 
+    /// The error of a write for whose bytes there is no room, after which the writer is woken.
+    pub(crate) fn refuse(&mut self, slot: u32, buffers: &mut BufferAccounting) -> Errno {
+        // A full buffer drains when the peer acknowledges; otherwise others use all memory, or the heap has none.
+        let is_full = self.tcp.writable() == 0;
+        if !is_full && !self.is_refused {
+            self.is_refused = buffers.refuse(slot);
+        }
+        if is_full || self.is_refused { Errno::EAGAIN } else { Errno::ENOBUFS }
+    }
+
     /// Whether the readiness may have changed, so that waiters are to be woken.
     pub(crate) fn has_news(&self, before: Snapshot, events: Events) -> bool {
         events.intersects(Events::READABLE | Events::WRITABLE) || self.state() != before.state
@@ -192,7 +207,7 @@ impl Connection {
         let is_write_over = self.is_over || self.shut_write;
         Readiness {
             read: read_hang_up || self.tcp.readable() > 0,
-            write: is_write_over || self.tcp.is_roomy(),
+            write: is_write_over || (self.tcp.is_roomy() && !self.is_refused),
             hang_up: read_hang_up && is_write_over,
             read_hang_up,
             error: has_error,

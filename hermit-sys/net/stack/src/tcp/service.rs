@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use hermit_interface::Errno;
 
 use crate::phy::tx_queue::Link;
+use crate::socket::buffers::BufferAccounting;
 use crate::socket::context::Context;
 use crate::socket::ports::Ports;
 use crate::socket::table::Socket;
@@ -54,6 +55,18 @@ impl Tcp {
         // All of them, also if some is left of one.
         let is_done = self.first.work(link, context);
         self.others.iter_mut().fold(is_done, |is_done, shard| shard.work(link, context) && is_done)
+    }
+
+    /// Wakes writers for whose data there was no memory, as there is some now.
+    #[cold]
+    pub(crate) fn resume_writers(&mut self, buffers: &mut BufferAccounting) {
+        for slot in buffers.take_resumed() {
+            let shard = self.of_mut(slot);
+            if let Some(connection) = shard.connection(slot) {
+                connection.is_refused = false;
+                shard.sockets.wake(slot);
+            }
+        }
     }
 
     /// Whether a socket has an event.

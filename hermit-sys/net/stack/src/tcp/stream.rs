@@ -70,10 +70,11 @@ impl Shard {
         }
         let rest = bytes.get(passed..).unwrap_or_default();
         let sent = connection.tcp.write(rest, context.buffers.pool());
-        if passed + sent == 0 && !bytes.is_empty() {
-            // A full buffer drains when the peer acknowledges; otherwise other connections use all the memory.
-            let is_full = connection.tcp.writable() == 0;
-            return Err(if is_full { Errno::EAGAIN } else { Errno::ENOBUFS });
+        if sent < rest.len() {
+            let error = connection.refuse(slot, context.buffers);
+            if passed + sent == 0 {
+                return Err(error);
+            }
         }
         connection.held += sent;
         if !connection.is_held_back() {

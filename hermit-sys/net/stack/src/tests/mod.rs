@@ -11,6 +11,7 @@ mod groups;
 mod listen;
 mod local;
 mod martians;
+mod memory;
 mod retransmission;
 mod routers;
 mod shards;

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::iter;
 
-use super::pool::{CHUNK, Chunk, Pool};
+use super::pool::{CHUNK, Chunk, Pool, Purpose};
 
 /// Capacity of a list of chunks that is kept while a stream has no data.
 const KEPT_CAPACITY: usize = 8;
@@ -20,11 +20,11 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// Copies bytes to an offset; returns how many were copied before there was no memory.
-    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8], pool: &mut Pool) -> usize {
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8], pool: &mut Pool, purpose: Purpose) -> usize {
         let mut written = 0;
         while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
             let place = self.head + offset + written;
-            let Some(room) = self.room_at(place, pool) else { break };
+            let Some(room) = self.room_at(place, pool, purpose) else { break };
             let size = rest.len().min(room.len());
             if let (Some(to), Some(from)) = (room.get_mut(..size), rest.get(..size)) {
                 to.copy_from_slice(from);
@@ -35,7 +35,7 @@ impl Chunks {
     }
 
     /// The memory from a place to the end of its chunk.
-    fn room_at(&mut self, place: usize, pool: &mut Pool) -> Option<&mut [u8]> {
+    fn room_at(&mut self, place: usize, pool: &mut Pool, purpose: Purpose) -> Option<&mut [u8]> {
         let (index, start) = (place / CHUNK, place % CHUNK);
         let chunk = match index.checked_sub(1) {
             None => &mut self.first,
@@ -47,7 +47,7 @@ impl Chunks {
             }
         };
         if chunk.is_none() {
-            *chunk = Some(pool.take()?);
+            *chunk = Some(pool.take(purpose)?);
         }
         chunk.as_mut()?.get_mut(start..)
     }

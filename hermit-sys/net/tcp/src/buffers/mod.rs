@@ -5,7 +5,7 @@ mod pool;
 pub(crate) mod receive;
 pub(crate) mod send;
 
-pub use pool::{CHUNK, Pool};
+pub use pool::{CHUNK, Pool, Purpose};
 
 /// A number of bytes as `usize`, which has at least 32 bits on all processors that this crate is for.
 pub(crate) fn to_usize(size: u32) -> usize {

@@ -12,6 +12,35 @@ pub(crate) type Chunk = Box<[u8]>;
 /// Bytes of free chunks that are kept for later data, as a divisor of the limit.
 const KEPT_PART: usize = 16;
 
+/// What memory of a pool is for. Nothing is kept from going on by what waits for it:
+///
+/// - Data behind gaps, which cannot be read, leaves room for the data that fills these.
+/// - Received data leaves room for sending: a program may read nothing before it has written, and what is sent is acknowledged.
+/// - Connections, which peers open, leave room for data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Received data behind a gap: up to half of the limit is in use then.
+    OutOfOrder,
+    /// The state of a connection: three quarters.
+    Connection,
+    /// Received data that can be read: seven eighths.
+    Received,
+    /// Data that is to be sent: all.
+    Sent,
+}
+
+impl Purpose {
+    /// Part of a limit up to which memory may be in use when it is taken for this.
+    const fn part_of(self, limit: usize) -> usize {
+        match self {
+            Self::OutOfOrder => limit / 2,
+            Self::Connection => limit - limit / 4,
+            Self::Received => limit - limit / 8,
+            Self::Sent => limit,
+        }
+    }
+}
+
 /// All chunks of a stack: at most a limit in use, and some kept for later.
 #[derive(Debug)]
 pub struct Pool {
@@ -52,10 +81,16 @@ impl Pool {
         self.free = Vec::new();
     }
 
-    /// Counts `bytes` of other memory, if they are left; returns whether they were.
+    /// Number of chunks that can be taken for data to be sent.
     #[must_use]
-    pub const fn charge(&mut self, bytes: usize) -> bool {
-        let fits = bytes <= self.limit.saturating_sub(self.used);
+    pub const fn left(&self) -> usize {
+        self.limit.saturating_sub(self.used) / CHUNK
+    }
+
+    /// Counts `bytes` of other memory, if they are left for their purpose; returns whether they were.
+    #[must_use]
+    pub const fn charge(&mut self, bytes: usize, purpose: Purpose) -> bool {
+        let fits = bytes <= purpose.part_of(self.limit).saturating_sub(self.used);
         if fits {
             self.used += bytes;
         }
@@ -73,8 +108,8 @@ impl Pool {
     }
 
     /// A chunk, with whatever it had when it was used last; `None` at the limit and without memory.
-    pub(crate) fn take(&mut self) -> Option<Chunk> {
-        if !self.charge(CHUNK) {
+    pub(crate) fn take(&mut self, purpose: Purpose) -> Option<Chunk> {
+        if !self.charge(CHUNK, purpose) {
             return None;
         }
         let chunk = self.free.pop().or_else(new_chunk);
@@ -102,19 +137,19 @@ fn new_chunk() -> Option<Chunk> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHUNK, Pool};
+    use super::{CHUNK, Pool, Purpose};
     use std::vec::Vec;
 
     #[test]
     fn pool_is_bounded_and_keeps_a_part() {
         let mut pool = Pool::new(32 * CHUNK + 1);
-        let chunks: Vec<_> = core::iter::from_fn(|| pool.take()).collect();
+        let chunks: Vec<_> = core::iter::from_fn(|| pool.take(Purpose::Sent)).collect();
         assert_eq!((chunks.len(), pool.used(), pool.limit()), (32, 32 * CHUNK, 32 * CHUNK + 1));
         for chunk in chunks {
             pool.give(chunk);
         }
         assert_eq!((pool.used(), pool.kept()), (0, 2 * CHUNK));
-        assert!(pool.take().is_some());
+        assert!(pool.take(Purpose::Sent).is_some());
         assert_eq!((pool.used(), pool.kept()), (CHUNK, CHUNK));
         pool.reclaim();
         assert_eq!(pool.kept(), 0);
@@ -123,10 +158,24 @@ mod tests {
     #[test]
     fn other_memory_counts() {
         let mut pool = Pool::new(2 * CHUNK);
-        assert!(!pool.charge(2 * CHUNK + 1) && pool.charge(CHUNK + 1) && pool.is_scarce());
-        assert!(pool.take().is_none());
+        assert!(!pool.charge(2 * CHUNK + 1, Purpose::Sent));
+        assert!(pool.charge(CHUNK + 1, Purpose::Sent) && pool.is_scarce());
+        assert!(pool.take(Purpose::Sent).is_none());
         pool.refund(1);
-        assert!(pool.take().is_some());
+        assert!(pool.take(Purpose::Sent).is_some());
         assert_eq!(pool.used(), 2 * CHUNK);
+    }
+
+    #[test]
+    fn each_purpose_leaves_memory_for_those_that_others_wait_for() {
+        let mut pool = Pool::new(32 * CHUNK);
+        while pool.take(Purpose::OutOfOrder).is_some() {}
+        assert_eq!((pool.used(), pool.left()), (16 * CHUNK, 16));
+        while pool.charge(CHUNK, Purpose::Connection) {}
+        assert_eq!((pool.used(), pool.left()), (24 * CHUNK, 8));
+        while pool.take(Purpose::Received).is_some() {}
+        assert_eq!((pool.used(), pool.left()), (28 * CHUNK, 4));
+        while pool.take(Purpose::Sent).is_some() {}
+        assert_eq!((pool.used(), pool.left()), (32 * CHUNK, 0));
     }
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::chunks::Chunks;
-use super::pool::Pool;
+use super::pool::{Pool, Purpose};
 use super::{to_u32, to_usize};
 use crate::segment::{SackBlock, SackBlocks};
 use crate::seq::Seq;
@@ -86,7 +86,7 @@ impl ReceiveBuffer {
         }
         let offset = to_usize(self.ready + start.since(self.next));
         if start == self.next && self.ranges.is_empty() {
-            let written = to_u32(self.chunks.write(offset, bytes, pool));
+            let written = to_u32(self.chunks.write(offset, bytes, pool, Purpose::Received));
             self.next = self.next + written;
             self.ready += written;
             return Inserted { in_order: written, is_out_of_order: false, duplicate };
@@ -95,7 +95,8 @@ impl ReceiveBuffer {
         if !self.has_place_for(SackBlock { start, end }) {
             return Inserted { duplicate, ..Inserted::default() };
         }
-        let written = to_u32(self.chunks.write(offset, bytes, pool));
+        let purpose = if start == self.next { Purpose::Received } else { Purpose::OutOfOrder };
+        let written = to_u32(self.chunks.write(offset, bytes, pool, purpose));
         let in_order = self.merge(SackBlock { start, end: start + written });
         Inserted { in_order, is_out_of_order: in_order == 0, duplicate }
     }
@@ -250,13 +251,27 @@ mod tests {
 
     #[test]
     fn without_memory_a_part_is_stored() {
-        let mut pool = Pool::new(2 * CHUNK);
+        // The last chunk of eight is for sending.
+        let mut pool = Pool::new(8 * CHUNK);
         let mut buffer = ReceiveBuffer::new(Seq(0), 1 << 20);
-        let bytes = [7; 3 * CHUNK];
-        assert_eq!(buffer.insert(Seq(0), &bytes, &mut pool).in_order as usize, 2 * CHUNK);
+        let bytes = [7; 9 * CHUNK];
+        assert_eq!(buffer.insert(Seq(0), &bytes, &mut pool).in_order as usize, 7 * CHUNK);
         assert_eq!(buffer.insert(buffer.next(), &bytes, &mut pool).in_order, 0);
-        assert_eq!(read(&mut buffer, &mut pool).len(), 2 * CHUNK);
-        assert_eq!(buffer.insert(buffer.next(), &bytes, &mut pool).in_order as usize, 2 * CHUNK);
+        assert_eq!(read(&mut buffer, &mut pool).len(), 7 * CHUNK);
+        assert_eq!(buffer.insert(buffer.next(), &bytes, &mut pool).in_order as usize, 7 * CHUNK);
+    }
+
+    /// All of it may be in use by data behind gaps otherwise, on several connections, and no gap be filled.
+    #[test]
+    fn data_behind_a_gap_leaves_memory_for_what_fills_the_gap() {
+        let mut pool = Pool::new(8 * CHUNK);
+        let [mut behind, mut other] = [(); 2].map(|()| ReceiveBuffer::new(Seq(0), 1 << 20));
+        let bytes = [7; 9 * CHUNK];
+        behind.insert(Seq(1), &bytes, &mut pool);
+        assert_eq!(pool.used(), 4 * CHUNK);
+        other.insert(Seq(1), &bytes, &mut pool);
+        assert!(behind.has_gap() && !other.has_gap());
+        assert_eq!(behind.insert(Seq(0), &bytes, &mut pool).in_order as usize, 7 * CHUNK);
     }
 
     proptest! {

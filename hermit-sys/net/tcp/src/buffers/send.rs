@@ -1,7 +1,7 @@
 //! Data that the peer has not acknowledged.
 
 use super::chunks::Chunks;
-use super::pool::Pool;
+use super::pool::{Pool, Purpose};
 use super::{to_u32, to_usize};
 
 /// The send buffer: bytes from SND.UNA on.
@@ -42,7 +42,7 @@ impl SendBuffer {
     pub(crate) fn push(&mut self, bytes: &[u8], pool: &mut Pool) -> usize {
         let size = bytes.len().min(to_usize(self.room()));
         let bytes = bytes.get(..size).unwrap_or(bytes);
-        let written = self.chunks.write(to_usize(self.size), bytes, pool);
+        let written = self.chunks.write(to_usize(self.size), bytes, pool, Purpose::Sent);
         self.size += to_u32(written);
         written
     }
