@@ -146,16 +146,19 @@ impl Layers {
     /// Wakes the waiters of all sockets and queries with events, and of those for which there is memory again.
     #[inline]
     pub(crate) fn wake(&mut self, host: &mut impl Host) {
-        if self.buffers.may_resume() {
-            self.tcp.resume_writers(&mut self.buffers);
-        }
-        if self.tcp.has_events() || self.udp.sockets.has_events() || self.dns.has_woken() {
+        let has_events = self.tcp.has_events() || self.udp.sockets.has_events() || self.dns.has_woken();
+        if has_events || self.buffers.may_resume() {
             self.wake_all(host);
         }
     }
 
+    // Not inlined, so that `wake` is, whose conditions are false most of the time.
+    #[inline(never)]
     fn wake_all(&mut self, host: &mut impl Host) {
-        let Self { tcp, udp, dns, .. } = self;
+        let Self { tcp, udp, dns, buffers, .. } = self;
+        if buffers.may_resume() {
+            tcp.resume_writers(buffers);
+        }
         let mut take = || tcp.take_event().or_else(|| udp.sockets.take_event()).or_else(|| dns.take_woken());
         while let Some(waker_key) = take() {
             host.wake(waker_key);

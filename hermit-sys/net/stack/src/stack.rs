@@ -257,18 +257,18 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<(usize, Option<SocketAddr>), Errno> {
-        let received = match self.layers.find(id)? {
+        match self.layers.find(id)? {
             Target::Tcp(slot) => {
                 let (tcp, _, mut context) = self.layers.split(&mut self.host);
-                tcp.of_mut(slot).read(slot, peek, sink, &mut context).map(|taken| (taken, None))
+                let taken = tcp.of_mut(slot).read(slot, peek, sink, &mut context)?;
+                // What was read has freed memory.
+                if self.layers.buffers.may_resume() {
+                    self.layers.wake(&mut self.host);
+                }
+                Ok((taken, None))
             }
             Target::Udp(slot) => self.take_datagram(slot, peek, sink),
-        };
-        // What was read has freed memory.
-        if self.layers.buffers.may_resume() {
-            self.layers.wake(&mut self.host);
         }
-        received
     }
 
     /// Shuts down one or both directions of a socket.
@@ -397,6 +397,9 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         let Layers { udp, buffers, .. } = &mut self.layers;
         let family = udp.family(slot);
         let (taken, from) = udp.take(slot, peek, sink, buffers)?;
+        if buffers.may_resume() {
+            self.layers.wake(&mut self.host);
+        }
         Ok((taken, Some(from.present(family))))
     }
 

@@ -46,10 +46,10 @@ impl Chunks {
                 self.rest.get_mut(index)?
             }
         };
-        if chunk.is_none() {
-            *chunk = Some(pool.take(purpose)?);
+        match chunk {
+            Some(chunk) => chunk.get_mut(start..),
+            None => chunk.insert(pool.take(purpose)?).get_mut(start..),
         }
-        chunk.as_mut()?.get_mut(start..)
     }
 
     /// Makes the list of chunks as long as this; `None` without memory.

@@ -108,6 +108,8 @@ impl Pool {
     }
 
     /// A chunk, with whatever it had when it was used last; `None` at the limit and without memory.
+    // Not inlined: the copy of a small message to a chunk that exists would save more registers.
+    #[inline(never)]
     pub(crate) fn take(&mut self, purpose: Purpose) -> Option<Chunk> {
         if !self.charge(CHUNK, purpose) {
             return None;
