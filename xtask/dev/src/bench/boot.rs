@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::guest_start::{counting, exits_with_0, instructions, least_memory_mib};
 use super::{RUNS, example, median, stripped_size};
 use hermit_interface::memory_size::MemorySize;
-use xtask::qemu::{Board, End, Guest, Input};
+use xtask::qemu::{Board, Guest};
 use xtask::{program, setup};
 
 /// Time limit of a guest.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Options of QEMU with which the time-stamp counter counts instructions, and does not follow the host's clock while the
-/// guest waits: by default up to 300,000 more were counted, the more the busier the host.
-const COUNT_INSTRUCTIONS: [&str; 2] = ["-icount", "shift=0,sleep=off"];
+/// Time limit of a guest that may have too little memory.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Measures all figures, prints and returns them.
 pub(super) fn main() -> Result<Value> {
@@ -46,10 +46,15 @@ impl Bench {
 
     fn boot(&self) -> Result<Value> {
         let size = stripped_size(&self.hello_world)?;
-        let memory = self.min_memory_mib()?;
+        let memory = least_memory_mib(1..=64, |memory| {
+            exits_with_0(&Guest { memory, timeout: Some(SHORT_TIMEOUT), ..self.guest(&self.hello_world) })
+        })?;
         let large: MemorySize = "4G".parse().map_err(anyhow::Error::msg)?;
         let normal = MemorySize::default();
-        let instructions = |memory, board| measure(|run| self.instructions(memory, board, run));
+        let instructions = |memory, board| {
+            let guest = Guest { memory, board, ..self.guest(&self.boot_mark) };
+            measure(|run| instructions(&counting(guest.clone(), run)))
+        };
         // Without an image the loader prints an error: the time of QEMU, firmware and the switch to 64-bit mode alone.
         let time = |image, board| measure(|_| self.microseconds(image, board));
         let image = Some(self.hello_world.as_path());
@@ -71,30 +76,6 @@ impl Bench {
             timeout: Some(TIMEOUT),
             ..Guest::new(self.loader.clone(), Some(image.to_owned()), program::name_of(image))
         }
-    }
-
-    /// Returns the minimum memory in MiB with which hello_world exits with 0.
-    fn min_memory_mib(&self) -> Result<u64> {
-        let boots = |mebibytes: &u64| {
-            let memory = MemorySize::unchecked_mebibytes(*mebibytes);
-            let guest =
-                Guest { memory, timeout: Some(Duration::from_secs(5)), ..self.guest(&self.hello_world) };
-            matches!(guest.capture(Input::Bytes(Vec::new())), Ok((End::Exited(0), _)))
-        };
-        (1..=64).find(boots).context("hello_world does not boot with 64 MiB")
-    }
-
-    /// Returns the instructions from reset to `main`, counted by QEMU. With the same seed of QEMU's random numbers, which
-    /// decide where all is placed, the number repeats exactly.
-    fn instructions(&self, memory: MemorySize, board: Board, seed: usize) -> Result<u64> {
-        let mut extra_options = COUNT_INSTRUCTIONS.map(str::to_owned).to_vec();
-        extra_options.extend(["-seed".to_owned(), seed.to_string()]);
-        let guest = Guest { memory, board, extra_options, ..self.guest(&self.boot_mark) };
-        let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
-        let text = String::from_utf8_lossy(&output);
-        ensure!(end == End::Exited(0), "boot_mark ended with {end:?}:\n{text}");
-        let number = text.lines().find_map(|line| line.strip_prefix("counter at main: "));
-        number.context("boot_mark printed no number")?.trim().parse().context("boot_mark printed no number")
     }
 
     /// Returns the time from the start of QEMU to the first byte of output, in microseconds.

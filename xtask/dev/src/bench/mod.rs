@@ -18,6 +18,7 @@ mod core;
 mod cpio;
 mod debian_kernel;
 mod fs;
+pub(crate) mod guest_start;
 mod heap;
 mod hypervisor;
 mod linux;

@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use hermit_interface::memory_size::MemorySize;
 
 use super::machine_types::Qemu;
 use super::platform::LIMIT;
 use super::programs::serves;
 use super::schedule::Tests;
 use crate::bench;
+use crate::bench::guest_start::{counting, exits_with_0, instructions, least_memory_mib, run};
 use crate::bench::operations::{CORE, Count, FS, Operation};
-use xtask::qemu::{End, Guest, Input};
+use xtask::qemu::Guest;
 use xtask::{program, setup, workspace};
 
 /// The record: a line for each figure, with its name, a tab, and the figure.
@@ -42,6 +42,9 @@ const LARGE: [&str; 2] = ["read-1m", "write-1m"];
 
 /// Time limit of a guest that has too little memory.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Seed of QEMU's random numbers.
+const SEED: usize = 1;
 
 /// Figures by name.
 type Figures = BTreeMap<String, f64>;
@@ -144,38 +147,33 @@ impl Images {
 
     /// The least memory with which the program exits with 0. QEMU itself takes more than 1 MiB.
     fn memory(&self) -> Result<Figures> {
-        let boots = |mebibytes: &u32| {
-            let memory = MemorySize::unchecked_mebibytes((*mebibytes).into());
-            let guest = Guest { memory, timeout: Some(SHORT_TIMEOUT), ..self.guest(&self.hello_world, &[]) };
-            matches!(guest.capture(Input::Bytes(Vec::new())), Ok((End::Exited(0), _)))
-        };
-        let least = (2..=16).find(boots).context("hello_world does not boot with 16 MiB")?;
+        let least = least_memory_mib(2..=16, |memory| {
+            exits_with_0(&Guest {
+                memory,
+                timeout: Some(SHORT_TIMEOUT),
+                ..self.guest(&self.hello_world, &[])
+            })
+        })?;
         Ok(Figures::from([("hello_world, least memory (MiB)".to_owned(), least.into())]))
     }
 
     /// The least memory with which httpd answers a request and exits with 0, on the machine type `pc` with a network device.
     fn server_memory(&self) -> Result<Figures> {
-        for mebibytes in 2..=16_u32 {
-            let memory = MemorySize::unchecked_mebibytes(mebibytes.into());
-            if serves(Guest { memory, ..self.guest(&self.httpd, &[]) })? {
-                return Ok(Figures::from([("httpd, least memory (MiB)".to_owned(), mebibytes.into())]));
-            }
-        }
-        bail!("httpd does not serve with 16 MiB")
+        let least =
+            least_memory_mib(2..=16, |memory| serves(Guest { memory, ..self.guest(&self.httpd, &[]) }))?;
+        Ok(Figures::from([("httpd, least memory (MiB)".to_owned(), least.into())]))
     }
 
     /// Instructions from reset to `main` on microvm.
     fn start(&self) -> Result<Figures> {
-        let output = run(&self.guest(&self.boot_mark, &[]).with_options(&COUNTING))?;
-        let number = output.lines().find_map(|line| line.strip_prefix("counter at main: "));
-        let number = number.context("boot_mark printed no number")?.trim().parse()?;
-        Ok(Figures::from([("reset to main, microvm".to_owned(), number)]))
+        let number = instructions(&counting(self.guest(&self.boot_mark, &[]), SEED))?;
+        Ok(Figures::from([("reset to main, microvm".to_owned(), u32::try_from(number)?.into())]))
     }
 
     /// Instructions of each operation.
     fn short_paths(&self) -> Result<Figures> {
         let words: Vec<&str> = operations().map(|operation| operation.word).collect();
-        let guest = self.guest(&self.core_bench, &words).with_options(&COUNTING);
+        let guest = counting(self.guest(&self.core_bench, &words), SEED);
         let output = run(&Guest { memory: MEMORY.parse().map_err(anyhow::Error::msg)?, ..guest })?;
         let printed = parse(&output);
         let figure = |title: &str| match printed.get(title) {
@@ -192,17 +190,6 @@ impl Images {
             ..Guest::new(self.loader.clone(), Some(image.to_owned()), program::name_of(image))
         }
     }
-}
-
-/// Options of QEMU with which instructions are counted, the same number each time.
-const COUNTING: [&str; 4] = ["-icount", "shift=0,sleep=off", "-seed", "1"];
-
-/// Runs a guest, which must exit with 0; returns its output.
-fn run(guest: &Guest) -> Result<String> {
-    let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
-    let text = String::from_utf8_lossy(&output).into_owned();
-    ensure!(end == End::Exited(0), "the guest ended with {end:?}:\n{text}");
-    Ok(text)
 }
 
 #[cfg(test)]

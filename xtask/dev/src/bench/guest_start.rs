@@ -1,0 +1,52 @@
+//! Starts of guests in QEMU: the memory that they need, and the instructions until `main`.
+
+use std::ops::RangeInclusive;
+
+use anyhow::{Context, Result, bail, ensure};
+use hermit_interface::memory_size::MemorySize;
+use xtask::qemu::{End, Guest, Input};
+
+/// Options of QEMU with which the time-stamp counter counts instructions, and does not follow the host's clock while the
+/// guest waits: by default up to 300,000 more were counted, the more the busier the host.
+const COUNT_INSTRUCTIONS: [&str; 2] = ["-icount", "shift=0,sleep=off"];
+
+/// Has QEMU count instructions as time, the same number each time with one seed of its random numbers, which decide where all is
+/// placed.
+pub(crate) fn counting(guest: Guest, seed: usize) -> Guest {
+    let [option, value] = COUNT_INSTRUCTIONS;
+    guest.with_options(&[option, value, "-seed", &seed.to_string()])
+}
+
+/// Runs a guest, which must exit with 0; returns its output.
+pub(crate) fn run(guest: &Guest) -> Result<String> {
+    let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
+    let text = String::from_utf8_lossy(&output).into_owned();
+    ensure!(end == End::Exited(0), "the guest ended with {end:?}:\n{text}");
+    Ok(text)
+}
+
+/// Returns the instructions from reset to `main`, which `boot_mark` prints in a guest that [counts](counting) them.
+pub(crate) fn instructions(guest: &Guest) -> Result<u64> {
+    let output = run(guest)?;
+    let number = output.lines().find_map(|line| line.strip_prefix("counter at main: "));
+    number.context("boot_mark printed no number")?.trim().parse().context("boot_mark printed no number")
+}
+
+/// Returns the least of some sizes of memory in MiB with which a guest `works`.
+pub(crate) fn least_memory_mib(
+    sizes: RangeInclusive<u32>,
+    works: impl Fn(MemorySize) -> Result<bool>,
+) -> Result<u32> {
+    let max = *sizes.end();
+    for mebibytes in sizes {
+        if works(MemorySize::unchecked_mebibytes(mebibytes.into()))? {
+            return Ok(mebibytes);
+        }
+    }
+    bail!("the guest does not work with {max} MiB")
+}
+
+/// Whether a guest exits with 0: not if it has too little memory.
+pub(crate) fn exits_with_0(guest: &Guest) -> Result<bool> {
+    Ok(matches!(guest.capture(Input::Bytes(Vec::new())), Ok((End::Exited(0), _))))
+}
