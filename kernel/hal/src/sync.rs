@@ -65,10 +65,17 @@ impl RawMaskedLock {
     fn set(&self) -> bool {
         self.locked.fetch_or(1, Ordering::Acquire) & 1 == 0
     }
+
+    /// Takes the lock, which another CPU holds, when that has released it.
+    #[cold]
+    fn lock_contended(&self) {
+        while !self.set() {
+            wait_while(|| self.locked.load(Ordering::Relaxed) != 0);
+        }
+    }
 }
 
 /// Waits for another CPU, which holds a lock.
-#[cold]
 fn wait_while(is_held: impl Fn() -> bool) {
     let mut backoff = Backoff::default();
     while is_held() {
@@ -88,8 +95,8 @@ unsafe impl RawMutex for RawMaskedLock {
 
     #[inline]
     fn lock(&self) {
-        while !self.set() {
-            wait_while(|| self.locked.load(Ordering::Relaxed) != 0);
+        if !self.set() {
+            self.lock_contended();
         }
     }
 

@@ -75,12 +75,22 @@ impl<T> WordLock<T> {
     #[inline]
     pub fn lock(&self) -> WordGuard<'_, T> {
         interrupts::mask();
-        loop {
-            let word = self.word.swap(HELD, Acquire);
-            if word != HELD {
-                return WordGuard { lock: self, word, not_send: PhantomData };
-            }
-            wait_while(|| self.word() == HELD);
+        let mut word = self.word.swap(HELD, Acquire);
+        if word == HELD {
+            word = contend(&self.word);
+        }
+        WordGuard { lock: self, word, not_send: PhantomData }
+    }
+}
+
+/// Takes a lock, which another CPU holds, when that has released it. Returns the word that the lock had.
+#[cold]
+fn contend(lock: &AtomicU64) -> u64 {
+    loop {
+        wait_while(|| lock.load(Relaxed) == HELD);
+        let word = lock.swap(HELD, Acquire);
+        if word != HELD {
+            return word;
         }
     }
 }
