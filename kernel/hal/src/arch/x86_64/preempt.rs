@@ -155,39 +155,25 @@ unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
     )
 }
 
-/// Calls [`PreemptHooks::handle_pending`] in a way that costs the code around it, which seldom gets here, neither a register nor a
-/// stack frame.
-#[inline]
-fn call_handle_pending<H: PreemptHooks>() {
-    // SAFETY: `keep_registers` preserves every register but the flags, which are not declared as preserved, and aligns the stack
-    // itself. What the function around this may have below the stack pointer is its red zone, which is passed by before anything
-    // is pushed; below that the stack is unused, as an interrupt assumes, too (see `preempt`). So the code around this
-    // finds all memory that it uses as it left it: that is what `nostack` promises the compiler.
-    unsafe {
-        asm!(
-            "lea rsp, [rsp - {red_zone}]",
-            "call {handle}",
-            "lea rsp, [rsp + {red_zone}]",
-            red_zone = const RED_ZONE,
-            handle = sym keep_registers::<H>,
-            options(nostack),
-        );
-    };
-}
-
 /// Takes one from the mask depth of this CPU. If it reaches zero and a line is pending, calls
-/// [`PreemptHooks::handle_pending`].
+/// [`PreemptHooks::handle_pending`], in a way that costs the code around it, which seldom gets there, neither a register nor a
+/// stack frame.
 #[inline]
 pub(crate) fn unmask<H: PreemptHooks>() {
     // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `local::block`), whose mask is an atomic
-    // that only this CPU uses. If an interrupt arrives between the two instructions, it handles the lines itself, and may move
-    // the thread to another CPU: at worst the hook finds nothing to do.
+    // that only this CPU uses. If an interrupt arrives between the first two instructions, it handles the lines itself, and may
+    // move the thread to another CPU: at worst the hook finds nothing to do. `keep_registers` preserves every register but the
+    // flags, which are not declared as preserved, and aligns the stack itself. The kernel's target, the one on which this is
+    // executed, has no red zone: what is below the stack pointer is unused, so the code around this finds all memory that it uses
+    // as it left it. That is what `nostack` promises the compiler.
     unsafe {
         asm!(
             "dec dword ptr gs:[{mask}]",
-            "jz {handle}",
+            "jnz 2f",
+            "call {handle}",
+            "2:",
             mask = const MASK,
-            handle = label { call_handle_pending::<H>() },
+            handle = sym keep_registers::<H>,
             options(nostack),
         );
     }
