@@ -5,11 +5,12 @@ use hermit_interface::boot_info::Parsed;
 use hermit_interface::to_usize;
 use hermit_memory::ranges::{FreeError, FreeRanges};
 use hermit_paging::{Access, FlushScope, MappedPage, MemoryType, PageAttributes, PagingError};
+use lock_api::{MappedMutexGuard, MutexGuard};
 
 use super::address_space::AddressSpace;
 use super::physical::{DeferredFrees, FreshFrames, PhysicalFrames};
 use super::{MirroredMapping, OutOfMemory, stack_area};
-use crate::sync::SpinLock;
+use crate::sync::{RawSpinLock, SpinLock};
 use crate::{ops, stop};
 
 /// Number of pieces that free addresses may be in.
@@ -49,12 +50,16 @@ pub(super) unsafe fn init(info: &Parsed<'_>) {
     let _: Result<(), MemoryState> = MEMORY.lock().push(state);
 }
 
-/// Calls `action` under the memory lock. The stack is touched first, since a page fault that makes it grow takes
-/// this lock.
+/// Calls `action` under the memory lock.
 pub(super) fn with<R>(action: impl FnOnce(&mut MemoryState) -> R) -> R {
+    action(&mut lock())
+}
+
+/// Takes the memory lock. The stack is touched first, since a page fault that makes it grow takes this lock.
+#[inline(never)]
+fn lock() -> MappedMutexGuard<'static, RawSpinLock, MemoryState> {
     stack_area::touch(stack_area::STACK_NEEDED);
-    let mut memory = MEMORY.lock();
-    action(memory.first_mut().expect("memory is ready before it is used"))
+    MutexGuard::map(MEMORY.lock(), |memory| memory.first_mut().expect("memory is ready before it is used"))
 }
 
 /// Whether an address is mapped. While this CPU reports a fault, `false` if the lock is held: the CPU that holds it has

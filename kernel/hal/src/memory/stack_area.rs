@@ -19,7 +19,6 @@ pub(super) fn find(address: u64) -> Option<StackBounds> {
 }
 
 /// Touches the next `size` bytes of the current stack, so that using them causes no page fault.
-#[inline]
 pub(super) fn touch(size: usize) {
     let here = 0_u8;
     let here = (&raw const here).addr();
