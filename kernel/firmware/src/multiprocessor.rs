@@ -121,7 +121,7 @@ const IO_APIC_INPUTS: u32 = 24;
 
 /// Reads the MP tables; `None` without tables or without an enabled processor.
 pub(crate) fn platform_info(memory: &dyn PhysicalMemory) -> Option<PlatformInfo> {
-    let tables = search_areas(memory).into_iter().flat_map(|area| search(memory, area, &POINTER_SIGNATURE));
+    let tables = search(memory, search_areas(memory), &POINTER_SIGNATURE);
     let tables = tables.filter_map(|address| configuration_address(memory, address)).take(MAX_POINTERS);
     tables.filter_map(|address| configuration(memory, address)).find(|info| !info.cpus.is_empty())
 }

@@ -18,9 +18,12 @@ const EBDA_SEGMENT: u64 = 0x40e;
 /// Copies a structure from memory; `None` if a part is not readable, or at address 0, which means no table.
 pub(crate) fn read<T: FromBytes + IntoBytes>(memory: &dyn PhysicalMemory, address: u64) -> Option<T> {
     let mut value = T::new_zeroed();
-    let bytes = value.as_mut_bytes();
-    address.checked_add(u64::try_from(bytes.len()).ok()?)?;
-    (address != 0 && memory.read(address, bytes)).then_some(value)
+    read_bytes(memory, address, value.as_mut_bytes()).then_some(value)
+}
+
+/// As [`read`], for the bytes of a structure.
+fn read_bytes(memory: &dyn PhysicalMemory, address: u64, bytes: &mut [u8]) -> bool {
+    address != 0 && address.checked_add(bytes.len() as u64).is_some() && memory.read(address, bytes)
 }
 
 /// A table in memory.
@@ -52,8 +55,15 @@ impl<'memory> FirmwareTable<'memory> {
 
     /// The structure at `offset`; `None` if it exceeds the table.
     pub(crate) fn get<T: FromBytes + IntoBytes>(&self, offset: u32) -> Option<T> {
-        let part = self.part(offset, u32::try_from(size_of::<T>()).ok()?)?;
-        read(part.memory, part.address)
+        let mut value = T::new_zeroed();
+        self.copy(offset, value.as_mut_bytes()).then_some(value)
+    }
+
+    /// Copies the bytes from `offset`; `false` if they exceed the table.
+    #[inline(never)] // Keeps it in the image once.
+    fn copy(&self, offset: u32, bytes: &mut [u8]) -> bool {
+        let part = u32::try_from(bytes.len()).ok().and_then(|length| self.part(offset, length));
+        part.is_some_and(|part| read_bytes(part.memory, part.address, bytes))
     }
 
     /// The array of structures from `offset` to the table's end, at most `limit` elements.
@@ -92,16 +102,21 @@ impl<'memory> FirmwareTable<'memory> {
 /// Bytes that are searched at once: each read looks for a mapping.
 const SEARCHED_SIZE: usize = 256;
 
-/// The addresses in `range`, multiples of 16, that have `signature`, which has at most 16 bytes.
-pub(crate) fn search(
+/// The addresses in `areas`, multiples of 16, that have `signature`, which has at most 16 bytes.
+pub(crate) fn search<const AREAS: usize>(
     memory: &dyn PhysicalMemory,
-    mut range: Range<u64>,
+    areas: [Range<u64>; AREAS],
     signature: &'static [u8],
 ) -> impl Iterator<Item = u64> {
+    let (mut areas, mut area) = (areas.into_iter(), 0..0);
     iter::from_fn(move || {
-        let found = first_match(memory, range.clone(), signature)?;
-        range.start = found + 16;
-        Some(found)
+        loop {
+            if let Some(found) = first_match(memory, area.clone(), signature) {
+                area.start = found + 16;
+                return Some(found);
+            }
+            area = areas.next()?;
+        }
     })
 }
 

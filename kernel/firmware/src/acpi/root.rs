@@ -78,8 +78,7 @@ pub(super) struct Root<'memory> {
 impl<'memory> Root<'memory> {
     /// Finds the root table through the RSDP at `known`, or through one in the BIOS memory areas.
     pub(super) fn find(memory: &'memory dyn PhysicalMemory, known: Option<u64>) -> Option<Self> {
-        let found = [extended_bios_data(memory), BIOS_ROM].into_iter();
-        let found = found.flat_map(|range| search(memory, range, &POINTER_SIGNATURE));
+        let found = search(memory, [extended_bios_data(memory), BIOS_ROM], &POINTER_SIGNATURE);
         let pointers = known.into_iter().chain(found).filter_map(|address| pointer(memory, address));
         pointers.take(MAX_POINTERS).find_map(|(xsdt, rsdt)| {
             let extended = xsdt.and_then(|address| table(memory, address, *b"XSDT"));
