@@ -72,7 +72,7 @@ macro_rules! stubs {
 
 /// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, the MSI vectors, the timer
 /// and the inter-processor interrupts, and the spurious interrupt.
-pub(super) fn stubs<H: TrapHandler>() -> [(u8, unsafe extern "C" fn()); 51] {
+pub(super) const fn stubs<H: TrapHandler>() -> [(u8, unsafe extern "C" fn()); 51] {
     stubs! {
         stub: 0 1 2 3 4 5 6 7 9 16 18 19 20;
         stub_with_error_code: 8 10 11 12 13 14 17 21 29 30;
