@@ -90,15 +90,14 @@ pub(crate) unsafe fn push(list: ListOffset, block: NonNull<u8>) -> bool {
 }
 
 impl FreeBlocks {
-    /// Empty lists.
+    /// Empty lists, which cannot be used before [`Self::init`].
     pub(crate) const fn new() -> Self {
-        let mut lists = [const { FreeList::new(0) }; size_classes::COUNT];
-        let mut class = 0;
-        while class < size_classes::COUNT {
-            lists[class] = FreeList::new(class);
-            class += 1;
-        }
-        Self(lists)
+        Self([const { FreeList::new() }; size_classes::COUNT])
+    }
+
+    /// Gives the lists their room.
+    pub(crate) fn init(&self) {
+        self.lists().for_each(|(class, list)| list.init(class));
     }
 
     /// The list at an offset.
@@ -114,10 +113,15 @@ impl FreeBlocks {
 }
 
 impl FreeList {
-    const fn new(class: usize) -> Self {
+    const fn new() -> Self {
+        Self { first: AtomicPtr::new(ptr::null_mut()), room: AtomicU32::new(0), batch: AtomicU32::new(0) }
+    }
+
+    fn init(&self, class: usize) {
         #[expect(clippy::cast_possible_truncation, reason = "a batch has at most 128 blocks")]
         let room = 2 * size_classes::batch(class) as u32;
-        Self { first: AtomicPtr::new(ptr::null_mut()), room: AtomicU32::new(room), batch: AtomicU32::new(1) }
+        self.room.store(room, Relaxed);
+        self.batch.store(1, Relaxed);
     }
 
     /// Whether there is no block.
@@ -193,6 +197,12 @@ mod tests {
     const CLASS: usize = 0;
     const LIMIT: usize = 2 * size_classes::batch(CLASS);
 
+    fn list() -> FreeList {
+        let list = FreeList::new();
+        list.init(CLASS);
+        list
+    }
+
     fn block() -> NonNull<u8> {
         NonNull::from(Box::leak(Box::new([0_u64; 2]))).cast()
     }
@@ -213,7 +223,7 @@ mod tests {
     #[test]
     #[expect(unsafe_code, reason = "the list is unsafe to use")]
     fn refill_takes_its_count_or_what_there_is() {
-        let list = FreeList::new(CLASS);
+        let list = list();
         let mut left = 20;
         let mut take = || {
             left -= 1;
@@ -227,7 +237,7 @@ mod tests {
 
     #[test]
     fn refills_of_an_empty_list_grow_to_a_batch() {
-        let list = FreeList::new(CLASS);
+        let list = list();
         let added = || {
             assert!(refill(&list));
             core::iter::from_fn(|| list.pop()).count() + 1
@@ -238,7 +248,7 @@ mod tests {
 
     #[test]
     fn refill_of_a_list_with_blocks_keeps_its_limit() {
-        let list = FreeList::new(CLASS);
+        let list = list();
         assert!((0..8).all(|_| refill(&list)));
         // With the 127 blocks of the last of these refills there are 247.
         assert_eq!(core::iter::from_fn(|| list.pop()).count(), 247);

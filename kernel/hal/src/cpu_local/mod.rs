@@ -7,6 +7,7 @@ pub(crate) mod heap_region;
 
 use core::mem::offset_of;
 use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicPtr};
 
 use crate::arch::context::Context;
@@ -37,21 +38,26 @@ pub(crate) struct CpuLocal {
 }
 
 impl CpuLocal {
-    /// The block for the CPU of this number. Interrupts are masked once, until the CPU is ready for them.
+    /// The block for the CPU of this number. That of CPU 0 is all zero, and takes no room in the image's file; [`Self::base`] sets
+    /// what is not zero at first.
     pub(crate) const fn new(number: u32) -> Self {
         Self {
             header: LocalHeader::new(number),
             woken: AtomicBool::new(false),
             reschedule: AtomicBool::new(false),
-            current: AtomicPtr::new((&raw const NO_THREAD).cast_mut()),
+            current: AtomicPtr::new(ptr::null_mut()),
             value: AtomicPtr::new(ptr::null_mut()),
             value_owner: AtomicPtr::new(ptr::null_mut()),
             heap: LocalHeap::new(),
         }
     }
 
-    /// The base by which a CPU installs the block.
+    /// Initialises the block; returns the base by which a CPU installs it. Interrupts are masked once, until the CPU is ready for
+    /// them.
     pub(crate) fn base(&'static self) -> Base {
+        self.current.store((&raw const NO_THREAD).cast_mut(), Relaxed);
+        #[cfg(any(feature = "tlsf", not(feature = "bump")))]
+        self.heap.init();
         Base::new(self, |block| &block.header)
     }
 }

@@ -19,16 +19,11 @@ const MAX_GROWTH: u64 = 64 << 10;
 /// of all CPUs.
 const MAX_DIRTY: usize = 64;
 
-/// Slots that were used and are free again.
-static FREE: SpinLock<Free> = SpinLock::new(Free { clean: FreeSlots::new(), dirty: heapless::Vec::new() });
+/// Free slots without memory.
+static CLEAN: SpinLock<FreeSlots> = SpinLock::new(FreeSlots::new());
 
-#[derive(Debug)]
-struct Free {
-    /// Slots without memory.
-    clean: FreeSlots,
-    /// Slots with the memory of their last threads.
-    dirty: heapless::Vec<StackSlot, MAX_DIRTY>,
-}
+/// Free slots with the memory of their last threads.
+static DIRTY: SpinLock<heapless::Vec<StackSlot, MAX_DIRTY>> = SpinLock::new(heapless::Vec::new());
 
 /// The stack of a thread.
 #[derive(Debug)]
@@ -87,11 +82,11 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        let full = FREE.lock().dirty.push(self.slot).err();
+        let full = DIRTY.lock().push(self.slot).err();
         if let Some(slot) = full {
             reclaim();
             // There is room now unless other CPUs have filled it: then the slot is lost, but its memory is freed.
-            let lost = FREE.lock().dirty.push(slot).err();
+            let lost = DIRTY.lock().push(slot).err();
             lost.into_iter().for_each(|slot| unmap(core::iter::once(slot)));
         }
     }
@@ -105,41 +100,43 @@ fn unmap(slots: impl Iterator<Item = StackSlot>) {
 }
 
 /// Held while the memory of free stacks is on its way to the free frames: a CPU without memory waits for it, instead of
-/// finding nothing to reclaim. Taken before [`FREE`] and the memory lock; waiting CPUs answer TLB flushes.
+/// finding nothing to reclaim. Taken before the locks of free slots and the memory lock; waiting CPUs answer TLB flushes.
 static RECLAIMING: SpinLock<()> = SpinLock::new(());
 
 /// Frees the memory of all free stacks.
 pub(super) fn reclaim() {
     let _reclaiming = RECLAIMING.lock();
-    let dirty = core::mem::take(&mut FREE.lock().dirty);
+    let dirty = core::mem::take(&mut *DIRTY.lock());
     if dirty.is_empty() {
         return;
     }
     unmap(dirty.iter().copied());
-    let mut free = FREE.lock();
-    dirty.into_iter().for_each(|slot| free.clean.free(&SLOTS, slot));
+    let mut clean = CLEAN.lock();
+    dirty.into_iter().for_each(|slot| clean.free(&SLOTS, slot));
 }
 
 /// Takes a slot of a size, without memory unless the last thread has left some.
 fn take(size: usize) -> Result<StackSlot, OutOfMemory> {
-    let slot = FREE.lock().take(size);
+    if let Some(slot) = take_dirty(size) {
+        return Ok(slot);
+    }
+    let slot = CLEAN.lock().take(&SLOTS, size);
     let slot = slot.or_else(|NoSlot| {
         // The addresses of free slots of other sizes may be used, if the slots have no memory.
         reclaim();
-        let mut free = FREE.lock();
-        free.clean.remove_unused(&SLOTS);
-        free.take(size)
+        let mut clean = CLEAN.lock();
+        clean.remove_unused(&SLOTS);
+        clean.take(&SLOTS, size)
     });
-    slot.map_err(|NoSlot| OutOfMemory)
+    // Another CPU may have freed one meanwhile.
+    slot.or_else(|NoSlot| take_dirty(size).ok_or(OutOfMemory))
 }
 
-impl Free {
-    fn take(&mut self, size: usize) -> Result<StackSlot, NoSlot> {
-        if let Some(index) = self.dirty.iter().rposition(|slot| slot.size == size) {
-            return Ok(self.dirty.swap_remove(index));
-        }
-        self.clean.take(&SLOTS, size)
-    }
+/// Takes a slot of a size with the memory of its last thread.
+fn take_dirty(size: usize) -> Option<StackSlot> {
+    let mut dirty = DIRTY.lock();
+    let index = dirty.iter().rposition(|slot| slot.size == size)?;
+    Some(dirty.swap_remove(index))
 }
 
 /// Whether an address belongs to a stack, its guard page included.

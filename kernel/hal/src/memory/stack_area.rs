@@ -10,7 +10,7 @@ use hermit_memory::stack_slots::{SlotTable, StackBounds};
 /// then, the page fault handler would wait for the lock for ever.
 pub(super) const STACK_NEEDED: usize = 8 << 10;
 
-/// The slots that exist. Changed under the lock of free slots (`stack::FREE`).
+/// The slots that exist. Changed under the lock of free slots (`stack::CLEAN`).
 pub(super) static SLOTS: SlotTable = SlotTable::new();
 
 /// The stack to which an address belongs, its guard page included.

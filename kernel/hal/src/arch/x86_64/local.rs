@@ -44,15 +44,21 @@ const NUMBER: usize = offset_of!(LocalHeader, number);
 pub(super) const RESUME: usize = offset_of!(LocalHeader, resume);
 
 impl LocalHeader {
-    /// The header for the CPU of this number. Interrupts are masked once, until the CPU is ready for them.
+    /// The header for the CPU of this number, which [`Self::init`] initialises.
     pub(crate) const fn new(number: u32) -> Self {
         Self {
             this: AtomicPtr::new(ptr::null_mut()),
-            mask: AtomicU32::new(1 | NONE_PENDING),
+            mask: AtomicU32::new(0),
             pending: AtomicU32::new(0),
             number,
             resume: AtomicU64::new(0),
         }
+    }
+
+    /// Initialises the header of the block `this`. Interrupts are masked once, until the CPU is ready for them.
+    fn init(&self, this: *mut ()) {
+        self.this.store(this, Relaxed);
+        self.mask.store(1 | NONE_PENDING, Relaxed);
     }
 
     /// How many times interrupts are masked.
@@ -119,7 +125,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// The base for a block that starts with its header.
+    /// Initialises the header of a block, which starts with it; returns the block's base.
     ///
     /// # Panics
     ///
@@ -128,7 +134,7 @@ impl Base {
         let header = header(block);
         let this = ptr::from_ref(block).cast_mut().cast::<()>();
         assert!(ptr::addr_eq(header, this), "a CPU-local block starts with its header");
-        header.this.store(this, Relaxed);
+        header.init(this);
         Self { header, address: this.addr() as u64 }
     }
 
@@ -266,7 +272,14 @@ pub(crate) fn mask() {
 #[cfg(test)]
 mod tests {
     use super::{LocalHeader, NONE_PENDING};
+    use core::ptr;
     use core::sync::atomic::Ordering::Relaxed;
+
+    fn header() -> LocalHeader {
+        let header = LocalHeader::new(0);
+        header.init(ptr::null_mut());
+        header
+    }
 
     fn mask(header: &LocalHeader) -> u32 {
         header.mask.load(Relaxed)
@@ -274,7 +287,7 @@ mod tests {
 
     #[test]
     fn mask_is_zero_only_if_unmasked_with_pending_lines() {
-        let header = LocalHeader::new(0);
+        let header = header();
         assert_eq!(mask(&header), 1 | NONE_PENDING);
         header.set_pending(0b110);
         assert_eq!((mask(&header), header.pending()), (1, 0b110));
@@ -290,14 +303,14 @@ mod tests {
     /// As of a signal whose lines were taken before it arrived.
     #[test]
     fn set_pending_of_no_line_leaves_the_mask() {
-        let header = LocalHeader::new(0);
+        let header = header();
         header.set_pending(0);
         assert_eq!((mask(&header), header.pending()), (1 | NONE_PENDING, 0));
     }
 
     #[test]
     fn settle_after_an_interrupt_within_set_pending_finds_no_line_pending() {
-        let header = LocalHeader::new(0);
+        let header = header();
         header.pending.fetch_or(1, Relaxed);
         assert_eq!(header.take_pending(0), 1);
         header.mask.fetch_and(!NONE_PENDING, Relaxed);
