@@ -116,9 +116,16 @@ fn scale() -> TickScale {
 }
 
 /// Nanoseconds since the kernel started. Never decreases, on whichever CPUs it is read.
-#[inline]
+#[inline(never)]
 #[must_use]
 pub fn monotonic() -> u64 {
+    monotonic_inline()
+}
+
+/// [`monotonic`] for the system call that does nothing else: each place where it is inlined takes 50 bytes.
+#[inline]
+#[must_use]
+pub fn monotonic_inline() -> u64 {
     // The counter is read before the function that converts it is loaded: see `Timekeeper`.
     let counter = counter::now();
     // SAFETY: `FUNCTION` is private to this module, which stores no other values than its initial one, the address of a
