@@ -21,7 +21,7 @@ mod shared;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 
-use spin::Once;
+use crate::once::Once;
 
 use super::large;
 use crate::interrupts;
@@ -54,6 +54,7 @@ unsafe impl GlobalAlloc for KernelHeap {
         allocate(layout.size(), layout.align())
     }
 
+    #[inline(never)] // The kernel drops boxes and vectors at many places.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this allocator with
         // this layout, and is not used again.
