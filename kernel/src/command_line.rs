@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
+use hermit_hal::once::Once;
 use hermit_interface::command_line::CommandLine;
-use spin::Once;
 
 static PARSED: Once<CommandLine> = Once::new();
 

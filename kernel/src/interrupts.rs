@@ -7,8 +7,8 @@ use core::iter;
 
 use hermit_hal::interrupts::{self, Handlers, Masked, RESCHEDULE, TIMER};
 use hermit_hal::memory::{self, OutOfMemory};
+use hermit_hal::once::Once;
 use hermit_hal::sync::SpinLock;
-use spin::Once;
 
 use crate::threads::cpu;
 

@@ -5,7 +5,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
-use spin::Once;
+use crate::once::Once;
 
 use crate::arch::cpu;
 use crate::arch::local::{self, Base};

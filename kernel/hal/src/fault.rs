@@ -1,9 +1,9 @@
 //! Faults: exceptions after which a program cannot continue.
 
 use hermit_interface::exit::ABORTED;
-use spin::Once;
 
 use crate::memory::stack;
+use crate::once::Once;
 use crate::{ops, stop};
 
 pub use crate::arch::trap::TrapFrame;

@@ -13,7 +13,7 @@ use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-use spin::Once;
+use crate::once::Once;
 
 use crate::arch::trap::TrapFrame;
 use crate::arch::{local, preempt};

@@ -9,6 +9,7 @@
 //! | [`memory`] | the heap, stacks with guard pages, thread-local storage, mappings |
 //! | [`interrupts`] | the software interrupt mask, interrupt lines, waiting for an interrupt |
 //! | [`sync`] | spinlocks that mask interrupts |
+//! | [`once`] | values that are initialised once |
 //! | [`clock`] | monotonic and wall-clock time, and each CPU's timer |
 //! | [`console`], [`exit`], [`power_button`] | text output and input, the end of the machine, requests to end |
 //! | [`cpus`] | the CPUs of the machine, the reschedule IPI, per-CPU variables |
@@ -36,6 +37,7 @@
 //! tlb, backoff, stop                       TLB shootdown, stopping the other CPUs
 //! ops, cpu_local                           platform operations (traits), the CPU-local block
 //! arch                                     the processor
+//! once                                     values that are initialised once
 //! ```
 #![no_std]
 #![cfg_attr(
@@ -65,6 +67,7 @@ mod fallible;
 pub mod fault;
 pub mod interrupts;
 pub mod memory;
+pub mod once;
 mod ops;
 mod platform;
 pub mod power_button;

@@ -3,9 +3,9 @@
 use core::ptr::with_exposed_provenance;
 use core::slice;
 
+use crate::once::Once;
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::to_usize;
-use spin::Once;
 
 static ARCHIVE: Once<&'static [u8]> = Once::new();
 

@@ -17,11 +17,11 @@ use alloc::vec::Vec;
 use hermit_hal::boot::Boot;
 use hermit_hal::devices::Pages;
 use hermit_hal::interrupts::{Masked, TIMER};
+use hermit_hal::once::Once;
 use hermit_interface::command_line::CommandLine;
 use hermit_interface::{Errno, boot_info};
 use hermit_virtio::Id;
 use hermit_virtio::device::InitError;
-use spin::Once;
 
 pub(crate) use console::{
     OutputDevice, VirtioConsole, flush_consoles, input_console, is_driverless, output_device,

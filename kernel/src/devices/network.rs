@@ -4,6 +4,7 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_hal::devices::MirroredPages;
+use hermit_hal::once::Once;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
 use hermit_interface::net::{self, DeviceInfo};
@@ -11,7 +12,6 @@ use hermit_virtio::Id;
 use hermit_virtio::net::{
     BufferSizes, ChecksumOffload, IpVersion, MAX_FRAME, NetDriver, SegmentationOffload, TxOffload,
 };
-use spin::Once;
 
 use super::{Pages, Transport, find, start};
 use crate::entropy;

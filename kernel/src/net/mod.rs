@@ -33,10 +33,10 @@ mod waker_keys;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use hermit_hal::once::Once;
 use hermit_hal::{clock, memory};
 use hermit_interface::Errno;
 use hermit_interface::net::StackConfig;
-use spin::Once;
 
 use self::services::SERVICES;
 use self::stack::{Network, Stack};

@@ -3,7 +3,7 @@
 //! On Linux the kernel delivers the data of a process that has ended. Here kernel and process end together.
 
 use hermit_hal::clock;
-use spin::Once;
+use hermit_hal::once::Once;
 
 use super::stack::Network;
 use super::{NETWORK, poll};

@@ -1,6 +1,6 @@
 //! A value that is initialised once.
 
-use spin::Once;
+use hermit_hal::once::Once;
 
 use super::Mutex;
 

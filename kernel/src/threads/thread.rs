@@ -9,13 +9,13 @@ use core::task::Waker;
 
 use crossbeam_utils::atomic::AtomicCell;
 use hermit_hal::memory::{self, OutOfMemory};
+use hermit_hal::once::Once;
 use hermit_hal::sync::SpinLock;
 use hermit_hal::thread::Thread as Context;
 use hermit_hal::waker::waker;
 use hermit_interface::Errno;
 use hermit_sched::thread::{Entity, Link};
 use hermit_sched::thread_table::{EnterError, TableCursor, ThreadTable};
-use spin::Once;
 
 use super::name::Name;
 use crate::sync::Mutex;

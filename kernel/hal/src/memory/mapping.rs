@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
+use crate::once::Once;
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_memory::ranges::{FreeError, RangeList, Ranges};
 use hermit_paging::PagingError;
-use spin::Once;
 
 pub use hermit_paging::Access;
 

@@ -18,11 +18,11 @@ mod thread_locals;
 
 use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 
+use crate::once::Once;
 use hermit_firmware::PhysicalMemory;
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::boot_info::{ImagePlacement, Parsed, Tls};
 use hermit_interface::to_usize;
-use spin::Once;
 
 pub(crate) use heap::join as join_heap;
 pub use heap::{

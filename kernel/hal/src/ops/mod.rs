@@ -13,7 +13,7 @@ mod power;
 mod smp;
 mod time;
 
-use spin::Once;
+use crate::once::Once;
 
 pub(crate) use console::PlatformConsole;
 pub use console::Stream;

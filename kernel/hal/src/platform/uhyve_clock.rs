@@ -1,9 +1,9 @@
 //! The host's clock on uhyve ([`hermit_interface::machine::CLOCK`]).
 
+use crate::once::Once;
 use hermit_clock::HostTime;
 use hermit_interface::machine::{CLOCK, CLOCK_FREQUENCY, CLOCK_WALL};
 use hermit_virtio::transport::pci::MapRegisters;
-use spin::Once;
 
 use crate::devices::{Mapper, Window};
 use crate::interrupts::Masked;

@@ -1,6 +1,6 @@
 //! The interrupt descriptor table (IDT): the entry stub and the stack of each vector.
 
-use spin::Once;
+use crate::once::Once;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, Segment};
 use x86_64::instructions::tables::lidt;

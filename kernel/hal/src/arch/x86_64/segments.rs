@@ -1,7 +1,7 @@
 //! Segment descriptors (GDT) and the task state segment (TSS), of which 64-bit mode uses little: the code segment,
 //! and the interrupt stack table (IST). Each CPU has its own.
 
-use spin::Once;
+use crate::once::Once;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
 use x86_64::instructions::tables::load_tss;

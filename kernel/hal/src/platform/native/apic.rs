@@ -3,9 +3,9 @@
 //!
 //! Its registers are MSRs where the processor has x2APIC mode, else a page of memory, the same for all CPUs.
 
+use crate::once::Once;
 use hermit_clock::{NANOSECONDS, TickScale};
 use hermit_virtio::transport::pci::MsiMessage;
-use spin::Once;
 use x86_64::registers::model_specific::{ApicBase, ApicBaseFlags, Msr};
 
 use super::register_page::RegisterPage;

@@ -1,9 +1,9 @@
 //! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`): it has the frequency of the time-stamp
 //! counter and, in each reading, the host's time of day.
 
+use crate::once::Once;
 use hermit_clock::HostTime;
 use hermit_clock::paravirtual::{PvClock, WallClock, is_consistent};
-use spin::Once;
 use x86_64::registers::model_specific::Msr;
 
 use crate::arch::counter;

@@ -3,10 +3,10 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
+use crate::once::Once;
 use hermit_firmware::PlatformInfo;
 use hermit_interface::MAX_CPUS;
 use hermit_interface::boot_info::BootInfo;
-use spin::Once;
 
 use super::apic::{self, Ipi};
 use crate::arch::x86_64::startup;

@@ -3,9 +3,9 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
+use crate::once::Once;
 use hermit_interface::MAX_CPUS;
 use hermit_interface::process::{BUSY, POLLING, SharedCpu, SharedCpus, WAITING};
-use spin::Once;
 
 use super::linux::{self, Wait};
 use crate::arch::{local, startup};

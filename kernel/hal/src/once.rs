@@ -1,0 +1,167 @@
+//! A value that is initialised once, for state that is set when the kernel starts or when it is first used.
+//!
+//! The part that is compiled for each type and initialiser is small: there are some fifty of them, each used once.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::hint;
+use core::mem::MaybeUninit;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+/// State: there is no value.
+const EMPTY: u8 = 0;
+
+/// State: a caller makes the value.
+const BUSY: u8 = 1;
+
+/// State: there is a value, which stays.
+const READY: u8 = 2;
+
+/// A value that the first caller initialises, while others spin.
+pub struct Once<T> {
+    state: AtomicU8,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: the value is written only by the caller that changed the state from `EMPTY` to `BUSY`, which the atomic operation lets
+// one caller do at a time, and read only in the state `READY`, which is final. `Release` and `Acquire` order the write before
+// the reads. So threads share the value by shared references, for which it must be `Sync`, and it may be dropped by another
+// thread than the one that made it, for which it must be `Send`.
+unsafe impl<T: Send + Sync> Sync for Once<T> {}
+
+impl<T> Once<T> {
+    /// Without a value.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    /// The value, if it is initialised.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        if self.state.load(Acquire) != READY {
+            return None;
+        }
+        // SAFETY: in the state `READY` the value is initialised, and nothing changes it (see `Sync`).
+        Some(unsafe { &*self.pointer() })
+    }
+
+    /// The value, which the first call initialises. `make` must not use it.
+    #[inline]
+    pub fn call_once(&self, make: impl FnOnce() -> T) -> &T {
+        enum Never {}
+        match self.try_call_once(|| Ok::<T, Never>(make())) {
+            Ok(value) => value,
+            Err(never) => match never {},
+        }
+    }
+
+    /// The value, which the first call initialises whose `make` does not fail. That must not use it.
+    ///
+    /// # Errors
+    ///
+    /// The error of `make`.
+    #[inline]
+    pub fn try_call_once<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.try_call_once_slow(make),
+        }
+    }
+
+    /// Where the value is.
+    const fn pointer(&self) -> *mut T {
+        self.value.get().cast()
+    }
+
+    #[cold]
+    fn try_call_once_slow<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        if begin(&self.state) {
+            let value = make().inspect_err(|_| self.state.store(EMPTY, Release))?;
+            // SAFETY: `begin` has changed the state to `BUSY` for this caller alone, so there is no reference to the value.
+            unsafe { self.pointer().write(value) };
+            self.state.store(READY, Release);
+        }
+        // SAFETY: the value is initialised: this caller has just done it, or `begin` has found the state `READY`.
+        Ok(unsafe { &*self.pointer() })
+    }
+}
+
+/// Changes a state from [`EMPTY`] to [`BUSY`]. `false` if it is [`READY`], perhaps after another caller has made the value.
+#[cold]
+#[inline(never)]
+fn begin(state: &AtomicU8) -> bool {
+    loop {
+        match state.compare_exchange(EMPTY, BUSY, Acquire, Acquire) {
+            Ok(_) => return true,
+            Err(READY) => return false,
+            Err(_) => hint::spin_loop(),
+        }
+    }
+}
+
+impl<T> Default for Once<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Once<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Once").field(&self.get()).finish()
+    }
+}
+
+impl<T> Drop for Once<T> {
+    fn drop(&mut self) {
+        if *self.state.get_mut() == READY {
+            // SAFETY: in the state `READY` the value is initialised; nothing uses it after this.
+            unsafe { self.value.get_mut().assume_init_drop() };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Once;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::thread;
+
+    #[test]
+    fn first_call_initialises_and_others_wait_for_its_value() {
+        let (once, calls) = (Once::new(), AtomicUsize::new(0));
+        let make = || {
+            calls.fetch_add(1, Relaxed);
+            thread::yield_now();
+            7
+        };
+        thread::scope(|scope| {
+            let threads: [_; 4] = core::array::from_fn(|_| scope.spawn(|| *once.call_once(make)));
+            assert_eq!(threads.map(|thread| thread.join().unwrap()), [7; 4]);
+        });
+        assert_eq!((calls.into_inner(), once.get()), (1, Some(&7)));
+    }
+
+    #[test]
+    fn call_after_one_that_failed_initialises() {
+        let once = Once::new();
+        assert_eq!(once.try_call_once(|| Err::<u8, _>("error")), Err("error"));
+        assert_eq!(once.get(), None);
+        assert_eq!(once.try_call_once(|| Ok::<_, &str>(7)), Ok(&7));
+        assert_eq!(once.try_call_once(|| Err("error")), Ok(&7));
+    }
+
+    #[test]
+    fn value_is_dropped_if_there_is_one() {
+        let value = Arc::new(());
+        drop(Once::<Arc<()>>::new());
+        let once = Once::new();
+        once.call_once(|| value.clone());
+        assert_eq!(Arc::strong_count(&value), 2);
+        drop(once);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+}
