@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
-use core::{iter, ptr, slice};
+use core::{ptr, slice};
 
 use crate::command_line;
 
@@ -45,8 +45,8 @@ static IS_FINALIZED: AtomicBool = AtomicBool::new(false);
 pub(crate) extern "C" fn run(_: usize) {
     let line = command_line::parsed();
     let name = line.argv0.as_deref().unwrap_or(DEFAULT_NAME);
-    let argv = null_terminated(iter::once(name).chain(line.args.iter().map(Vec::as_slice)).map(c_string));
-    let env = null_terminated(line.env.iter().map(|variable| c_string(variable)));
+    let argv = null_terminated(Some(name), &line.args);
+    let env = null_terminated(None, &line.env);
     let argc = i32::try_from(argv.len() - 1).unwrap_or(i32::MAX);
     // SAFETY: the strings and arrays live as long as the program, and the kernel runs this function once, before `main`.
     unsafe { initialize(argc, argv.as_ptr(), env.as_ptr()) };
@@ -89,9 +89,12 @@ pub(crate) fn finalize() {
     }
 }
 
-/// Pointers to the strings in a leaked array that ends with a null pointer.
-fn null_terminated(strings: impl Iterator<Item = &'static CStr>) -> &'static [*const c_char] {
-    let pointers: Vec<_> = strings.map(CStr::as_ptr).chain([ptr::null()]).collect();
+/// Pointers to leaked copies of strings, in a leaked array that ends with a null pointer.
+fn null_terminated(first: Option<&[u8]>, others: &[Vec<u8>]) -> &'static [*const c_char] {
+    let mut pointers = Vec::with_capacity(others.len() + 2);
+    pointers.extend(first.map(|string| c_string(string).as_ptr()));
+    pointers.extend(others.iter().map(|string| c_string(string).as_ptr()));
+    pointers.push(ptr::null());
     pointers.leak()
 }
 

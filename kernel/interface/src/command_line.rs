@@ -120,27 +120,36 @@ fn device(text: &[u8]) -> Option<MmioDevice> {
 
 /// Parses a number as Linux does (`memparse`): decimal or hexadecimal, with an optional suffix K, M or G.
 fn number(text: &str) -> Option<u64> {
-    let units = [(['K', 'k'], 10), (['M', 'm'], 20), (['G', 'g'], 30)];
-    // Indexing would bring core's message about indices of texts into each image: 5 kB.
-    let in_units = units.into_iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
-    let (digits, shift) = in_units.unwrap_or((text, 0));
-    let number = match digits.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => digits.parse(),
+    let shift = match text.as_bytes().last()? {
+        b'K' | b'k' => 10,
+        b'M' | b'm' => 20,
+        b'G' | b'g' => 30,
+        _ => 0,
     };
-    number.ok()?.checked_mul(1 << shift)
+    // Indexing would bring core's message about indices of texts into each image: 5 kB.
+    let text = text.get(..text.len() - usize::from(shift != 0))?;
+    let (digits, radix) = match text.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    u64::from_str_radix(digits, radix).ok()?.checked_mul(1 << shift)
 }
 
 impl CommandLine {
     /// Parses a command line. Parsing cannot fail: an unterminated quote extends to the end of the line.
     #[must_use]
     pub fn parse(line: &[u8]) -> Self {
-        let mut words = WordIter { rest: line };
         let mut parsed = Self::default();
-        for (index, (word, quoted)) in words.by_ref().enumerate() {
+        let mut is_argument = false;
+        for (index, (word, quoted)) in (WordIter { rest: line }).enumerate() {
+            if is_argument {
+                parsed.args.push(word);
+                continue;
+            }
             if word == b"--" && !quoted {
                 parsed.misplaced = None;
-                break;
+                is_argument = true;
+                continue;
             }
             // The first word may be the kernel's file name.
             if index > 0 && parsed.misplaced.is_none() && looks_like_argument(&word) {
@@ -159,7 +168,6 @@ impl CommandLine {
                 parsed.virtio_stdin = true;
             }
         }
-        parsed.args = words.map(|(word, _)| word).collect();
         parsed
     }
 }

@@ -43,8 +43,7 @@ static DISCOVERED: OnceLock<Vec<DiscoveredDevice>> = OnceLock::new();
 
 /// Stores where virtio-mmio devices are, and whether a console device is to be the machine's console.
 pub(crate) fn init(boot: &Boot, line: &CommandLine) {
-    let devices = boot.info.devices.iter().chain(&line.devices);
-    MMIO_DEVICES.call_once(|| devices.copied().collect());
+    MMIO_DEVICES.call_once(|| [boot.info.devices, &line.devices].concat());
     let console = u32::from(u8::from(Id::Console));
     if line.virtio_console || boot.info.devices.iter().any(|device| device.kind == console) {
         console::init();
