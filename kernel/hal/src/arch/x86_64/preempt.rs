@@ -155,6 +155,16 @@ unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
     )
 }
 
+/// Calls [`PreemptHooks::handle_pending`] in a way that costs the code around it, which seldom gets here, neither a register nor a
+/// stack frame.
+#[inline]
+fn call_handle_pending<H: PreemptHooks>() {
+    // SAFETY: `keep_registers` preserves every register but the flags, which are not declared as preserved, and aligns the stack
+    // itself. The kernel's target, the one on which this is executed, has no red zone: what is below the stack pointer is unused,
+    // so the code around this finds all memory that it uses as it left it. That is what `nostack` promises the compiler.
+    unsafe { asm!("call {handle}", handle = sym keep_registers::<H>, options(nostack)) };
+}
+
 /// Takes one from the mask depth of this CPU. If it reaches zero and a line is pending, calls
 /// [`PreemptHooks::handle_pending`], in a way that costs the code around it, which seldom gets there, neither a register nor a
 /// stack frame.
@@ -169,11 +179,9 @@ pub(crate) fn unmask<H: PreemptHooks>() {
     unsafe {
         asm!(
             "dec dword ptr gs:[{mask}]",
-            "jnz 2f",
-            "call {handle}",
-            "2:",
+            "jz {handle}",
             mask = const MASK,
-            handle = sym keep_registers::<H>,
+            handle = label { call_handle_pending::<H>() },
             options(nostack),
         );
     }
