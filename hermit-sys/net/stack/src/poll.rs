@@ -152,6 +152,14 @@ impl Layers {
         }
     }
 
+    /// [`Self::wake`] for writers alone, after what was read has freed memory.
+    #[inline]
+    pub(crate) fn wake_writers(&mut self, host: &mut impl Host) {
+        if self.buffers.may_resume() {
+            self.wake_all(host);
+        }
+    }
+
     // Not inlined, so that `wake` is, whose conditions are false most of the time.
     #[inline(never)]
     fn wake_all(&mut self, host: &mut impl Host) {

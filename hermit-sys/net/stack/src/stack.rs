@@ -261,10 +261,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
             Target::Tcp(slot) => {
                 let (tcp, _, mut context) = self.layers.split(&mut self.host);
                 let taken = tcp.of_mut(slot).read(slot, peek, sink, &mut context)?;
-                // What was read has freed memory.
-                if self.layers.buffers.may_resume() {
-                    self.layers.wake(&mut self.host);
-                }
+                self.layers.wake_writers(&mut self.host);
                 Ok((taken, None))
             }
             Target::Udp(slot) => self.take_datagram(slot, peek, sink),
@@ -397,9 +394,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         let Layers { udp, buffers, .. } = &mut self.layers;
         let family = udp.family(slot);
         let (taken, from) = udp.take(slot, peek, sink, buffers)?;
-        if buffers.may_resume() {
-            self.layers.wake(&mut self.host);
-        }
+        self.layers.wake_writers(&mut self.host);
         Ok((taken, Some(from.present(family))))
     }
 
