@@ -47,7 +47,8 @@ impl Bench {
     fn boot(&self) -> Result<Value> {
         let size = stripped_size(&self.hello_world)?;
         let memory = least_memory_mib(1..=64, |memory| {
-            exits_with_0(&Guest { memory, timeout: Some(SHORT_TIMEOUT), ..self.guest(&self.hello_world) })
+            let guest = Guest { memory, timeout: Some(SHORT_TIMEOUT), ..self.guest(&self.hello_world) };
+            Ok(exits_with_0(&guest))
         })?;
         let large: MemorySize = "4G".parse().map_err(anyhow::Error::msg)?;
         let normal = MemorySize::default();

@@ -148,11 +148,8 @@ impl Images {
     /// The least memory with which the program exits with 0. QEMU itself takes more than 1 MiB.
     fn memory(&self) -> Result<Figures> {
         let least = least_memory_mib(2..=16, |memory| {
-            exits_with_0(&Guest {
-                memory,
-                timeout: Some(SHORT_TIMEOUT),
-                ..self.guest(&self.hello_world, &[])
-            })
+            let guest = Guest { memory, timeout: Some(SHORT_TIMEOUT), ..self.guest(&self.hello_world, &[]) };
+            Ok(exits_with_0(&guest))
         })?;
         Ok(Figures::from([("hello_world, least memory (MiB)".to_owned(), least.into())]))
     }
