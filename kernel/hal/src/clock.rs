@@ -7,12 +7,12 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 
-use crate::once::Once;
 use hermit_clock::{HostTime, NANOSECONDS, SeqLock, SlewedClock, TickScale, TimeFunction, Timekeeper};
 use hermit_interface::boot_info::BootInfo;
 
 use crate::arch::counter::{self, BootCounter};
 use crate::interrupts::Masked;
+use crate::once::Once;
 use crate::ops;
 use crate::sync::SpinLock;
 

@@ -5,8 +5,6 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::once::Once;
-
 use crate::arch::cpu;
 use crate::arch::local::{self, Base};
 use crate::arch::processor::Processor;
@@ -15,6 +13,7 @@ use crate::arch::startup::{self, CpuResources};
 use crate::cpu_local::{self, CpuLocal};
 use crate::fallible::OutOfMemory;
 use crate::interrupts::Masked;
+use crate::once::Once;
 use crate::ops;
 use crate::{clock, memory};
 

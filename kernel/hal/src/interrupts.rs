@@ -13,11 +13,10 @@ use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::once::Once;
-
 use crate::arch::trap::TrapFrame;
 use crate::arch::{local, preempt};
 use crate::cpu_local;
+use crate::once::Once;
 use crate::ops;
 use crate::tlb;
 

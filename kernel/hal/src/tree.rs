@@ -3,9 +3,10 @@
 use core::ptr::with_exposed_provenance;
 use core::slice;
 
-use crate::once::Once;
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::to_usize;
+
+use crate::once::Once;
 
 static ARCHIVE: Once<&'static [u8]> = Once::new();
 

@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use crate::once::Once;
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_memory::ranges::{FreeError, RangeList, Ranges};
 use hermit_paging::PagingError;
@@ -11,6 +10,7 @@ use hermit_paging::PagingError;
 pub use hermit_paging::Access;
 
 use super::{OutOfMemory, fresh, paging, reserve_addresses};
+use crate::once::Once;
 use crate::sync::SpinLock;
 
 /// All addresses for mappings.

@@ -18,7 +18,6 @@ mod thread_locals;
 
 use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 
-use crate::once::Once;
 use hermit_firmware::PhysicalMemory;
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::boot_info::{ImagePlacement, Parsed, Tls};
@@ -38,6 +37,7 @@ pub use paging::RESERVE;
 pub use permanent::{leak, leak_slice};
 
 use crate::arch::{copy, stacks};
+use crate::once::Once;
 use crate::ops;
 use device_space::DeviceSpace;
 use paging::MemoryState;

@@ -1,12 +1,12 @@
 //! The host's clock on uhyve ([`hermit_interface::machine::CLOCK`]).
 
-use crate::once::Once;
 use hermit_clock::HostTime;
 use hermit_interface::machine::{CLOCK, CLOCK_FREQUENCY, CLOCK_WALL};
 use hermit_virtio::transport::pci::MapRegisters;
 
 use crate::devices::{Mapper, Window};
 use crate::interrupts::Masked;
+use crate::once::Once;
 
 /// Value of registers that the hypervisor does not have.
 const UNKNOWN: u64 = u64::MAX;

@@ -1,6 +1,5 @@
 //! The interrupt descriptor table (IDT): the entry stub and the stack of each vector.
 
-use crate::once::Once;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, Segment};
 use x86_64::instructions::tables::lidt;
@@ -9,6 +8,7 @@ use x86_64::structures::DescriptorTablePointer;
 use super::stacks::InterruptStack;
 use super::trap::{DOUBLE_FAULT, FIRST_LINE, MACHINE_CHECK, NON_MASKABLE, TrapHandler};
 use super::trap_entry;
+use crate::once::Once;
 
 static TABLE: Once<InterruptDescriptorTable> = Once::new();
 

@@ -1,7 +1,6 @@
 //! Segment descriptors (GDT) and the task state segment (TSS), of which 64-bit mode uses little: the code segment,
 //! and the interrupt stack table (IST). Each CPU has its own.
 
-use crate::once::Once;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
 use x86_64::instructions::tables::load_tss;
@@ -10,6 +9,7 @@ use x86_64::structures::tss::TaskStateSegment;
 
 use super::stacks::StackTops;
 use crate::fallible::{OutOfMemory, leak};
+use crate::once::Once;
 
 static BOOT_TASK_STATE: Once<TaskStateSegment> = Once::new();
 static BOOT_TABLE: Once<Gdt> = Once::new();

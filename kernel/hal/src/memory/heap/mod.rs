@@ -21,10 +21,9 @@ mod shared;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 
-use crate::once::Once;
-
 use super::large;
 use crate::interrupts;
+use crate::once::Once;
 
 #[cfg(all(feature = "bump", not(feature = "tlsf")))]
 use bump as blocks;

@@ -3,7 +3,6 @@
 //!
 //! Its registers are MSRs where the processor has x2APIC mode, else a page of memory, the same for all CPUs.
 
-use crate::once::Once;
 use hermit_clock::{NANOSECONDS, TickScale};
 use hermit_virtio::transport::pci::MsiMessage;
 use x86_64::registers::model_specific::{ApicBase, ApicBaseFlags, Msr};
@@ -13,6 +12,7 @@ use crate::arch::counter;
 use crate::arch::x86_64::cpu;
 use crate::arch::x86_64::trap::{FIRST_LINE, SPURIOUS_VECTOR, TIMER_VECTOR};
 use crate::clock;
+use crate::once::Once;
 
 /// Register numbers: offsets in the page divided by 16, and offsets from [`X2APIC`].
 const ID: u32 = 0x02;

@@ -1,7 +1,6 @@
 //! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`): it has the frequency of the time-stamp
 //! counter and, in each reading, the host's time of day.
 
-use crate::once::Once;
 use hermit_clock::HostTime;
 use hermit_clock::paravirtual::{PvClock, WallClock, is_consistent};
 use x86_64::registers::model_specific::Msr;
@@ -9,6 +8,7 @@ use x86_64::registers::model_specific::Msr;
 use crate::arch::counter;
 use crate::arch::x86_64::cpu;
 use crate::memory::HostPage;
+use crate::once::Once;
 use crate::ops::HostClock;
 use crate::sync::SpinLock;
 

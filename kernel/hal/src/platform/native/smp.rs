@@ -3,7 +3,6 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::once::Once;
 use hermit_firmware::PlatformInfo;
 use hermit_interface::MAX_CPUS;
 use hermit_interface::boot_info::BootInfo;
@@ -13,6 +12,7 @@ use crate::arch::x86_64::startup;
 use crate::clock;
 use crate::interrupts::Masked;
 use crate::memory::{self, PhysicalReader};
+use crate::once::Once;
 
 /// APIC identifiers by CPU number; the first CPU is number 0.
 static IDS: [AtomicU32; MAX_CPUS] = [const { AtomicU32::new(0) }; MAX_CPUS];

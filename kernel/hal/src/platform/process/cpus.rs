@@ -3,7 +3,6 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
-use crate::once::Once;
 use hermit_interface::MAX_CPUS;
 use hermit_interface::process::{BUSY, POLLING, SharedCpu, SharedCpus, WAITING};
 
@@ -11,6 +10,7 @@ use super::linux::{self, Wait};
 use crate::arch::{local, startup};
 use crate::clock;
 use crate::interrupts::{self, DEFERRED_BIT, TIMER};
+use crate::once::Once;
 
 /// The page of the CPUs.
 static CPUS: Once<&'static SharedCpus> = Once::new();
