@@ -15,7 +15,6 @@
 
 mod nesting;
 mod set;
-mod sync;
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -35,7 +34,7 @@ use lock_api::RawMutex;
 
 use self::nesting::Nesting;
 use self::set::{Entry, EntrySet, Examined, Outcome, Purpose, Taken};
-use self::sync::Lock;
+use crate::sync::Lock;
 use crate::{Object, ReadBuffer, Readiness, Stat, WakerQueue};
 
 /// Bits that say how events are reported, and are none.

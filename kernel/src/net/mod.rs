@@ -131,6 +131,7 @@ fn poll_received() {
 
 /// Polls the stack, and flushes the device; returns the time of the stack's next timer.
 fn poll(stack: &mut Stack) -> u64 {
+    rx_leader::begin_poll();
     let next = stack.poll();
     configured::update(stack);
     flush();

@@ -1,54 +1,69 @@
-//! The rx leader: a thread blocked in a call of the stack, which the network device's next interrupt wakes. It polls
-//! the stack itself, which saves two context switches, to the poll thread and back. If the interrupted CPU runs another
-//! thread, the interrupt wakes the poll thread instead, which has a higher priority.
+//! The poll leader of the network ([`PollLeader`]): a thread blocked in a call of the stack, which the network device's
+//! next interrupt wakes. It polls the stack itself, which saves two context switches, to the poll thread and back. If the
+//! interrupted CPU runs another thread, the interrupt wakes the poll thread instead, which has a higher priority.
 
-use core::task::{Context, Waker};
+use core::task::Context;
 
-use hermit_hal::sync::SpinLock;
+use hermit_hal::sync::RawSpinLock;
+use hermit_io::PollLeader;
+use hermit_sched::thread::Thread as _;
 
 use super::{poll_thread, rx_interrupt};
 use crate::devices;
 use crate::threads::{cpu, schedule};
 
-/// Waker of the rx leader.
-static RX_LEADER: SpinLock<Option<Waker>> = SpinLock::new(None);
+static LEADER: PollLeader<RawSpinLock> = PollLeader::new();
 
-/// Handles the RX interrupt of the device.
+/// Handles an interrupt of the device: frames were received, or its TX queue has room or is empty.
 pub(crate) fn device_interrupt() {
     rx_interrupt::note_raised();
-    // The lock orders this with `lead`: either this finds the leader, or the leader enables the interrupt again.
-    let leader = RX_LEADER.lock().take();
-    match leader.filter(|_| cpu::is_idle()) {
+    match LEADER.interrupt().filter(|_| cpu::is_idle()) {
         Some(leader) => leader.wake(),
         None => poll_thread::call(),
     }
 }
 
-/// Makes the calling thread the rx leader. Returns whether frames have been received already.
+/// Takes note that a poll of the stack begins. The stack is locked.
+#[inline]
+pub(super) fn begin_poll() {
+    LEADER.begin_poll();
+}
+
+/// Takes note that the stack holds data back until the device's TX queue is empty. The stack is locked.
+#[inline]
+pub(super) fn hold() {
+    LEADER.hold();
+}
+
+/// True if a thread that is about to wait must poll the stack first.
+#[inline]
+pub(super) fn must_poll() -> bool {
+    LEADER.must_poll()
+}
+
+/// Makes the calling thread the poll leader. Returns true if it must poll before it waits.
 pub(super) fn lead(context: &Context<'_>) -> bool {
     if devices::network().is_none() {
         return false;
     }
-    let mut leader = RX_LEADER.lock();
-    if !leader.as_ref().is_some_and(|leader| leader.will_wake(context.waker())) {
-        *leader = Some(context.waker().clone());
-    }
-    drop(leader);
-    rx_interrupt::enable()
+    let must_poll = if may_lead() { LEADER.lead(context.waker()) } else { LEADER.must_poll() };
+    must_poll || rx_interrupt::enable()
 }
 
-/// Ends the calling thread's role as rx leader: it does not wait any more, and the poll thread handles received frames.
+/// True if the calling thread runs at once when the interrupt finds an idle CPU: a thread that is pinned to another CPU
+/// may wait there for one that computes.
+fn may_lead() -> bool {
+    !schedule::current().entity().is_pinned() || cpu::count() == 1
+}
+
+/// Ends the calling thread's role as the poll leader: it does not wait any more, and the poll thread handles received
+/// frames.
 pub(super) fn resign() {
     if devices::network().is_none() {
         return;
     }
-    let waker = schedule::current().waker();
-    let mut leader = RX_LEADER.lock();
-    if leader.as_ref().is_some_and(|leader| leader.will_wake(waker)) {
-        *leader = None;
-    }
-    drop(leader);
-    if rx_interrupt::enable() {
+    let must_poll = LEADER.resign(schedule::current().waker());
+    if rx_interrupt::enable() || must_poll {
         poll_thread::call();
     }
 }

@@ -41,30 +41,64 @@ pub(super) fn wait_until<R>(
 }
 
 /// Blocks until `poll` is ready, or until the deadline in nanoseconds: then `None`. Sockets may be among what it waits
-/// for: while the thread waits, it is the rx leader, which polls the stack when frames have been received.
+/// for: while the thread waits, it is the poll leader, which polls the stack after an interrupt of the device.
 pub(crate) fn block_until<R>(
     deadline: Option<u64>,
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
+    poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
 ) -> Option<R> {
-    let mut leads = false;
-    let waited = wait::block_until(deadline, |context| {
-        let mut has_received = false;
-        poll_and_lead(context, |context| {
-            if mem::replace(&mut has_received, true) {
-                super::poll_received();
-            }
-            let polled = poll(context);
-            leads |= polled.is_pending();
-            polled
-        })
-    });
-    if leads {
-        rx_leader::resign();
-    }
-    waited
+    let mut leading = Leading::new(poll);
+    wait::block_until(deadline, |context| leading.poll(context))
 }
 
-/// Polls. While pending, makes the thread the rx leader, and polls again if frames have been received already.
+/// [`block_until`] for a poll of several objects, some of which may sleep while they are polled
+/// ([`wait::block_until_any`]).
+pub(crate) fn block_until_any<R>(
+    deadline: Option<u64>,
+    poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
+) -> Option<R> {
+    let mut leading = Leading::new(poll);
+    wait::block_until_any(deadline, |context| leading.poll(context))
+}
+
+/// A poll whose thread is the poll leader while it is pending.
+struct Leading<F> {
+    poll: F,
+    /// True if the thread has been the poll leader, and resigns at the end.
+    has_led: bool,
+}
+
+impl<F> Leading<F> {
+    const fn new(poll: F) -> Self {
+        Self { poll, has_led: false }
+    }
+
+    /// Polls, after the stack if there is a reason to poll that.
+    fn poll<R>(&mut self, context: &mut Context<'_>) -> Poll<R>
+    where
+        F: FnMut(&mut Context<'_>) -> Poll<R>,
+    {
+        let mut polls_stack = rx_leader::must_poll();
+        poll_and_lead(context, |context| {
+            // In further rounds the device has received frames.
+            if mem::replace(&mut polls_stack, true) {
+                super::poll_received();
+            }
+            let polled = (self.poll)(context);
+            self.has_led |= polled.is_pending();
+            polled
+        })
+    }
+}
+
+impl<F> Drop for Leading<F> {
+    fn drop(&mut self) {
+        if self.has_led {
+            rx_leader::resign();
+        }
+    }
+}
+
+/// Polls. While pending, makes the thread the poll leader, and polls again if the stack must be polled.
 #[inline]
 fn poll_and_lead<R>(context: &mut Context<'_>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> Poll<R> {
     for _ in 0..MAX_ROUNDS {

@@ -13,6 +13,7 @@ use hermit_interface::Errno;
 use hermit_io::{EventFd, Pipe, PipeReader, PipeWriter};
 
 use super::{export, export_plain};
+use crate::net::waiting;
 use crate::sync::WaitQueue;
 use crate::threads::errno;
 use crate::threads::wait::block_until_any;
@@ -54,7 +55,11 @@ export_plain! {
         };
         let timeout_ns = u64::try_from(timeout).ok().map(|timeout| timeout * NANOSECONDS_PER_MILLISECOND);
         let deadline = timeout_ns.map(|timeout_ns| clock::monotonic().saturating_add(timeout_ns));
-        block_until_any(deadline, |context| poll_all(context, entries)).unwrap_or(0)
+        let poll = |context: &mut Context<'_>| poll_all(context, entries);
+        // A call that does not wait need not become the poll leader.
+        let polled =
+            if timeout == 0 { block_until_any(deadline, poll) } else { waiting::block_until_any(deadline, poll) };
+        polled.unwrap_or(0)
     }
 }
 

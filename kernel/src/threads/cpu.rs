@@ -138,6 +138,11 @@ pub(crate) fn idle_ns(number: u32) -> u64 {
     u64::try_from(idle_ns).unwrap_or_else(|_| now.saturating_add_signed(idle_ns))
 }
 
+/// Number of CPUs that run threads.
+pub(crate) fn count() -> u32 {
+    SYSTEM.count()
+}
+
 /// Whether the current CPU runs its idle thread.
 pub(crate) fn is_idle() -> bool {
     here(&Masked::new()).is_idle()

@@ -1,10 +1,14 @@
-//! The lock of an instance, which is loom's in the models.
+//! Locks and atomics, which are loom's in the models.
 
 #[cfg(not(loom))]
-pub(super) use lock_api::Mutex as Lock;
+pub(crate) use core::sync::atomic::AtomicBool;
+#[cfg(not(loom))]
+pub(crate) use lock_api::Mutex as Lock;
 
 #[cfg(loom)]
-pub(super) use model::Lock;
+pub(crate) use loom::sync::atomic::AtomicBool;
+#[cfg(loom)]
+pub(crate) use model::Lock;
 
 #[cfg(loom)]
 mod model {
@@ -17,14 +21,14 @@ mod model {
     use loom::sync::{Mutex, MutexGuard};
 
     /// loom's lock in place of one of type `R`.
-    pub(in super::super) struct Lock<R, T>(Mutex<T>, PhantomData<fn() -> R>);
+    pub(crate) struct Lock<R, T>(Mutex<T>, PhantomData<fn() -> R>);
 
     impl<R, T> Lock<R, T> {
-        pub(in super::super) fn new(value: T) -> Self {
+        pub(crate) fn new(value: T) -> Self {
             Self(Mutex::new(value), PhantomData)
         }
 
-        pub(in super::super) fn lock(&self) -> MutexGuard<'_, T> {
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             // Of a model that has failed.
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
