@@ -11,7 +11,7 @@
 //! | [`stack`], [`services`] | the function tables between kernel and stack |
 //! | [`waker_keys`] | numbers by which the stack wakes waiters |
 //! | [`rx_interrupt`] | the device's interrupt for received frames |
-//! | [`rx_leader`] | the thread that waits for the stack and polls it when the interrupt comes |
+//! | [`poll_leader`] | the thread that polls the stack after the next interrupt |
 //! | [`poll_thread`] | the thread that polls the stack when no other thread does |
 //! | [`lookup`] | DNS queries |
 //! | [`waiting`] | blocks threads until a call of the stack succeeds |
@@ -20,9 +20,9 @@
 mod configured;
 pub(crate) mod inet;
 pub(crate) mod lookup;
+mod poll_leader;
 mod poll_thread;
 mod rx_interrupt;
-mod rx_leader;
 mod services;
 mod shutdown;
 pub(crate) mod socket;
@@ -98,7 +98,7 @@ fn start() -> Result<Network, Errno> {
         command_line: line.as_ptr(),
         command_line_size: line.len(),
     };
-    devices::init_network(rx_leader::device_interrupt)?;
+    devices::init_network(poll_leader::device_interrupt)?;
     let settings = memory::leak(settings).ok_or(Errno::ENOMEM)?;
     Network::start(&SERVICES, settings).ok_or(Errno::ENOMEM)
 }
@@ -131,7 +131,7 @@ fn poll_received() {
 
 /// Polls the stack, and flushes the device; returns the time of the stack's next timer.
 fn poll(stack: &mut Stack) -> u64 {
-    rx_leader::begin_poll();
+    poll_leader::begin_poll();
     let next = stack.poll();
     configured::update(stack);
     flush();

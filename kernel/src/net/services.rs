@@ -6,7 +6,7 @@ use core::slice;
 
 use hermit_interface::net::{DeviceInfo, FillFrame, Offload, ReceiveFrame, Services};
 
-use super::{rx_leader, waker_keys};
+use super::{poll_leader, waker_keys};
 use crate::{devices, entropy, report};
 
 /// The function table.
@@ -47,7 +47,7 @@ unsafe extern "C" fn transmit(size: usize, offload: *const Offload, context: *mu
 unsafe extern "C" fn is_sending() -> bool {
     let is_sending = devices::network().is_some_and(|device| device.is_sending());
     if is_sending {
-        rx_leader::hold();
+        poll_leader::hold();
     }
     is_sending
 }

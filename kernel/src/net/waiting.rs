@@ -10,7 +10,7 @@ use hermit_interface::Errno;
 use hermit_io::WaitQueue as _;
 
 use super::stack::{Network, Stack};
-use super::{act, rx_leader};
+use super::{act, poll_leader};
 use crate::sync::WaitQueue;
 use crate::threads::{deferred_block, schedule, wait};
 
@@ -32,7 +32,7 @@ pub(super) fn wait_until<R>(
     let waited =
         wait::block_until(deadline, |context| poll(network, waiters, context, &mut attempt, &mut action));
     if attempt != Attempt::First {
-        rx_leader::resign();
+        poll_leader::resign();
     }
     waited.unwrap_or_else(|| {
         let context = Context::from_waker(schedule::current().waker());
@@ -77,7 +77,7 @@ impl<F> Leading<F> {
     where
         F: FnMut(&mut Context<'_>) -> Poll<R>,
     {
-        let mut polls_stack = rx_leader::must_poll();
+        let mut polls_stack = poll_leader::must_poll();
         poll_and_lead(context, |context| {
             // In further rounds the device has received frames.
             if mem::replace(&mut polls_stack, true) {
@@ -93,7 +93,7 @@ impl<F> Leading<F> {
 impl<F> Drop for Leading<F> {
     fn drop(&mut self) {
         if self.has_led {
-            rx_leader::resign();
+            poll_leader::resign();
         }
     }
 }
@@ -103,7 +103,7 @@ impl<F> Drop for Leading<F> {
 fn poll_and_lead<R>(context: &mut Context<'_>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> Poll<R> {
     for _ in 0..MAX_ROUNDS {
         let polled = poll(context);
-        if polled.is_ready() || !rx_leader::lead(context) {
+        if polled.is_ready() || !poll_leader::lead(context) {
             return polled;
         }
     }
@@ -116,7 +116,7 @@ fn poll_and_lead<R>(context: &mut Context<'_>, mut poll: impl FnMut(&mut Context
 /// Attempt of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
-    /// The first one: the thread is not among the waiters, and not the rx leader.
+    /// The first one: the thread is not among the waiters, and not the poll leader.
     First,
     /// A retry: the thread may have been woken.
     Repeated,

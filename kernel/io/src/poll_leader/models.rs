@@ -1,5 +1,5 @@
 //! Models for [loom](https://docs.rs/loom): `cargo test -p hermit-models --test io`. A lost interrupt ends as a deadlock,
-//! or as work that nobody has done.
+//! or as frames that no poll receives.
 
 extern crate std;
 

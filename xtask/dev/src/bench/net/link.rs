@@ -46,6 +46,9 @@ pub(super) enum NetLink {
     Tap,
     /// A relay between a guest and a tap of its own.
     Relay(Relay),
+    /// Ports of the host, which passt forwards to a guest. passt takes its configuration from the interface with a default route:
+    /// one end of a veth pair, whose other end is unused.
+    Ports,
     /// A veth pair, whose other end is in this namespace.
     Veth(Namespace),
 }
@@ -96,9 +99,28 @@ impl NetLink {
         Ok(Self::Veth(namespace))
     }
 
+    /// Creates what passt needs in this namespace.
+    pub(super) fn ports() -> Result<Self> {
+        ip(&["link", "add", DEVICE, "type", "veth", "peer", "name", PEER_DEVICE])?;
+        let link = Self::Ports;
+        configure_host()?;
+        ip(&["link", "set", PEER_DEVICE, "up"])?;
+        ip(&["route", "add", "default", "via", &SERVER.to_string(), "dev", DEVICE])?;
+        Ok(link)
+    }
+
     /// Returns the address of the server.
     pub(super) fn server(&self) -> Ipv4Addr {
-        if let Self::Loopback = self { Ipv4Addr::LOCALHOST } else { SERVER }
+        if let Self::Loopback | Self::Ports = self { Ipv4Addr::LOCALHOST } else { SERVER }
+    }
+
+    /// Returns the address at which the server reaches the host, unless it is behind ports.
+    pub(super) fn host(&self) -> Option<Ipv4Addr> {
+        match self {
+            Self::Loopback => Some(Ipv4Addr::LOCALHOST),
+            Self::Ports => None,
+            _ => Some(HOST),
+        }
     }
 }
 
@@ -108,7 +130,7 @@ impl Drop for NetLink {
             // A relay's tap is removed when the relay closes it.
             Self::Loopback | Self::Relay(_) => {}
             // Fails if the device was not created. The namespace removes it anyway.
-            Self::Tap | Self::Veth(_) => drop(ip(&["link", "delete", DEVICE])),
+            Self::Tap | Self::Veth(_) | Self::Ports => drop(ip(&["link", "delete", DEVICE])),
         }
     }
 }

@@ -8,10 +8,18 @@ use super::server::RunningServer;
 use super::server_program::ServerProgram;
 use super::system::System;
 use super::topic::Topic;
-use super::{http, net_bench, start, web};
+use super::{http, idle, net_bench, start, web};
 
 /// Measures all selected topics once. A failure is recorded, and the other measurements continue.
 pub(super) fn all(plan: &NetBenchPlan, system: System, figures: &mut Figures) {
+    if plan.selection.includes(Topic::Idle)
+        && let Err(error) = idle::measure(plan, system, figures)
+    {
+        figures.fail(format!("{system}, idle: {error:#}"));
+    }
+    if system == System::UhyvePorts {
+        return;
+    }
     let topics = net_bench::TOPICS.into_iter().filter(|(topic, _)| plan.selection.includes(*topic));
     let words: Vec<&str> = topics.map(|(_, word)| word).collect();
     if !words.is_empty()

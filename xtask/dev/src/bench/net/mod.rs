@@ -11,6 +11,7 @@ mod aims;
 mod client;
 mod figures;
 mod http;
+mod idle;
 mod link;
 mod loss;
 mod measure;

@@ -13,7 +13,7 @@ use super::topic::Topic;
 use crate::bench::cpio::{self, EntryType};
 use crate::bench::debian_kernel::{self, LinuxKernel};
 use crate::bench::{BenchPlatform, example, linux};
-use xtask::setup::packages::{IPROUTE, WRK};
+use xtask::setup::packages::{IPROUTE, PASST, WRK};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{build, setup};
 
@@ -82,6 +82,7 @@ impl NetSelection {
             (ServerProgram::NetBench, net),
             (ServerProgram::Httpd, &[Topic::Http, Topic::Start]),
             (ServerProgram::Web, &[Topic::Web]),
+            (ServerProgram::IdleLatency, &[Topic::Idle]),
         ];
         let is_needed = |topics: &[Topic]| topics.iter().any(|topic| self.includes(*topic));
         programs.into_iter().filter(|(_, topics)| is_needed(topics)).map(|(program, _)| program).collect()
@@ -149,8 +150,14 @@ impl NetBenchPlan {
         let has_path =
             |system: &System| !selection.is_lossy || matches!(system, System::Qemu | System::Linux);
         plan.selection.systems = systems.filter(is_on).filter(has_path).collect();
+        if !plan.selection.includes(Topic::Idle) || plan.selection.is_lossy {
+            plan.selection.systems.retain(|&system| system != System::UhyvePorts);
+        }
+        if plan.selection.systems.contains(&System::UhyvePorts) {
+            PASST.ensure()?;
+        }
         if !uhyve.works(Engine::Process) {
-            plan.leave_out(&[System::Uhyve], uhyve.about(Engine::Process));
+            plan.leave_out(&[System::Uhyve, System::UhyvePorts], uhyve.about(Engine::Process));
         }
         if plan.selection.systems.iter().any(|&system| is_linux(system))
             && let Err(error) = plan.prepare_linux()

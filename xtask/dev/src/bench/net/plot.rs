@@ -129,6 +129,7 @@ fn range(rows: &[&Row], systems: &[System]) -> Range<f64> {
 fn color(system: System) -> RGBColor {
     match system {
         System::Uhyve => chart::RED,
+        System::UhyvePorts => RGBColor(150, 20, 40),
         System::Qemu => chart::ORANGE,
         System::Linux => chart::BLUE,
         System::LinuxNoTso => RGBColor(148, 190, 220),

@@ -63,11 +63,13 @@ impl RunningServer {
         let link = match system {
             System::Loopback => NetLink::Loopback,
             System::Veth => NetLink::veth()?,
+            System::UhyvePorts => NetLink::ports()?,
             _ if plan.selection.is_lossy => NetLink::relay(folder.path())?,
             _ => NetLink::tap()?,
         };
         let mut command = match system {
             System::Uhyve => uhyve(plan, program)?,
+            System::UhyvePorts => uhyve_with_ports(plan, program)?,
             System::Qemu => qemu(plan, program, folder.path(), &link)?,
             System::Linux => linux(plan, program, folder.path(), &link, "")?,
             System::LinuxNoTso => linux(plan, program, folder.path(), &link, NO_OFFLOAD)?,
@@ -97,6 +99,11 @@ impl RunningServer {
     /// Returns its address.
     pub(super) fn address(&self) -> Ipv4Addr {
         self.link.server()
+    }
+
+    /// Returns the address at which it reaches the host, unless it is behind ports.
+    pub(super) fn host(&self) -> Option<Ipv4Addr> {
+        self.link.host()
     }
 
     /// Returns its address and port.
@@ -144,13 +151,28 @@ impl Drop for RunningServer {
     }
 }
 
-/// The command of a guest in uhyve.
+/// The command of a guest in uhyve at a tap.
 fn uhyve(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
-    let mut command = uhyve::command(&plan.uhyve, Engine::Process);
     let congestion = plan.selection.congestion.iter().map(|name| format!(",congestion={name}"));
     let congestion: String = congestion.collect();
     let net = format!("tap={},mac={MAC},ip={SERVER}/{PREFIX},gateway={HOST}{congestion}", DEVICE);
-    command.args(["--memory", MEMORY, "--net", &net, "--timeout", &GUEST_TIMEOUT.as_secs().to_string()]);
+    uhyve_with(plan, program, ["--net".to_owned(), net])
+}
+
+/// The command of a guest in uhyve behind ports of the host.
+fn uhyve_with_ports(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
+    let ports = program.ports().flat_map(|port| ["-p".to_owned(), format!("{port}:{port}")]);
+    uhyve_with(plan, program, ports)
+}
+
+/// The command of a guest in uhyve, with options of its network.
+fn uhyve_with(
+    plan: &NetBenchPlan,
+    program: ServerProgram,
+    network: impl IntoIterator<Item = String>,
+) -> Result<Command> {
+    let mut command = uhyve::command(&plan.uhyve, Engine::Process);
+    command.args(["--memory", MEMORY, "--timeout", &GUEST_TIMEOUT.as_secs().to_string()]).args(network);
     command.arg(program.of(&plan.images)?).arg("--").args(program.arguments());
     Ok(command)
 }

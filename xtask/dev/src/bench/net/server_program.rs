@@ -1,8 +1,11 @@
 //! The programs that are measured as servers.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+
+use super::idle::RUNTIMES;
 
 /// A program that is a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +13,7 @@ pub(super) enum ServerProgram {
     NetBench,
     Httpd,
     Web,
+    IdleLatency,
 }
 
 impl ServerProgram {
@@ -18,7 +22,14 @@ impl ServerProgram {
         match self {
             Self::NetBench => 7777,
             Self::Httpd | Self::Web => 8080,
+            Self::IdleLatency => 7780,
         }
+    }
+
+    /// Returns the ports that a guest behind ports publishes.
+    pub(super) fn ports(self) -> RangeInclusive<u16> {
+        let others = if self == Self::IdleLatency { RUNTIMES.len() } else { 0 };
+        self.port()..=self.port() + u16::try_from(others).unwrap_or(0)
     }
 
     /// Returns the name of its example, and of its files.
@@ -27,13 +38,14 @@ impl ServerProgram {
             Self::NetBench => "net_bench",
             Self::Httpd => "httpd",
             Self::Web => "web",
+            Self::IdleLatency => "idle_latency",
         }
     }
 
     /// Returns its arguments.
     pub(super) fn arguments(self) -> &'static [&'static str] {
         match self {
-            Self::NetBench => &["server"],
+            Self::NetBench | Self::IdleLatency => &["server"],
             Self::Httpd | Self::Web => &[],
         }
     }

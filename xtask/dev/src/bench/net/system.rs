@@ -9,6 +9,9 @@ use crate::bench::BenchPlatform;
 pub(crate) enum System {
     /// A guest of this kernel in uhyve's process engine, at a tap
     Uhyve,
+    /// A guest of this kernel in uhyve's process engine, behind ports of the host: only the topic `idle`
+    #[value(name = "uhyve-ports")]
+    UhyvePorts,
     /// A guest of this kernel in QEMU, at a tap
     Qemu,
     /// A Linux guest in QEMU, at a tap
@@ -23,8 +26,15 @@ pub(crate) enum System {
 }
 
 impl System {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Uhyve, Self::Qemu, Self::Linux, Self::LinuxNoTso, Self::Veth, Self::Loopback];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Uhyve,
+        Self::UhyvePorts,
+        Self::Qemu,
+        Self::Linux,
+        Self::LinuxNoTso,
+        Self::Veth,
+        Self::Loopback,
+    ];
 
     /// Whether the system is measured on a platform.
     pub(super) fn is_on(self, platform: BenchPlatform) -> bool {
@@ -42,6 +52,7 @@ impl fmt::Display for System {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(match self {
             Self::Uhyve => "uhyve",
+            Self::UhyvePorts => "uhyve -p",
             Self::Qemu => "QEMU",
             Self::Linux => "Linux",
             Self::LinuxNoTso => "no TSO",

@@ -15,6 +15,8 @@ pub(crate) enum Topic {
     Http,
     /// Time from the start of the VMM to the first replies
     Start,
+    /// Time from request to answer on an otherwise idle machine: blocking, on tokio and on smol
+    Idle,
     /// Rate and latency of requests to axum on tokio: the suite `web`
     #[value(hide = true)]
     Web,
@@ -28,6 +30,7 @@ pub(super) enum Table {
     Latency,
     Rates,
     Start,
+    Idle,
     WebRates,
     WebLatency,
     LossyFromServer,
@@ -37,12 +40,13 @@ pub(super) enum Table {
 }
 
 impl Table {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::ToServer,
         Self::FromServer,
         Self::Latency,
         Self::Rates,
         Self::Start,
+        Self::Idle,
         Self::WebRates,
         Self::WebLatency,
         Self::LossyFromServer,
@@ -58,7 +62,7 @@ impl Table {
 
     /// Whether larger figures are better.
     pub(super) fn is_larger_better(self) -> bool {
-        !matches!(self, Self::Latency | Self::Start | Self::WebLatency | Self::Completion)
+        !matches!(self, Self::Latency | Self::Start | Self::Idle | Self::WebLatency | Self::Completion)
     }
 }
 
@@ -70,6 +74,7 @@ impl fmt::Display for Table {
             Self::Latency => "round-trip time (us)",
             Self::Rates => "per second",
             Self::Start => "from exec (ms)",
+            Self::Idle => "idle machine (us)",
             Self::WebRates => "requests per second",
             Self::WebLatency => "response time (us)",
             Self::LossyFromServer => "lossy path, guest to host (MB/s)",

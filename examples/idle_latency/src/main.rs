@@ -1,0 +1,100 @@
+//! Measures how long request and answer take on an otherwise idle machine, where nothing else wakes the network: with
+//! blocking calls of std, on tokio, and on smol.
+//!
+//! - `idle_latency server [PORT]` (7780) answers requests at the three ports that follow, one for each runtime. At `PORT`
+//!   it takes a line `RUNTIME COUNT ADDRESS` for each connection, measures as a client, and answers with the result.
+//! - `idle_latency client RUNTIME COUNT ADDRESS` measures `COUNT` requests to such a server's port of a runtime, each on
+//!   a connection of its own, and prints the result as a line of JSON.
+
+#[cfg(target_os = "hermit")]
+use hermit_sys as _;
+
+mod blocking;
+mod on_smol;
+mod on_tokio;
+mod times;
+
+use std::io::{self, BufRead, BufReader, Error, ErrorKind, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::ExitCode;
+use std::{env, thread};
+
+use times::Times;
+
+/// Default port of the server.
+const PORT: u16 = 7780;
+
+/// Exit code for invalid arguments.
+const USAGE_ERROR: u8 = 2;
+
+/// What a client sends, and gets back.
+const REQUEST: [u8; 6] = *b"PING\r\n";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match *words {
+        ["server"] => serve(PORT),
+        ["server", port] => port.parse().map_err(invalid).and_then(serve),
+        ["client", ref order @ ..] => measure(order).map(|times| println!("{}", times.to_json())),
+        _ => Err(invalid("server or client is missing")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            eprintln!("{error}\nusage: idle_latency server [PORT] | client std|tokio|smol COUNT ADDRESS");
+            ExitCode::from(USAGE_ERROR)
+        }
+        Err(error) => {
+            eprintln!("failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn invalid(reason: impl ToString) -> Error {
+    Error::new(ErrorKind::InvalidInput, reason.to_string())
+}
+
+/// Measures what the words `RUNTIME COUNT ADDRESS` say.
+fn measure(order: &[&str]) -> io::Result<Times> {
+    let &[runtime, count, address] = order else { return Err(invalid("RUNTIME COUNT ADDRESS is expected")) };
+    let count = count.parse().map_err(invalid)?;
+    let address: SocketAddr = address.parse().map_err(invalid)?;
+    match runtime {
+        "std" => blocking::measure(address, count),
+        "tokio" => on_tokio::measure(address, count),
+        "smol" => on_smol::measure(address, count),
+        _ => Err(invalid(format!("there is no runtime {runtime}"))),
+    }
+}
+
+/// Serves at `port` and the three that follow.
+fn serve(port: u16) -> io::Result<()> {
+    let listen = |offset: u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port + offset));
+    let (control, first, second, third) = (listen(0)?, listen(1)?, listen(2)?, listen(3)?);
+    thread::scope(|scope| {
+        scope.spawn(move || blocking::serve(&first));
+        scope.spawn(move || on_tokio::serve(second));
+        scope.spawn(move || on_smol::serve(third));
+        for stream in control.incoming() {
+            // A client that has gone, or whose line is wrong, gets no result.
+            if let Err(error) = stream.and_then(obey) {
+                eprintln!("control: {error}");
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Measures what a line says, and answers with the result.
+fn obey(mut stream: TcpStream) -> io::Result<()> {
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line)?;
+    if line.is_empty() {
+        // A client that only tries whether the server is up.
+        return Ok(());
+    }
+    let order: Vec<&str> = line.split_whitespace().collect();
+    writeln!(stream, "{}", measure(&order)?.to_json())
+}
