@@ -7,11 +7,11 @@ use std::f64::consts::{LN_2, SQRT_2};
 use std::fs::File;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::hint::black_box;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{env, panic, thread};
 
 use crate::ActionResult;
 
@@ -151,6 +151,12 @@ pub(crate) fn io_errors() -> ActionResult {
         }
         Err(error) => return Err(format!("opening a file failed with {error}")),
     }
+    for (number, kind) in [(116, ErrorKind::StaleNetworkFileHandle), (122, ErrorKind::QuotaExceeded)] {
+        let error = io::Error::from_raw_os_error(number);
+        ensure(error.kind() == kind, || format!("{error} is of the kind {:?}", error.kind()))?;
+    }
+    let text = io::Error::from_raw_os_error(200).to_string();
+    ensure(text == "Unknown error 200 (os error 200)", || format!("error 200 is {text}"))?;
     match TcpListener::bind("127.0.0.1:0") {
         Ok(_) => println!("bind: works"),
         Err(error) => println!("bind: {error}"),
@@ -163,5 +169,25 @@ pub(crate) fn io_errors() -> ActionResult {
         }
         Err(error) => println!("spawn: {error}"),
     }
+    Ok("ok")
+}
+
+/// Names and values of variables that no environment can have are refused, as on Linux: std panics.
+#[expect(unsafe_code, reason = "another thread could use the environment")]
+pub(crate) fn environment() -> ActionResult {
+    if !cfg!(panic = "unwind") {
+        return Ok("ok");
+    }
+    for (name, value) in [("", "x"), ("A=B", "x"), ("A\0B", "x"), ("A", "x\0y")] {
+        // SAFETY: the program has one thread.
+        let set = panic::catch_unwind(|| unsafe { env::set_var(name, value) });
+        ensure(set.is_err(), || format!("{name:?} was set to {value:?}"))?;
+    }
+    for name in ["", "A=B", "A\0B"] {
+        // SAFETY: as above.
+        let removed = panic::catch_unwind(|| unsafe { env::remove_var(name) });
+        ensure(removed.is_err(), || format!("{name:?} was removed"))?;
+    }
+    ensure(env::var_os("A").is_none(), || "a variable was set".to_owned())?;
     Ok("ok")
 }

@@ -7,6 +7,7 @@
 use hermit_sys as _;
 
 mod checks;
+mod endings;
 mod faults;
 mod memory;
 mod threads;
@@ -29,7 +30,10 @@ const ACTIONS: &[(&str, Action)] = &[
     ("allocate", faults::allocate),
     ("divide", faults::divide),
     ("entropy", checks::entropy),
+    ("environment", checks::environment),
     ("execute-data", faults::execute_data),
+    ("exit-destructor", endings::exit_runs_destructors),
+    ("exit-twice", endings::destructor_exits),
     ("float", checks::float),
     ("illegal", faults::illegal),
     ("io-errors", checks::io_errors),

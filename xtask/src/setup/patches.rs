@@ -5,6 +5,7 @@
 
 mod descriptor_calls;
 mod environment;
+mod exit;
 mod files;
 mod memory_functions;
 mod path_bytes;
@@ -47,7 +48,7 @@ const PANIC_SETTINGS: &str = "std/src/panic.rs";
 const BACKTRACE: &str = "std/src/sys/backtrace.rs";
 
 /// The patches that are not in modules of their own.
-const PATCHES: [Patch; 14] = [
+const PATCHES: [Patch; 16] = [
     // The names of threads reach the kernel, whose messages about faults show them.
     Patch {
         file: THREADS,
@@ -128,6 +129,7 @@ pub fn yield_now() {
         hermit_abi::errno::E2BIG => io::ErrorKind::ArgumentListTooLong,
         hermit_abi::errno::EBUSY => io::ErrorKind::ResourceBusy,
         hermit_abi::errno::EDEADLK => io::ErrorKind::Deadlock,
+        hermit_abi::errno::EDQUOT => io::ErrorKind::QuotaExceeded,
         hermit_abi::errno::EFBIG => io::ErrorKind::FileTooLarge,
         hermit_abi::errno::EHOSTUNREACH => io::ErrorKind::HostUnreachable,
         hermit_abi::errno::EINPROGRESS => io::ErrorKind::InProgress,
@@ -145,8 +147,27 @@ pub fn yield_now() {
         hermit_abi::errno::EOPNOTSUPP => io::ErrorKind::Unsupported,
         hermit_abi::errno::EROFS => io::ErrorKind::ReadOnlyFilesystem,
         hermit_abi::errno::ESPIPE => io::ErrorKind::NotSeekable,
+        hermit_abi::errno::ESTALE => io::ErrorKind::StaleNetworkFileHandle,
         hermit_abi::errno::ETXTBSY => io::ErrorKind::ExecutableFileBusy,
         hermit_abi::errno::EXDEV => io::ErrorKind::CrossesDevices,
+",
+    },
+    Patch {
+        file: HERMIT_ERRORS,
+        old: "    hermit_abi::error_string(errno).to_string()
+",
+        new: "    match hermit_abi::error_string(errno) {
+        \"Unknown error\" => format!(\"Unknown error {errno}\"),
+        text => text.to_string(),
+    }
+",
+    },
+    // A thread that cannot be started: the error of Linux, where std passes that of `pthread_create` on.
+    Patch {
+        file: HERMIT_THREADS,
+        old: "            Err(io::const_error!(io::ErrorKind::Uncategorized, \"unable to create thread!\"))
+",
+        new: "            Err(io::Error::last_os_error())
 ",
     },
     // Errors of name resolution have glibc's messages.
@@ -314,6 +335,7 @@ pub(super) fn of_library() -> impl Iterator<Item = &'static Patch> {
     let others = [
         descriptor_calls::PATCHES,
         environment::PATCHES,
+        exit::PATCHES,
         memory_functions::PATCHES,
         tests_in_machines::PATCHES,
         unwinding::PATCHES,

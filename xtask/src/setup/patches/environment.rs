@@ -65,6 +65,35 @@ pub fn init(env: *const *const c_char) {
     variables.iter().rev().find(|(key, _)| key == k).map(|(_, value)| value.clone())
 ",
     },
+    // Names and values that `setenv` refuses.
+    Patch {
+        file: ENVIRONMENT,
+        old: "pub unsafe fn setenv(k: &OsStr, v: &OsStr) -> io::Result<()> {
+",
+        new: "/// Fails as `setenv` does if a name is empty or has a `=`, or if it or the value has a NUL byte.
+fn check(name: &OsStr, value: &OsStr) -> io::Result<()> {
+    let [name, value] = [name, value].map(OsStr::as_encoded_bytes);
+    if name.contains(&0) || value.contains(&0) {
+        return Err(io::const_error!(io::ErrorKind::InvalidInput, \"file name contained an unexpected NUL byte\"));
+    }
+    if name.is_empty() || name.contains(&b'=') {
+        return Err(io::Error::from_raw_os_error(hermit_abi::errno::EINVAL));
+    }
+    Ok(())
+}
+
+pub unsafe fn setenv(k: &OsStr, v: &OsStr) -> io::Result<()> {
+    check(k, v)?;
+",
+    },
+    Patch {
+        file: ENVIRONMENT,
+        old: "pub unsafe fn unsetenv(k: &OsStr) -> io::Result<()> {
+",
+        new: "pub unsafe fn unsetenv(k: &OsStr) -> io::Result<()> {
+    check(k, OsStr::new(\"\"))?;
+",
+    },
     Patch {
         file: ENVIRONMENT,
         old: "    ENV.lock().unwrap().as_mut().unwrap().insert(k, v);

@@ -16,7 +16,7 @@ const PANICKED: i32 = 101;
 const ABORTED: i32 = 134;
 
 /// Argument of `examples/faults`, exit code, and texts that it prints.
-const FAULTS: [(&str, i32, &[&str]); 25] = [
+const FAULTS: [(&str, i32, &[&str]); 28] = [
     ("panic", PANICKED, &["thread 'main'", "panicked at"]),
     (
         "null",
@@ -54,6 +54,9 @@ const FAULTS: [(&str, i32, &[&str]); 25] = [
     ("tls", 0, &["ok"]),
     ("time", 0, &["ok"]),
     ("entropy", 0, &["ok"]),
+    ("environment", 0, &["ok"]),
+    ("exit-destructor", 3, &["destroyed"]),
+    ("exit-twice", ABORTED, &["std::process::exit called re-entrantly"]),
     ("memory", 0, &["ok"]),
     ("io-errors", 0, &["ok", "open: ", "bind: ", "spawn: "]),
     ("thread-null", 139, &["thread 'worker' wrote to 0x0, which is not mapped"]),
