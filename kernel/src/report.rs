@@ -130,6 +130,7 @@ impl fmt::Display for Reason {
                 out.write_str("has overflowed its stack\nfatal error: stack overflow")
             }
             FaultKind::NoMemoryForStack => out.write_str("needs more stack, and there is no memory for it"),
+            FaultKind::NoMemory => out.write_str("used more memory than there is"),
             FaultKind::NoHostMemory(address) => {
                 write!(out, "used memory at {address:#x} that the host cannot provide")
             }
@@ -158,6 +159,9 @@ fn status(kind: FaultKind) -> u8 {
         FaultKind::Arithmetic => ARITHMETIC_TRAP,
         FaultKind::Alignment | FaultKind::NoHostMemory(_) => BUS_ERROR,
         FaultKind::Trap => TRAPPED,
-        FaultKind::StackOverflow | FaultKind::NoMemoryForStack | FaultKind::Other(_) => ABORTED,
+        FaultKind::StackOverflow
+        | FaultKind::NoMemoryForStack
+        | FaultKind::NoMemory
+        | FaultKind::Other(_) => ABORTED,
     }
 }

@@ -9,6 +9,7 @@ use hermit_sys as _;
 mod checks;
 mod endings;
 mod faults;
+mod large_blocks;
 mod memory;
 mod threads;
 
@@ -35,6 +36,9 @@ const ACTIONS: &[(&str, Action)] = &[
     ("exit-destructor", endings::exit_runs_destructors),
     ("exit-twice", endings::destructor_exits),
     ("float", checks::float),
+    ("fragmented", large_blocks::fragmented),
+    ("grow-without-end", large_blocks::grow_without_end),
+    ("growing", large_blocks::growing),
     ("illegal", faults::illegal),
     ("io-errors", checks::io_errors),
     ("memory", memory::memory),

@@ -21,6 +21,8 @@ pub enum FaultKind {
     StackOverflow,
     /// An access to a page of a stack for which there is no memory.
     NoMemoryForStack,
+    /// An access to a page of a block that has grown beyond the free memory, for which there is none.
+    NoMemory,
     /// An access to this address, for which the host has no memory.
     NoHostMemory(u64),
     /// An instruction that the processor does not have.

@@ -3,7 +3,7 @@
 use crate::arch::trap::{Exception, FaultAccess, TrapFrame, TrapHandler};
 use crate::fault::{self, Fault, FaultKind};
 use crate::interrupts::{self, RESCHEDULE, TIMER};
-use crate::memory::stack;
+use crate::memory::{lazy, stack};
 use crate::ops;
 use crate::stop;
 use crate::tlb;
@@ -46,7 +46,7 @@ fn handle(exception: Exception, frame: &TrapFrame) {
     let is_handled = match exception {
         Exception::SingleStep => true,
         Exception::Page { address, access, is_present: false } if access != FaultAccess::Execute => {
-            stack::extend(address).is_ok()
+            stack::extend(address).is_ok() || lazy::touch(address)
         }
         _ => false,
     };
@@ -75,6 +75,9 @@ fn page_fault(address: u64, access: FaultAccess, is_present: bool) -> FaultKind 
     }
     if stack::contains(address) && !is_present {
         return FaultKind::NoMemoryForStack;
+    }
+    if lazy::contains(address) && !is_present {
+        return FaultKind::NoMemory;
     }
     match access {
         FaultAccess::Execute => FaultKind::Execute(address),

@@ -7,11 +7,20 @@ use hermit_paging::{Access, PagingError};
 use super::OutOfMemory;
 use super::paging::{self, MemoryState};
 
+/// What fresh memory contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// Zero.
+    Zero,
+    /// Anything: what was in the frames before.
+    Any,
+}
+
 /// Maps fresh memory at reserved addresses, in large pages where they fit.
-pub(super) fn map(address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
+pub(super) fn map(address: u64, size: u64, access: Access, contents: Contents) -> Result<(), OutOfMemory> {
     let mut done = 0;
     while done < size {
-        match map_piece(address + done, size - done, access) {
+        match map_piece(address + done, size - done, access, contents) {
             Ok(piece) => done += piece,
             Err(error) => {
                 if done > 0 {
@@ -26,11 +35,13 @@ pub(super) fn map(address: u64, size: u64, access: Access) -> Result<(), OutOfMe
 
 /// Maps fresh memory at an address, if there is enough for `left` bytes: at most a large page, whose end no piece crosses,
 /// so that the next one may be one. Returns its size.
-fn map_piece(address: u64, left: u64, access: Access) -> Result<u64, OutOfMemory> {
+fn map_piece(address: u64, left: u64, access: Access, contents: Contents) -> Result<u64, OutOfMemory> {
     let size = left.min(LARGE_PAGE_SIZE - address % LARGE_PAGE_SIZE);
     let mut frames =
         paging::with(|memory| memory.check_reserve(left).and_then(|()| memory.take_frames_up_to(size)))?;
-    frames.zero();
+    if contents == Contents::Zero {
+        frames.zero();
+    }
     let size = frames.size;
     paging::with(|memory| memory.map_frames(address, frames, access)).map_err(|_| OutOfMemory)?;
     Ok(size)
@@ -61,10 +72,21 @@ fn map_page(
     }
 }
 
-/// Maps fresh, physically contiguous memory at addresses of a stack where nothing is mapped.
-pub(super) fn map_stack_block(address: u64, size: u64) -> Result<(), OutOfMemory> {
+/// Maps fresh, physically contiguous memory at addresses where nothing is mapped.
+pub(super) fn map_block(address: u64, size: u64) -> Result<(), OutOfMemory> {
     let mut frames =
         paging::with(|memory| memory.check_reserve(size).and_then(|()| memory.take_frames(size)))?;
     frames.zero();
     paging::with(|memory| memory.map_frames(address, frames, Access::Write)).map_err(|_| OutOfMemory)
+}
+
+/// Maps physically contiguous memory with arbitrary contents at addresses of a lazy range where nothing is mapped. A page that is
+/// mapped already stays: another CPU may have touched it at the same time.
+pub(super) fn map_lazy_piece(address: u64, size: u64) -> Result<(), OutOfMemory> {
+    let frames = paging::with(|memory| memory.check_reserve(size).and_then(|()| memory.take_frames(size)))?;
+    match paging::with(|memory| memory.map_frames(address, frames, Access::Write)) {
+        Ok(()) => Ok(()),
+        Err(PagingError::AlreadyMapped) if size == PAGE_SIZE => Ok(()),
+        Err(_) => Err(OutOfMemory),
+    }
 }

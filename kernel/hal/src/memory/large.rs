@@ -1,12 +1,21 @@
-//! Large blocks of the heap: physically contiguous pages from the frame allocator.
+//! Large blocks of the heap: whole pages from the frame allocator.
+//!
+//! A block lies in the direct map if there are as many free frames in a row: then nothing has to be mapped. Otherwise it
+//! consists of any frames, which are mapped at addresses for mappings. So free memory can be used however it is
+//! fragmented, and on both sides of the hole below 4 GiB.
+//!
+//! A block that cannot grow in place moves to other addresses by its pages: nothing is copied, and no second block of
+//! memory is needed meanwhile. What it grows by gets frames at once, or, if there is not enough free memory, when it is
+//! touched ([`lazy`](super::lazy)): a vector asks for twice its size, and may never use all of it.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
-use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::to_usize;
 
-use super::paging;
+use super::fresh::Contents;
+use super::{Access, OutOfMemory, fresh, lazy, mapping, paging};
 
 /// Size of the smallest large block in bytes.
 pub(super) const MIN_SIZE: usize = 4 << 20;
@@ -18,35 +27,122 @@ fn pages(size: usize) -> u64 {
     size.next_multiple_of(PAGE) as u64
 }
 
+fn pointer(start: u64) -> Option<NonNull<u8>> {
+    NonNull::new(with_exposed_provenance_mut(to_usize(start)))
+}
+
 /// Allocates a block.
 pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     let (size, align) = (pages(layout.size()), layout.align() as u64);
-    let start = paging::with(|memory| memory.allocate(size, align)).ok()?;
-    NonNull::new(with_exposed_provenance_mut(to_usize(start)))
+    let contiguous = paging::with(|memory| memory.allocate(size, align));
+    contiguous.ok().or_else(|| map(size, align)).and_then(pointer)
+}
+
+/// Maps any frames as a block.
+fn map(size: u64, align: u64) -> Option<u64> {
+    let start = mapping::map_with(size, Access::Write, Contents::Any).ok()?;
+    if start.is_multiple_of(align) {
+        return Some(start);
+    }
+    unmap(start, size);
+    None
+}
+
+/// Unmaps a part of a block that is mapped, and frees its frames.
+fn unmap(start: u64, size: u64) {
+    lazy::forget(start, size);
+    paging::unmap_and_free(core::iter::once((start, size)));
+    mapping::give_back(start, size);
+}
+
+/// Frees a part of a block.
+fn free(start: u64, size: u64) {
+    if mapping::contains(start) {
+        unmap(start, size);
+    } else {
+        paging::with(|memory| memory.free(start, size));
+    }
 }
 
 /// Frees a block.
 ///
 /// # Safety
 ///
-/// It must come from [`allocate`] with this size, and not be used again.
+/// It must come from [`allocate`] or [`relocate`] with this size, and not be used again.
 pub(super) unsafe fn deallocate(block: *mut u8, size: usize) {
-    paging::with(|memory| memory.free(block.addr() as u64, pages(size)));
+    free(block.addr() as u64, pages(size));
 }
 
-/// Changes the size of a block in place; `false` if the memory behind it is not free.
+/// Changes the size of a block in place; `false` if the memory or the addresses behind it are not free.
 ///
 /// # Safety
 ///
-/// It must come from [`allocate`] with the size `old`; bytes beyond the new size must not be used again.
+/// It must come from [`allocate`] or [`relocate`] with the size `old`; bytes beyond the new size must not be used again.
 pub(super) unsafe fn resize(block: *mut u8, old: usize, size: usize) -> bool {
     let start = block.addr() as u64;
     let (old, size) = (pages(old), pages(size));
     if size <= old {
         if size < old {
-            paging::with(|memory| memory.free(start + size, old - size));
+            free(start + size, old - size);
         }
         return true;
     }
-    paging::with(|memory| memory.extend(start + old, size - old))
+    if mapping::contains(start) {
+        extend(start + old, size - old, old)
+    } else {
+        paging::with(|memory| memory.extend(start + old, size - old))
+    }
+}
+
+/// Extends a block that is mapped, and ends at `end`; `false` if the addresses there are in use, or without memory.
+fn extend(end: u64, size: u64, old: u64) -> bool {
+    if !mapping::take_at(end, size) {
+        return false;
+    }
+    let is_extended = populate(end, size, old).is_ok();
+    if !is_extended {
+        mapping::give_back(end, size);
+    }
+    is_extended
+}
+
+/// Gives memory to addresses by which a block of the size `old` grows: now, or when they are touched.
+fn populate(start: u64, size: u64, old: u64) -> Result<(), OutOfMemory> {
+    fresh::map(start, size, Access::Write, Contents::Any).or_else(|error| {
+        // More would be a request that no memory can meet, not the reserve of a block that grows by and by.
+        let may_be_lazy = size <= old;
+        if may_be_lazy { lazy::reserve(start, size) } else { Err(error) }
+    })
+}
+
+/// Moves a block with its pages to addresses where it can grow to `size`. `None` if that is impossible: then nothing has
+/// changed.
+///
+/// # Safety
+///
+/// It must come from [`allocate`] or this function with the size `old`, and not be used again unless the result is `None`.
+pub(super) unsafe fn relocate(block: *mut u8, old: usize, align: usize, size: usize) -> Option<NonNull<u8>> {
+    let from = block.addr() as u64;
+    let (old, size) = (pages(old), pages(size));
+    if align as u64 > LARGE_PAGE_SIZE || size <= old {
+        return None;
+    }
+    // Large pages stay large if addresses and frames are aligned alike.
+    let start = mapping::take_like(from, size).ok()?;
+    if populate(start + old, size - old, old).is_err() {
+        mapping::give_back(start, size);
+        return None;
+    }
+    if paging::map_again(from, start, old).is_err() {
+        paging::unmap_alias(start, old);
+        mapping::give_back(start, old);
+        unmap(start + old, size - old);
+        return None;
+    }
+    if mapping::contains(from) {
+        lazy::relocate(from, start, old);
+        paging::unmap_alias(from, old);
+        mapping::give_back(from, old);
+    }
+    pointer(start)
 }

@@ -9,6 +9,7 @@ use hermit_paging::PagingError;
 
 pub use hermit_paging::Access;
 
+use super::fresh::Contents;
 use super::{OutOfMemory, fresh, paging, reserve_addresses};
 use crate::once::Once;
 use crate::sync::SpinLock;
@@ -87,8 +88,35 @@ fn take(size: u64) -> Result<u64, OutOfMemory> {
     aligned.or_else(|| free.allocate(size, PAGE_SIZE)).ok_or(OutOfMemory)
 }
 
+/// Allocates addresses that are aligned like `address` for large pages.
+pub(super) fn take_like(address: u64, size: u64) -> Result<u64, OutOfMemory> {
+    let offset = address % LARGE_PAGE_SIZE;
+    let space = size.checked_add(LARGE_PAGE_SIZE).ok_or(OutOfMemory)?;
+    let first = take(space)?;
+    let start = first.next_multiple_of(LARGE_PAGE_SIZE) + offset;
+    // Without a large page that is free, the addresses are aligned for pages only.
+    let start = if start + size <= first + space { start } else { first };
+    give_back(first, start - first);
+    give_back(start + size, first + space - start - size);
+    Ok(start)
+}
+
+/// Allocates the addresses from `start` on; `false` if they are not all free.
+pub(super) fn take_at(start: u64, size: u64) -> bool {
+    let Some(end) = start.checked_add(size) else { return false };
+    let mut free = FREE.lock();
+    let Some(free) = free.as_mut() else { return false };
+    let is_free = free.as_slice().iter().any(|range| range.start <= start && end <= range.end);
+    is_free && free.remove(AddressRange { start, end }).is_ok()
+}
+
+/// True if an address is one of those for mappings.
+pub(super) fn contains(address: u64) -> bool {
+    ALL.get().is_some_and(|all| (all.start..all.end).contains(&address))
+}
+
 /// Frees addresses, at which no memory is mapped any more.
-fn give_back(start: u64, size: u64) {
+pub(super) fn give_back(start: u64, size: u64) {
     let give_back = || match FREE.lock().as_mut() {
         Some(free) => free.free(AddressRange { start, end: start + size }),
         None => Ok(()),
@@ -106,9 +134,14 @@ fn give_back(start: u64, size: u64) {
 ///
 /// [`OutOfMemory`].
 pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
+    map_with(size, access, Contents::Zero)
+}
+
+/// [`map`] with what the memory contains.
+pub(super) fn map_with(size: u64, access: Access, contents: Contents) -> Result<u64, OutOfMemory> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(OutOfMemory)?;
     let start = take(size)?;
-    let map = || fresh::map(start, size, access);
+    let map = || fresh::map(start, size, access, contents);
     let mapped = map().or_else(|_| {
         reclaim();
         map()

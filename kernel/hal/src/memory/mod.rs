@@ -8,6 +8,7 @@ mod device_space;
 mod fresh;
 mod heap;
 mod large;
+pub(crate) mod lazy;
 pub mod mapping;
 mod paging;
 mod permanent;
@@ -40,6 +41,7 @@ use crate::arch::{copy, stacks};
 use crate::once::Once;
 use crate::ops;
 use device_space::DeviceSpace;
+use fresh::Contents;
 use paging::MemoryState;
 
 static TLS: Once<Tls> = Once::new();
@@ -104,7 +106,7 @@ pub(crate) fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
 
 /// Maps memory at reserved addresses for a kernel stack, which does not grow by page faults.
 pub(crate) fn map_kernel_stack(address: u64, size: u64) -> Result<(), OutOfMemory> {
-    fresh::map(address, size, Access::Write)
+    fresh::map(address, size, Access::Write, Contents::Zero)
 }
 
 /// Allocates the trampoline of secondary CPUs: a page below

@@ -113,6 +113,25 @@ pub(super) fn unmap_and_free(ranges: impl Iterator<Item = (u64, u64)>) {
     complete(pending);
 }
 
+/// Maps the pages of a range at other addresses, too. What is not mapped is left out. If this fails, some pages may be mapped
+/// there.
+pub(super) fn map_again(from: u64, to: u64, size: u64) -> Result<(), PagingError> {
+    let mut done = 0;
+    while done < size {
+        // The lock is held for a large page at a time.
+        let piece = (size - done).min(LARGE_PAGE_SIZE - (from + done) % LARGE_PAGE_SIZE);
+        with(|memory| memory.map_piece_again(from + done, to + done, piece))?;
+        done += piece;
+    }
+    Ok(())
+}
+
+/// Removes mappings of a range whose frames are mapped elsewhere, too.
+pub(super) fn unmap_alias(address: u64, size: u64) {
+    let pending = with(|memory| memory.unmap_alias(address, size));
+    complete(pending);
+}
+
 impl MemoryState {
     /// Physical memory that was free when the kernel started, in bytes.
     pub(super) const fn size(&self) -> u64 {
@@ -214,6 +233,29 @@ impl MemoryState {
             self.flush(deferred);
         }
         mapped
+    }
+
+    /// [`map_again`] for a range inside of a large page.
+    fn map_piece_again(&mut self, from: u64, to: u64, size: u64) -> Result<(), PagingError> {
+        let mut done = 0;
+        while done < size {
+            let address = from + done;
+            let found = self.table.translate(&self.physical, address);
+            let page_size = found.map_or(PAGE_SIZE, |found| found.page_size);
+            let piece = (size - done).min(page_size - address % page_size);
+            if let Some(found) = found {
+                self.table.map(&mut self.physical, to + done, found.physical, piece, Access::Write)?;
+            }
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// Removes mappings whose frames stay allocated.
+    fn unmap_alias(&mut self, address: u64, size: u64) -> Option<PendingFlush> {
+        // Cannot fail: the range was mapped as a whole, so no large page has to be split.
+        let _: Result<(), PagingError> = self.table.unmap(&mut self.physical, address, size, &mut |_| ());
+        self.flush_or_defer(DeferredFrees::new(self.physical.direct_map))
     }
 
     /// Allocates physically contiguous memory with arbitrary contents, and maps it twice in a row.

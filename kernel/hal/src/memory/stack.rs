@@ -159,7 +159,7 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
         Some(bounds) if address >= bounds.bottom => {
             let page = address & !(PAGE_SIZE - 1);
             let size = growth(bounds, page);
-            let block = fresh::map_stack_block(page + PAGE_SIZE - size, size);
+            let block = fresh::map_block(page + PAGE_SIZE - size, size);
             // Without memory for all of them, or with a part mapped already, only the page of the fault is mapped.
             block.or_else(|_| fresh::map_stack_page(page))
         }

@@ -142,6 +142,12 @@ pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize
     if unsafe { resize(pointer, old, align, size) } {
         return pointer;
     }
+    if is_large(old) && is_large(size) {
+        // SAFETY: a block of the size `old` was allocated by `large`, and is not used again if it moves (same contract).
+        if let Some(moved) = unsafe { large::relocate(pointer, old, align, size) } {
+            return moved.as_ptr();
+        }
+    }
     // SAFETY: the block comes from this heap with this size and alignment (same contract).
     unsafe { move_to(pointer, old, align, size) }
 }

@@ -75,6 +75,13 @@ const THREAD_FAULTS: [(&str, i32, &str); 5] = [
     ("preempted-nowhere", 139, "thread 'worker' wrote to 0x"),
 ];
 
+/// The same for guests of 128 MiB: large blocks of the heap, with code and text.
+const LARGE_BLOCKS: [(&str, i32, &[&str]); 3] = [
+    ("fragmented", 0, &["ok"]),
+    ("growing", 0, &["ok"]),
+    ("grow-without-end", ABORTED, &["used more memory than there is"]),
+];
+
 /// The arguments out of these tables that are also tested on a slow host, on which `recursion` takes seconds.
 const ON_SLOW_HOSTS: [&str; 12] = [
     "panic",
@@ -98,6 +105,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
         let code = if platform.is_slow() && code == PANICKED { ABORTED } else { code };
         tests.add(format!("{platform}: faults {fault}"), move || {
             ends(&platform.guest("faults", &[fault]), code, texts)
+        });
+    }
+    for (check, code, texts) in LARGE_BLOCKS.into_iter().filter(|_| !platform.is_slow()) {
+        tests.add(format!("{platform}, 128 MiB: faults {check}"), move || {
+            ends(&platform.guest("faults", &[check]).memory(128), code, texts)
         });
     }
     for cpus in [1, 2] {
