@@ -128,8 +128,10 @@ pub(crate) struct Receiving {
     pub(crate) max_limit: u32,
     /// IRS
     pub(crate) irs: Seq,
-    /// The number behind the window that was advertised.
+    /// The number behind the largest window that was advertised. There is room up to it.
     pub(crate) edge: Seq,
+    /// Data that was next in order has been dropped because all memory was in use, and nothing was read since.
+    pub(crate) lacks_memory: bool,
     /// Rcv.Wind.Shift
     pub(crate) scale: u8,
     /// Bytes of data in the largest segment of the last ones.
@@ -190,6 +192,7 @@ impl Connection {
             max_limit,
             irs: Seq(0),
             edge: Seq(0),
+            lacks_memory: false,
             scale: if parameters.has_options { window_scale(max_limit) } else { 0 },
             mss,
             fin: None,
@@ -402,8 +405,11 @@ impl Connection {
 
     /// Asks for an acknowledgement when reading has doubled the window that the peer knows of.
     fn update_window(&mut self) {
-        let known = self.receiving.edge.since(self.receiving.buffer.next());
-        let window = self.window_to_advertise();
+        let receiving = &mut self.receiving;
+        // The peer may know of less than was promised: see `window_field`.
+        let promised = receiving.edge.since(receiving.buffer.next()) >> receiving.scale;
+        let known = if core::mem::take(&mut receiving.lacks_memory) { 0 } else { promised };
+        let window = u32::from(self.window_field());
         let is_worth = window >= known.saturating_mul(2) && window > known;
         if is_worth && !self.receiving.is_finished && self.is_synchronized() {
             self.ack.set_due();
@@ -483,6 +489,20 @@ impl Connection {
         let room = receiving.buffer.room().min(u32::from(u16::MAX) << receiving.scale);
         let step = (receiving.buffer.limit() / 2).min(receiving.mss);
         if room < known.saturating_add(step) { known } else { room }
+    }
+
+    /// The window field of a segment: the window to be advertised, in units of the window scale.
+    pub(crate) fn window_field(&self) -> u16 {
+        let (window, scale) = (self.window_to_advertise(), self.receiving.scale);
+        if self.receiving.lacks_memory {
+            return 0;
+        }
+        // A promise that is no multiple of the unit is rounded up, so that the window does not shrink, but only as far as
+        // there is room. Else it is rounded down (RFC 7323 §2.4): the last bytes of a promise are accepted, not repeated.
+        let rounded_up = (window + (1 << scale) - 1) >> scale;
+        let is_stored = rounded_up << scale <= self.receiving.buffer.room();
+        let field = if is_stored { rounded_up } else { window >> scale };
+        u16::try_from(field).unwrap_or(u16::MAX)
     }
 }
 

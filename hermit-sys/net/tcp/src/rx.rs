@@ -327,10 +327,14 @@ impl Connection {
         let largest = u32::from(self.parameters.mss) - timestamps;
         let inserted = receiving.buffer.insert(segment.header.seq, payload, pool);
         receiving.mss = receiving.mss.max(size.min(largest));
+        // The window is shut until there is memory again, as in Linux: the peer asks then, and does not give up.
+        let lacked_memory = receiving.lacks_memory;
+        receiving.lacks_memory = inserted.lacks_memory || lacked_memory && inserted.in_order == 0;
+        let has_changed = receiving.lacks_memory != lacked_memory;
         if inserted.duplicate.is_some() && self.has_sack {
             self.ack.dsack = inserted.duplicate;
         }
-        if inserted.in_order == 0 || had_gap || inserted.duplicate.is_some() {
+        if inserted.in_order == 0 || had_gap || inserted.duplicate.is_some() || has_changed {
             self.ack.on_disorder();
         } else {
             self.ack.on_data(inserted.in_order, receiving.mss, receiving.buffer.limit(), now);

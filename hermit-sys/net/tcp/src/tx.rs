@@ -247,12 +247,6 @@ impl Connection {
     /// The header of a segment without data.
     fn header(&self, now: u64) -> Header {
         let next = self.receive_next();
-        let data_next = self.receiving.buffer.next();
-        let window = self.window_to_advertise();
-        let known = self.receiving.edge.since(data_next);
-        let scale = self.receiving.scale;
-        // What was promised stays, even if it is no multiple.
-        let field = if window <= known { window.div_ceil(1 << scale) } else { window >> scale };
         let timestamp = self.timestamp(now);
         let max_blocks = if timestamp.is_some() { 3 } else { 4 };
         let sack = if self.has_sack_blocks() {
@@ -265,7 +259,7 @@ impl Connection {
             seq: self.recovery.nxt(),
             ack: next,
             flags: Flags::ACK | echo,
-            window: u16::try_from(field).unwrap_or(u16::MAX),
+            window: self.window_field(),
             urgent: 0,
             options: Options { timestamp, sack, ..Options::default() },
         }

@@ -164,7 +164,8 @@ fn slow_reader_blocks_and_resumes_the_writer() {
         world.run(10 * MILLISECOND);
     }
     assert!(!world.readiness(0, client).write && world.readiness(1, server).read);
-    assert!(sent >= 2 * LARGEST, "{sent}");
+    // Windows are multiples of 128 bytes, so that less than these may stay free.
+    assert!(sent > 2 * LARGEST - 128, "{sent}");
     world.run(10 * SECOND);
     world.nodes[0].host().woken.clear();
     let mut received = 0;

@@ -18,6 +18,8 @@ pub(crate) struct Inserted {
     pub(crate) in_order: u32,
     /// Whether data was stored behind a gap.
     pub(crate) is_out_of_order: bool,
+    /// Whether data that is next in order was dropped, because there is no memory.
+    pub(crate) lacks_memory: bool,
     /// Data that had been received before: a D-SACK block (RFC 2883 §4).
     pub(crate) duplicate: Option<SackBlock>,
 }
@@ -89,7 +91,8 @@ impl ReceiveBuffer {
             let written = to_u32(self.chunks.write(offset, bytes, pool, Purpose::Received));
             self.next = self.next + written;
             self.ready += written;
-            return Inserted { in_order: written, is_out_of_order: false, duplicate };
+            let lacks_memory = to_usize(written) < bytes.len();
+            return Inserted { in_order: written, is_out_of_order: false, lacks_memory, duplicate };
         }
         let duplicate = duplicate.or_else(|| self.overlap(SackBlock { start, end }));
         if !self.has_place_for(SackBlock { start, end }) {
@@ -97,8 +100,9 @@ impl ReceiveBuffer {
         }
         let purpose = if start == self.next { Purpose::Received } else { Purpose::OutOfOrder };
         let written = to_u32(self.chunks.write(offset, bytes, pool, purpose));
+        let lacks_memory = start == self.next && to_usize(written) < bytes.len();
         let in_order = self.merge(SackBlock { start, end: start + written });
-        Inserted { in_order, is_out_of_order: in_order == 0, duplicate }
+        Inserted { in_order, is_out_of_order: in_order == 0 && !lacks_memory, lacks_memory, duplicate }
     }
 
     /// The part of `block` that was received before, behind a gap.

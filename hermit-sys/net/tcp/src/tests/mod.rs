@@ -3,6 +3,7 @@
 mod algorithms;
 mod lifetime;
 mod network;
+mod promises;
 mod recovery;
 mod rfcs;
 mod script;

@@ -95,6 +95,8 @@ pub(super) struct End {
     pub(super) received: u64,
     /// Most bytes that the program reads in a millisecond; 0: as many as there are.
     pub(super) read_rate: u64,
+    /// When the program begins to read.
+    pub(super) reads_from: u64,
     read_at: u64,
     /// When its link has sent all that waits for it; several networks may share a link.
     pub(super) busy_until: Rc<Cell<u64>>,
@@ -158,6 +160,7 @@ impl Network {
                 written: 0,
                 received: 0,
                 read_rate: 0,
+                reads_from: 0,
                 read_at: 0,
                 busy_until: Rc::default(),
                 sent_segments: 0,
@@ -308,6 +311,9 @@ impl End {
             connection.close();
             self.has_finished = true;
         }
+        if now < self.reads_from {
+            return;
+        }
         let mut left = u64::MAX;
         if self.read_rate > 0 {
             if now < self.read_at + MS {
@@ -335,8 +341,9 @@ impl End {
     /// When it has something to do.
     fn next(&self, now: u64) -> Option<u64> {
         let connection = self.connection.as_ref()?;
-        let reads = self.read_rate > 0 && connection.readable() > 0;
-        let read_at = reads.then_some(self.read_at + MS);
+        let is_slow = self.read_rate > 0 || now < self.reads_from;
+        let reads = is_slow && connection.readable() > 0;
+        let read_at = reads.then_some((self.read_at + MS).max(self.reads_from));
         connection.deadline().into_iter().chain(read_at).min().map(|next| next.max(now))
     }
 }

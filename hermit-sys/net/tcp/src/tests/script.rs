@@ -139,6 +139,12 @@ impl Script {
         self
     }
 
+    /// Limits the memory for data to `limit` bytes.
+    pub(super) fn with_memory(mut self, limit: usize) -> Self {
+        self.pool = Pool::new(limit);
+        self
+    }
+
     /// Runs the lines of a script.
     pub(super) fn run(mut self, script: &str) -> Self {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {

@@ -1,0 +1,65 @@
+//! Packet scripts for promises: what is advertised is stored, and no connection lasts for ever unless its program wants that.
+
+use super::network::{Network, Path};
+use super::rfcs::ACCEPTED;
+use super::script::Script;
+use crate::rtt::SECOND;
+
+/// RFC 9293 §3.8.6: a window that is no multiple of the scale's unit is rounded down when there is no more room, so that the
+/// peer gets a zero window in the end; RFC 7323 §2.4: what was promised before is accepted even so.
+#[test]
+fn advertised_window_is_stored_whatever_the_scale() {
+    Script::new().with(|parameters| parameters.receive_buffer = (4000, 8_000_000)).run(
+        "
+        0 < S 0:1 win 64000 mss 1000 wscale 0 sackok
+        0 > SA 0:1 ack 1 win 4000 mss 1000 wscale 7 sackok
+        100 < A 1:1001 ack 1
+        100 > A 1:1 ack 1001 win 23
+        100 < A 1001:2001 ack 1
+        100 > A 1:1 ack 2001 win 15
+        100 < A 2001:3001 ack 1
+        100 > A 1:1 ack 3001 win 7
+        100 < A 3001:3897 ack 1
+        140 > A 1:1 ack 3897 win 0
+        200 < A 3897:4001 ack 1
+        240 > A 1:1 ack 4001 win 0
+        300 < A 4001:4002 ack 1
+        300 > A 1:1 ack 4001 win 0
+        400 read 4000
+        400 > A 1:1 ack 4001 win 125
+        ",
+    );
+}
+
+/// RFC 9293 §3.8.6.1: a reader may pause for as long as it likes. The buffer is no multiple of the window scale's unit.
+#[test]
+fn reader_that_pauses_for_hours_keeps_its_connection() {
+    const PAUSE: u64 = 5 * 3600 * SECOND;
+    let total = if cfg!(miri) { 40_000 } else { 1_000_000 };
+    for size in [9_001, 30_011, 77_777] {
+        let change = |parameters: &mut crate::Parameters| parameters.receive_buffer = (size, 4 << 20);
+        let mut network = Network::with(3, [Path::IDEAL; 2], [total, 0], change);
+        network.ends[1].reads_from = PAUSE;
+        assert!(network.run(PAUSE + 600 * SECOND), "{size}: {}", network.ends[1].received);
+    }
+}
+
+/// Linux: without memory for data that is next in order, the window is shut, so that the peer probes it instead of giving up.
+#[test]
+fn window_is_shut_without_memory() {
+    // Seven eighths are for received data: 7 chunks of 4096 bytes.
+    Script::new().with_memory(8 << 12).run(ACCEPTED).run(
+        "
+        100 < A 1:28673 ack 1
+        100 > A 1:1 ack 28673 win 35328
+        110 < A 28673:29673 ack 1
+        110 > A 1:1 ack 28673 win 0
+        300 < A 28673:29673 ack 1
+        300 > A 1:1 ack 28673 win 0
+        400 read 28672
+        400 > A 1:1 ack 28673 win 64000
+        500 < A 28673:29673 ack 1
+        500 > A 1:1 ack 29673 win 63000
+        ",
+    );
+}
