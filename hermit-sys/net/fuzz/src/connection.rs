@@ -171,7 +171,7 @@ impl Owner {
             if self.is_held || !self.connection.may_send(self.now) {
                 return;
             }
-            let Some(transmit) = self.connection.next_segment(max, self.now) else { return };
+            let Some(transmit) = self.connection.next_segment(max, &mut self.pool, self.now) else { return };
             self.check(&transmit, max);
             let before = self.connection.send_next();
             self.connection.sent(&transmit, self.now);

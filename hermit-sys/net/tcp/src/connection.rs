@@ -436,6 +436,7 @@ impl Connection {
     /// Frees all buffers. The connection must not be used any more.
     pub fn release(&mut self, pool: &mut Pool) {
         self.sending.buffer.clear(pool);
+        self.recovery.clear(pool);
         self.receiving.buffer.clear(pool);
     }
 
@@ -444,7 +445,7 @@ impl Connection {
         self.state = State::Closed;
         self.failure = self.failure.or(failure);
         self.sending.buffer.clear(pool);
-        self.recovery.clear();
+        self.recovery.clear(pool);
     }
 
     /// Whether both ends know each other's sequence numbers.

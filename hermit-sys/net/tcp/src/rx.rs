@@ -166,7 +166,7 @@ impl Connection {
         }
         let advance = header.ack.since(una);
         self.note_marks(header, now);
-        self.pass_to_recovery(header, is_bare, now);
+        self.pass_to_recovery(header, is_bare, pool, now);
         if advance > 0 {
             events |= self.advance(header.ack, advance, pool, now);
         }
@@ -190,7 +190,7 @@ impl Connection {
         }
     }
 
-    fn pass_to_recovery(&mut self, header: &Header, is_bare: bool, now: u64) {
+    fn pass_to_recovery(&mut self, header: &Header, is_bare: bool, pool: &mut Pool, now: u64) {
         if self.recovery.outstanding() == 0 {
             return;
         }
@@ -205,7 +205,7 @@ impl Connection {
             is_bare,
             now,
         };
-        self.recovery.on_ack(&acknowledgement);
+        self.recovery.on_ack(&acknowledgement, pool);
     }
 
     /// Data or the FIN of this end has been acknowledged: `data` numbers.

@@ -1,5 +1,6 @@
 //! Segments that leave (RFC 9293 §3.8.6.2.1).
 
+use crate::buffers::Pool;
 use crate::connection::{Connection, State};
 use crate::segment::{Flags, Header, Options, SackBlocks};
 use crate::seq::Seq;
@@ -63,9 +64,10 @@ enum NewData {
 
 impl Connection {
     /// The next segment to be sent now, of at most `max` bytes of data: several segments in one, if the device cuts it, of
-    /// [`Transmit::mss`] bytes each. `None`: there is nothing, until something is received, written or due.
+    /// [`Transmit::mss`] bytes each. `None`: there is nothing, until something is received, written or due. What is sent is
+    /// remembered in memory of `pool`; without it only what was sent before is sent again.
     #[must_use]
-    pub fn next_segment(&mut self, max: u32, now: u64) -> Option<Transmit> {
+    pub fn next_segment(&mut self, max: u32, pool: &mut Pool, now: u64) -> Option<Transmit> {
         match self.state {
             State::Closed => return self.resets.then(|| self.reset_segment(now)),
             State::SynSent | State::SynReceived => {
@@ -74,8 +76,7 @@ impl Connection {
             }
             _ => (),
         }
-        // Without memory to remember it nothing is sent but acknowledgements.
-        let data = if self.recovery.reserve() { self.next_data(max, now) } else { None };
+        let data = self.next_data(max, pool, now);
         data.or_else(|| self.next_control(now))
     }
 
@@ -106,9 +107,9 @@ impl Connection {
         outstanding > 0 && (is_small || is_shut || is_paced || self.recovery.room() < mss)
     }
 
-    fn next_data(&mut self, max: u32, now: u64) -> Option<Transmit> {
+    fn next_data(&mut self, max: u32, pool: &mut Pool, now: u64) -> Option<Transmit> {
         if self.timers.sends_tail_probe {
-            let probe = self.tail_probe(now);
+            let probe = self.tail_probe(pool, now);
             if probe.is_some() {
                 return probe;
             }
@@ -127,7 +128,7 @@ impl Connection {
             return None;
         }
         self.recovery.restart_after_idle(now);
-        match self.next_new(max, self.recovery.room()) {
+        match self.next_new(max, self.recovery.room(), pool) {
             NewData::Segment { size, has_fin } => {
                 self.timers.window_probe_at = None;
                 Some(self.new_segment(size, has_fin, false, now))
@@ -150,11 +151,11 @@ impl Connection {
     }
 
     /// How much new data may be sent, when the congestion window has `room`.
-    fn next_new(&mut self, max: u32, room: u32) -> NewData {
-        let sending = &self.sending;
-        if sending.fin.is_some() {
+    fn next_new(&mut self, max: u32, room: u32, pool: &mut Pool) -> NewData {
+        if self.sending.fin.is_some() || !self.recovery.reserve(pool) {
             return NewData::Nothing;
         }
+        let sending = &self.sending;
         let unsent = sending.buffer.size() - self.recovery.outstanding();
         if unsent == 0 && !sending.is_closed {
             return NewData::Nothing;
@@ -214,11 +215,11 @@ impl Connection {
     }
 
     /// A tail loss probe: new data if there is any, or the last segment again (RFC 8985 §7.3).
-    fn tail_probe(&mut self, now: u64) -> Option<Transmit> {
+    fn tail_probe(&mut self, pool: &mut Pool, now: u64) -> Option<Transmit> {
         let mss = self.data_mss();
         // The peer acknowledges what it had already at once.
         if !self.recovery.is_probing()
-            && let NewData::Segment { size, has_fin } = self.next_new(mss, mss)
+            && let NewData::Segment { size, has_fin } = self.next_new(mss, mss, pool)
         {
             return Some(self.new_segment(size, has_fin, true, now));
         }
@@ -331,8 +332,8 @@ impl Connection {
             }
             Kind::Handshake => return self.on_handshake_sent(header, now),
             Kind::New { is_tail_probe } => {
-                self.on_new_sent(transmit);
-                self.recovery.on_sent(header.seq, size, now);
+                let is_small = self.on_new_sent(transmit);
+                self.recovery.on_sent(header.seq, size, is_small, now);
                 self.note_tail_probe(is_tail_probe, false, now);
             }
             Kind::Retransmission { is_tail_probe } => {
@@ -359,18 +360,21 @@ impl Connection {
         }
     }
 
-    fn on_new_sent(&mut self, transmit: &Transmit) {
+    /// Takes note of new data; returns whether its last segment is not full.
+    fn on_new_sent(&mut self, transmit: &Transmit) -> bool {
         let sending = &mut self.sending;
         let end = transmit.header.seq + transmit.sequence_size();
         if transmit.header.flags.contains(Flags::FIN) {
             sending.fin = Some(end - 1);
         }
-        if !transmit.size.is_multiple_of(transmit.mss) {
+        let is_small = !transmit.size.is_multiple_of(transmit.mss);
+        if is_small {
             sending.small = Some(end);
         }
         if transmit.header.flags.contains(Flags::CWR) {
             self.recovery.reduction_announced();
         }
+        is_small
     }
 
     fn note_tail_probe(&mut self, is_tail_probe: bool, is_retransmission: bool, now: u64) {

@@ -100,7 +100,8 @@ impl Shard {
         let mss = syn.options.mss.unwrap_or(parameters.default_mss);
         parameters.iss = cookie(&self.secret, &tuple, syn.seq, mss, now);
         let mut tcp = hermit_tcp::Connection::accept(parameters, segment, now);
-        let Some(mut answer) = tcp.next_segment(0, now).map(|transmit| transmit.header) else { return };
+        let segment = tcp.next_segment(0, context.buffers.pool(), now);
+        let Some(mut answer) = segment.map(|transmit| transmit.header) else { return };
         if let Some(timestamp) = &mut answer.options.timestamp {
             timestamp.value = encode(timestamp.value, syn);
         } else {

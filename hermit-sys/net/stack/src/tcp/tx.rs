@@ -1,10 +1,9 @@
 //! TX of segments, and timers of connections.
 
 use hermit_interface::Errno;
-use hermit_tcp::{Flags, State, Transmit};
+use hermit_tcp::{Flags, Pool, State, Transmit};
 use smoltcp::wire::IpProtocol;
 
-use crate::ip::layer::Ip;
 use crate::ip::routes::Route;
 use crate::phy::device::{Checksum, IpVersion, Offload, Segment};
 use crate::phy::tx_queue::Link;
@@ -33,8 +32,8 @@ fn low_half(identification: u32) -> u16 {
 }
 
 /// The next segment of a connection, with at most `most` bytes of data if that is more than its MSS.
-fn next_segment(connection: &mut Connection, most: u32, now: u64) -> Option<Transmit> {
-    if connection.tcp.may_send(now) { connection.tcp.next_segment(most, now) } else { None }
+fn next_segment(connection: &mut Connection, most: u32, pool: &mut Pool, now: u64) -> Option<Transmit> {
+    if connection.tcp.may_send(now) { connection.tcp.next_segment(most, pool, now) } else { None }
 }
 
 /// Result of a transmission.
@@ -70,16 +69,17 @@ struct Sender<'a> {
 
 impl Sender<'_> {
     /// Sends one segment, if there is one. `Some` if there are no more, or the transmit queue is full.
-    fn send_next(&mut self, connection: &mut Connection, ip: &mut Ip, now: u64) -> Option<Outcome> {
+    fn send_next(&mut self, connection: &mut Connection, context: &mut Context<'_>) -> Option<Outcome> {
+        let (now, pool) = (context.now, context.buffers.pool());
         let remote = connection.tuple.remote.address;
         // Each segment with data may have the timestamps option, 12 bytes.
         let most = u32::from(self.limits.segmented_size(&remote)).saturating_sub(12);
-        let Some(mut transmit) = next_segment(connection, most, now) else {
+        let Some(mut transmit) = next_segment(connection, most, pool, now) else {
             return Some(Outcome::Done(connection.tcp.deadline()));
         };
         // The device would copy CWR to each segment.
         if transmit.header.flags.contains(Flags::CWR) && transmit.size() > transmit.mss {
-            transmit = connection.tcp.next_segment(0, now)?;
+            transmit = connection.tcp.next_segment(0, pool, now)?;
         }
         let header = self.ip_header(connection, &transmit);
         let frame = ETHERNET + header.size() + header.size;
@@ -92,7 +92,7 @@ impl Sender<'_> {
             ports: (connection.tuple.local.port, connection.tuple.remote.port),
             header: &transmit.header,
             checksum: self.limits.checksum,
-            identification: connection.may_be_fragmented.then(|| low_half(ip.next_identification())),
+            identification: connection.may_be_fragmented.then(|| low_half(context.ip.next_identification())),
         };
         let tcp = &connection.tcp;
         let offload = self.offload(&header, &transmit);
@@ -141,7 +141,7 @@ impl Shard {
     pub(crate) fn transmit(&mut self, slot: u32, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
         self.visit();
         let outcome = match self.way(slot, link, context) {
-            Way::Local => self.send_local(slot, context.now),
+            Way::Local => self.send_local(slot, context.buffers.pool(), context.now),
             Way::Wire(header) => self.send_burst(slot, header, link, context),
             Way::Unknown => Outcome::Waiting,
         };
@@ -193,13 +193,13 @@ impl Shard {
     }
 
     /// Sends segments of a connection to this host itself.
-    fn send_local(&mut self, slot: u32, now: u64) -> Outcome {
+    fn send_local(&mut self, slot: u32, pool: &mut Pool, now: u64) -> Outcome {
         let connection = self.sockets.get_mut(slot).and_then(Socket::connection_mut);
         let Some(connection) = connection.filter(|connection| connection.is_sending()) else {
             return Outcome::Done(None);
         };
         for _ in 0..BURST {
-            let Some(transmit) = next_segment(connection, 0, now) else {
+            let Some(transmit) = next_segment(connection, 0, pool, now) else {
                 return Outcome::Done(connection.tcp.deadline());
             };
             if !self.loopback.reserve(usize::try_from(transmit.size()).unwrap_or(usize::MAX)) {
@@ -228,7 +228,7 @@ impl Shard {
         let limits = connection.path.limits(context.phy.interface.as_ref());
         let mut sender = Sender { link, ethernet, limits, settings };
         for _ in 0..BURST {
-            if let Some(outcome) = sender.send_next(connection, context.ip, context.now) {
+            if let Some(outcome) = sender.send_next(connection, context) {
                 return outcome;
             }
         }

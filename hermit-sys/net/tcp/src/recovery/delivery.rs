@@ -152,7 +152,8 @@ mod tests {
     fn range(start: u32, snapshot: Snapshot, sent_at: u64) -> SentRange {
         let state = RangeState::InFlight;
         let (start, end) = (Seq(start), Seq(start + 10 * KB));
-        SentRange { start, end, sent_at, state, is_retransmitted: false, snapshot }
+        let (is_retransmitted, has_tail, segment) = (false, false, KB);
+        SentRange { start, end, sent_at, state, is_retransmitted, has_tail, segment, snapshot }
     }
 
     /// Sends 10 kB at each of `times`, in ms, and acknowledges them at `acks`; returns the last sample.

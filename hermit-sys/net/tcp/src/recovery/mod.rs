@@ -31,6 +31,7 @@ use rack::Rack;
 use scoreboard::{Scoreboard, SentRange};
 use usage::Usage;
 
+use crate::buffers::Pool;
 use crate::congestion::{Algorithm, CongestionControl, Control, MAX_WINDOW, Saved, Window};
 use crate::heap_option::HeapOption;
 use crate::rtt::{MS, RttEstimator};
@@ -290,16 +291,17 @@ impl Recovery {
         self.board.lost() > 0
     }
 
-    /// Makes room for the next transmission; `false` without memory.
-    pub(crate) fn reserve(&mut self) -> bool {
-        self.board.reserve()
+    /// Makes room for what is sent next; `false` without memory.
+    pub(crate) fn reserve(&mut self, pool: &mut Pool) -> bool {
+        self.board.reserve(pool)
     }
 
     /// What is to be retransmitted next, at most `max` bytes.
-    pub(crate) fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
+    pub(crate) fn next_lost(&mut self, max: u32) -> Option<(Seq, u32)> {
+        let mss = self.window.mss;
         let range = self.board.first_lost()?;
         // Whole segments.
-        let whole = max - max % self.window.mss.clamp(1, max);
+        let whole = max - max % mss.clamp(1, max);
         Some((range.start, range.size().min(whole)))
     }
 
@@ -343,13 +345,13 @@ impl Recovery {
         }
     }
 
-    /// Data was sent for the first time.
-    pub(crate) fn on_sent(&mut self, start: Seq, size: u32, now: u64) {
+    /// Data was sent for the first time, and its last segment is not full if it `has_tail`.
+    pub(crate) fn on_sent(&mut self, start: Seq, size: u32, has_tail: bool, now: u64) {
         if self.board.size() == 0 {
             self.timer_start = now;
         }
         let in_flight = self.delivery.is_some().then(|| self.in_flight());
-        self.board.push(start, start + size, now);
+        self.board.push((start, start + size), (self.window.mss, has_tail), now);
         if let Some(in_flight) = in_flight {
             self.stamp(start, size, in_flight, now);
         }
@@ -365,7 +367,7 @@ impl Recovery {
             self.timer_start = now;
         }
         let in_flight = self.delivery.is_some().then(|| self.in_flight());
-        self.board.retransmit(start, start + size, now);
+        self.board.retransmit((start, start + size), self.window.mss, now);
         if let Some(in_flight) = in_flight {
             self.stamp(start, size, in_flight, now);
         }
@@ -404,8 +406,8 @@ impl Recovery {
     }
 
     /// Ends everything: nothing will be sent any more.
-    pub(crate) fn clear(&mut self) {
-        self.board.clear();
+    pub(crate) fn clear(&mut self, pool: &mut Pool) {
+        self.board.clear(pool);
         (self.reorder_deadline, self.probe) = (None, None);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::scoreboard::SentRange;
 use super::{Acknowledgement, DUPLICATE_THRESHOLD, Phase, Recovery, note_lost};
+use crate::buffers::Pool;
 use crate::congestion::{Acked, CongestionControl};
 
 /// What has been delivered by an acknowledgement.
@@ -23,9 +24,13 @@ impl Delivery {
 
 impl Recovery {
     /// An acknowledgement has arrived that is not older than what is known.
-    pub(crate) fn on_ack(&mut self, ack: &Acknowledgement<'_>) {
+    pub(crate) fn on_ack(&mut self, ack: &Acknowledgement<'_>, pool: &mut Pool) {
         let advance = ack.ack.since(self.una());
+        if !ack.sack.is_empty() {
+            self.board.reserve_splits(pool);
+        }
         let delivery = self.deliver(ack);
+        self.board.trim(pool);
         self.note_rtt(advance, delivery.rtt, ack.now);
         if delivery.bytes > 0 {
             (self.may_repeat, self.probe_timer_start) = (true, ack.now);

@@ -1,9 +1,24 @@
 //! What has been sent and is not acknowledged: when, and what became of it (RFC 6675 §3, RFC 8985 §5.2).
+//!
+//! The peer's SACK blocks say where ranges are split, so they are bound: a block counts for the whole segments in it, as they
+//! were sent, so that there are never more ranges than segments; there are at most [`MAX_RANGES`]; and the memory of more than
+//! [`FREE_RANGES`] is charged to the [`Pool`]. A block that would need more is forgotten, as if the acknowledgement were lost.
 
 use alloc::collections::VecDeque;
 
+use crate::buffers::{Pool, Purpose, to_u32, to_usize};
 use crate::segment::SackBlock;
 use crate::seq::Seq;
+
+/// Maximum number of ranges of a connection: 4 MiB in segments of 1,024 bytes, of which each has a state of its own. Each
+/// acknowledgement may look at all of them.
+pub(crate) const MAX_RANGES: usize = 4096;
+
+/// Number of ranges whose memory is part of a connection's own, so that each one can send when all other memory is in use.
+pub(crate) const FREE_RANGES: usize = 8;
+
+/// Number of ranges that an acknowledgement adds at most: each of its blocks splits two.
+const SPLITS: usize = 2 * crate::segment::MAX_SACK_BLOCKS;
 
 /// State of a range of sequence numbers that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +54,10 @@ pub(crate) struct SentRange {
     pub(crate) sent_at: u64,
     pub(crate) state: RangeState,
     pub(crate) is_retransmitted: bool,
+    /// Whether its last segment is shorter than the others.
+    pub(crate) has_tail: bool,
+    /// Size of its segments in bytes.
+    pub(crate) segment: u32,
     /// For samples of the delivery rate; the default without them.
     pub(crate) snapshot: Snapshot,
 }
@@ -59,12 +78,16 @@ pub(crate) struct Scoreboard {
     sacked: u32,
     lost: u32,
     size: u32,
+    /// No range that begins before this is lost, if any is.
+    lost_from: Seq,
+    /// Number of ranges whose memory is charged to the pool.
+    charged: u32,
 }
 
 impl Scoreboard {
     /// An empty one; the next range begins at `end`.
     pub(crate) const fn new(end: Seq) -> Self {
-        Self { ranges: VecDeque::new(), end, sacked: 0, lost: 0, size: 0 }
+        Self { ranges: VecDeque::new(), end, sacked: 0, lost: 0, size: 0, lost_from: end, charged: 0 }
     }
 
     /// SND.UNA
@@ -107,22 +130,66 @@ impl Scoreboard {
         self.ranges.iter()
     }
 
-    /// Makes room for what the next transmission may add; `false` without memory.
-    pub(crate) fn reserve(&mut self) -> bool {
-        // A retransmission may split a range at both ends.
-        self.ranges.try_reserve(2).is_ok()
+    /// Number of ranges that fit without more memory.
+    fn spare(&self) -> usize {
+        self.ranges.capacity() - self.ranges.len()
     }
 
-    /// Adds what was sent for the first time. There is room: see [`reserve`](Self::reserve).
-    pub(crate) fn push(&mut self, start: Seq, end: Seq, now: u64) {
+    /// Makes room for what the next transmission adds, and one more for a retransmission; `false` without memory.
+    pub(crate) fn reserve(&mut self, pool: &mut Pool) -> bool {
+        self.spare() >= 2 || self.grow(2, pool)
+    }
+
+    /// Makes room for what the blocks of an acknowledgement split, as far as there is memory.
+    pub(crate) fn reserve_splits(&mut self, pool: &mut Pool) {
+        if self.spare() < SPLITS {
+            self.grow(SPLITS, pool);
+        }
+    }
+
+    /// Takes memory for `count` more ranges at least; returns whether it did.
+    #[cold]
+    fn grow(&mut self, count: usize, pool: &mut Pool) -> bool {
+        let wanted = (self.ranges.len() + count).next_power_of_two().clamp(FREE_RANGES, MAX_RANGES);
+        if wanted < self.ranges.len() + count {
+            return false;
+        }
+        let charged = to_u32(wanted.saturating_sub(FREE_RANGES));
+        let added = to_usize(charged.saturating_sub(self.charged)) * size_of::<SentRange>();
+        if !pool.charge(added, Purpose::Sent) {
+            return false;
+        }
+        let is_allocated = self.ranges.try_reserve_exact(wanted - self.ranges.len()).is_ok();
+        if is_allocated {
+            self.charged = self.charged.max(charged);
+        } else {
+            pool.refund(added);
+        }
+        is_allocated
+    }
+
+    /// Frees the memory that an idle connection does not keep.
+    pub(crate) fn trim(&mut self, pool: &mut Pool) {
+        if self.charged > 0 && self.ranges.is_empty() {
+            self.ranges = VecDeque::new();
+            pool.refund(to_usize(self.charged) * size_of::<SentRange>());
+            self.charged = 0;
+        }
+    }
+
+    /// Adds what was sent for the first time, in segments of `segment` bytes; `has_tail` if the last one is shorter. There is
+    /// room: see [`reserve`](Self::reserve).
+    pub(crate) fn push(&mut self, (start, end): (Seq, Seq), (segment, has_tail): (u32, bool), now: u64) {
         self.size += end.since(start);
         self.end = end;
         if let Some(last) = self.ranges.back_mut()
             && last.sent_at == now
             && last.state == RangeState::InFlight
             && !last.is_retransmitted
+            && !last.has_tail
+            && last.segment == segment
         {
-            last.end = end;
+            (last.end, last.has_tail) = (end, has_tail);
             return;
         }
         let state = RangeState::InFlight;
@@ -132,6 +199,8 @@ impl Scoreboard {
             sent_at: now,
             state,
             is_retransmitted: false,
+            has_tail,
+            segment,
             snapshot: Snapshot::default(),
         });
     }
@@ -144,13 +213,17 @@ impl Scoreboard {
         }
     }
 
-    /// Takes note of a retransmission. There is room.
-    pub(crate) fn retransmit(&mut self, start: Seq, end: Seq, now: u64) {
+    /// Takes note of a retransmission in segments of `segment` bytes. A range that cannot be split without memory counts as
+    /// retransmitted in whole: what was not is found to be lost again.
+    pub(crate) fn retransmit(&mut self, (start, end): (Seq, Seq), segment: u32, now: u64) {
         self.split(start);
         self.split(end);
-        let first = self.ranges.partition_point(|range| range.start.is_before(start));
+        if self.lost_from == start {
+            self.lost_from = end;
+        }
+        let first = self.ranges.partition_point(|range| range.end.is_up_to(start));
         let mut last = first;
-        for range in self.ranges.iter_mut().skip(first).take_while(|range| range.end.is_up_to(end)) {
+        for range in self.ranges.iter_mut().skip(first).take_while(|range| range.start.is_before(end)) {
             last += 1;
             match range.state {
                 RangeState::Sacked => continue,
@@ -158,6 +231,7 @@ impl Scoreboard {
                 RangeState::InFlight => (),
             }
             (range.state, range.sent_at, range.is_retransmitted) = (RangeState::InFlight, now, true);
+            range.segment = segment;
         }
         self.merge(first.saturating_sub(1), last);
     }
@@ -168,13 +242,28 @@ impl Scoreboard {
         let Some(range) = self.ranges.get(index).copied().filter(|range| range.start.is_before(at)) else {
             return;
         };
-        if self.ranges.try_reserve(1).is_err() {
+        if self.spare() == 0 {
             return;
         }
         self.ranges.insert(index + 1, SentRange { start: at, ..range });
         if let Some(first) = self.ranges.get_mut(index) {
-            first.end = at;
+            (first.end, first.has_tail) = (at, false);
         }
+    }
+
+    /// The whole segments, as they were sent, in a block.
+    fn whole_segments(&self, block: SackBlock) -> SackBlock {
+        let offset = |at: Seq| {
+            let range = self.ranges.get(self.ranges.partition_point(|range| range.end.is_up_to(at)))?;
+            let offset = at.since(range.start);
+            let rest = offset.checked_rem(range.segment).filter(|&rest| rest > 0)?;
+            Some((range, offset - rest))
+        };
+        let start = offset(block.start).map_or(block.start, |(range, before)| {
+            range.start + before.saturating_add(range.segment).min(range.size())
+        });
+        let end = offset(block.end).map_or(block.end, |(range, before)| range.start + before);
+        SackBlock { start, end }
     }
 
     /// Removes what is acknowledged up to `una`; `deliver` gets each range that was not selectively acknowledged before.
@@ -200,14 +289,14 @@ impl Scoreboard {
                 (first.start, first.end) = (una, end);
             }
         }
-        // An idle connection keeps no memory for it.
-        if self.ranges.is_empty() && self.ranges.capacity() > 8 {
-            self.ranges = VecDeque::new();
-        }
     }
 
-    /// Marks what a SACK block covers; `deliver` gets each range that was not marked before.
+    /// Marks the segments that a SACK block covers; `deliver` gets each range that was not marked before.
     pub(crate) fn sack(&mut self, block: SackBlock, mut deliver: impl FnMut(&SentRange)) {
+        let block = self.whole_segments(block);
+        if block.end.is_up_to(block.start) {
+            return;
+        }
         self.split(block.start);
         self.split(block.end);
         let first = self.ranges.partition_point(|range| range.start.is_before(block.start));
@@ -250,6 +339,9 @@ impl Scoreboard {
         for range in self.ranges.iter_mut().filter(|range| range.state == RangeState::InFlight) {
             match is_lost(range) {
                 Some(true) => {
+                    if self.lost == 0 || range.start.is_before(self.lost_from) {
+                        self.lost_from = range.start;
+                    }
                     range.state = RangeState::Lost;
                     self.lost += range.size();
                     on_lost(range);
@@ -268,7 +360,20 @@ impl Scoreboard {
         let Some(first) = self.ranges.front_mut() else { return 0 };
         first.state = RangeState::Lost;
         self.lost += first.size();
+        self.lost_from = first.start;
         first.size()
+    }
+
+    /// Takes selective acknowledgements back if the first range has one: the peer has dropped what it had, or the first range
+    /// would be acknowledged (RFC 2018 §8). Ranges count as in flight again.
+    pub(crate) fn forget_dropped(&mut self) {
+        if self.ranges.front().is_none_or(|first| first.state != RangeState::Sacked) {
+            return;
+        }
+        for range in self.ranges.iter_mut().filter(|range| range.state == RangeState::Sacked) {
+            (range.state, range.is_retransmitted) = (RangeState::InFlight, true);
+        }
+        self.sacked = 0;
     }
 
     /// Takes back what was marked as lost: it was late.
@@ -280,11 +385,14 @@ impl Scoreboard {
     }
 
     /// The first range to be retransmitted.
-    pub(crate) fn first_lost(&self) -> Option<&SentRange> {
+    pub(crate) fn first_lost(&mut self) -> Option<&SentRange> {
         if self.lost == 0 {
             return None;
         }
-        self.ranges.iter().find(|range| range.state == RangeState::Lost)
+        let from = self.ranges.partition_point(|range| range.start.is_before(self.lost_from));
+        let lost = self.ranges.iter().skip(from).find(|range| range.state == RangeState::Lost)?;
+        self.lost_from = lost.start;
+        Some(lost)
     }
 
     /// The first and the last range.
@@ -297,14 +405,17 @@ impl Scoreboard {
     }
 
     /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self, pool: &mut Pool) {
+        self.ranges.clear();
+        self.trim(pool);
         *self = Self::new(self.end);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{RangeState, Scoreboard};
+    use super::{FREE_RANGES, MAX_RANGES, RangeState, SPLITS, Scoreboard, SentRange};
+    use crate::buffers::Pool;
     use crate::segment::SackBlock;
     use crate::seq::Seq;
     use proptest::collection::vec;
@@ -317,20 +428,99 @@ mod tests {
         Seq(START) + offset
     }
 
+    /// Sends `count` segments of `size` bytes at once, and another one of `tail` bytes.
+    fn sent(count: u32, size: u32, tail: u32, pool: &mut Pool) -> Scoreboard {
+        let mut board = Scoreboard::new(seq(0));
+        assert!(board.reserve(pool));
+        board.push((seq(0), seq(count * size + tail)), (size, tail > 0), 1);
+        board
+    }
+
+    /// Selectively acknowledges bytes; returns how many of them count.
+    fn sack(board: &mut Scoreboard, start: u32, end: u32, pool: &mut Pool) -> u32 {
+        let mut count = 0;
+        board.reserve_splits(pool);
+        board.sack(SackBlock { start: seq(start), end: seq(end) }, |range| count += range.size());
+        count
+    }
+
+    /// The attack of CVE-2019-11478 with single bytes.
+    #[test]
+    fn blocks_count_for_whole_segments() {
+        let mut pool = Pool::new(1 << 20);
+        let mut board = sent(45, 1448, 100, &mut pool);
+        for byte in (0..65_160).step_by(2) {
+            assert_eq!(sack(&mut board, byte, byte + 1, &mut pool), 0);
+        }
+        assert_eq!(board.ranges().count(), 1);
+        assert!(pool.used() <= SPLITS * size_of::<SentRange>());
+        assert_eq!(sack(&mut board, 100, 1448 * 3 + 1000, &mut pool), 2 * 1448);
+        assert_eq!(sack(&mut board, 65_159, 65_260, &mut pool), 100);
+        assert_eq!(sack(&mut board, 65_160, 65_200, &mut pool), 0);
+        assert_eq!(board.ranges().count(), 4);
+    }
+
+    #[test]
+    fn ranges_are_bounded_and_charged() {
+        let mut pool = Pool::new(1 << 20);
+        let count = 3 * u32::try_from(MAX_RANGES).unwrap();
+        let mut board = sent(count, 50, 0, &mut pool);
+        for segment in (1..count).step_by(2) {
+            sack(&mut board, 50 * segment, 50 * (segment + 1), &mut pool);
+        }
+        assert_eq!(board.ranges().count(), MAX_RANGES);
+        assert_eq!(pool.used(), (MAX_RANGES - FREE_RANGES) * size_of::<SentRange>());
+        // Nothing new is sent then; what was sent is known to be lost, and sent again.
+        assert!(!board.reserve(&mut pool));
+        board.mark_lost(|_| Some(true), |_| ());
+        while let Some(lost) = board.first_lost().copied() {
+            board.retransmit((lost.start, lost.start + 50), 50, 2);
+        }
+        assert_eq!((board.lost(), board.ranges().count()), (0, MAX_RANGES));
+        board.acknowledge(seq(50 * count), |_| ());
+        board.trim(&mut pool);
+        assert_eq!((board.size(), pool.used()), (0, 0));
+    }
+
+    /// Without memory of others a connection still sends, a few ranges at a time.
+    #[test]
+    fn few_ranges_need_no_memory_of_the_pool() {
+        let mut pool = Pool::new(0);
+        let mut board = Scoreboard::new(seq(0));
+        let mut count = 0;
+        while board.reserve(&mut pool) {
+            board.push((seq(2000 * count), seq(2000 * (count + 1))), (1000, false), u64::from(count));
+            count += 1;
+        }
+        assert_eq!(board.ranges().count(), FREE_RANGES - 1);
+        assert_eq!(sack(&mut board, 1000, 2000, &mut pool), 1000);
+        // The second range cannot be split: none of it is known to have arrived, and all of it counts as retransmitted.
+        assert_eq!(sack(&mut board, 3000, 4000, &mut pool), 0);
+        board.mark_lost(|_| Some(true), |_| ());
+        let first = board.first_lost().unwrap().start;
+        board.retransmit((first, first + 1000), 1000, 100);
+        let second = board.first_lost().unwrap().start;
+        board.retransmit((second, second + 1000), 1000, 100);
+        assert_eq!((first, second, board.first_lost().unwrap().start), (seq(0), seq(2000), seq(4000)));
+    }
+
     proptest! {
         /// Against one state for each byte.
         #[test]
         fn scoreboard_agrees_with_a_byte_model(steps in vec((0..5_u8, 0..60_u32, 1..30_u32), 0..80)) {
             let mut board = Scoreboard::new(seq(0));
             let (mut una, mut model) = (0_u32, Vec::new());
+            let mut pool = Pool::new(1 << 20);
             for (now, (step, at, size)) in (0..).zip(steps) {
+                board.reserve_splits(&mut pool);
                 let nxt = una + u32::try_from(model.len()).unwrap();
                 let (start, end) = (una + at.min(nxt - una), una + (at + size).min(nxt - una));
                 let part = usize::try_from(start - una).unwrap()..usize::try_from(end - una).unwrap();
                 let (mut delivered, mut expected) = (0, 0);
                 match step {
                     0 => {
-                        board.push(seq(nxt), seq(nxt + size), now);
+                        // Each byte is a segment.
+                        board.push((seq(nxt), seq(nxt + size)), (1, false), now);
                         model.extend((0..size).map(|_| RangeState::InFlight));
                     }
                     1 => {
@@ -347,7 +537,7 @@ mod tests {
                         }
                     }
                     3 => {
-                        board.retransmit(seq(start), seq(end), now);
+                        board.retransmit((seq(start), seq(end)), 1, now);
                         let kept = |state: &&mut RangeState| **state != RangeState::Sacked;
                         model[part].iter_mut().filter(kept).for_each(|state| *state = RangeState::InFlight);
                     }

@@ -62,6 +62,7 @@ impl Recovery {
             self.save_for_undo();
             self.window.threshold = self.control.on_congestion(&self.window, now);
         }
+        self.board.forget_dropped();
         let reordering_window = self.rtt.min().unwrap_or(0) / 4;
         let (delivery, control, window) = (&mut self.delivery, &mut self.control, &self.window);
         let on_lost = |range: &SentRange| note_lost(delivery, control, window, range, now);

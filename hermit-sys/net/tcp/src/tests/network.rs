@@ -263,7 +263,7 @@ impl Network {
         end.work(now);
         loop {
             let Some(connection) = &mut end.connection else { return };
-            let Some(transmit) = connection.next_segment(1460, now) else { break };
+            let Some(transmit) = connection.next_segment(1460, &mut end.pool, now) else { break };
             let payload = connection.payload(&transmit).flatten().copied().collect::<Vec<u8>>();
             assert_eq!(payload.len(), transmit.size() as usize);
             connection.sent(&transmit, now);

@@ -63,3 +63,44 @@ fn window_is_shut_without_memory() {
         ",
     );
 }
+
+/// RFC 2018 §4: blocks are of data that was received; what is retransmitted is whole segments, whatever they say.
+#[test]
+fn retransmissions_are_whole_segments() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 write 5000
+        100 > A 1:1001
+        100 > A 1001:2001
+        100 > A 2001:3001
+        100 > A 3001:4001
+        100 > A 4001:5001
+        200 < A 1:1 ack 1 win 64000 sack 1500-1501
+        200 < A 1:1 ack 1 win 64000 sack 1500-5001
+        200 > A 1:1001
+        200 > A 1001:2001
+        300 < A 1:1 ack 5001 win 64000
+        ",
+    );
+}
+
+/// RFC 2018 §8: a peer may drop what it has acknowledged selectively. That is sent again after a timeout.
+#[test]
+fn data_that_the_peer_has_dropped_is_sent_again() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 write 4000
+        100 > A 1:1001
+        100 > A 1001:2001
+        100 > A 2001:3001
+        100 > A 3001:4001
+        200 < A 1:1 ack 1 win 64000 sack 1001-4001
+        200 > A 1:1001
+        300 < A 1:1 ack 1001 win 64000
+        600 > A 1001:2001
+        700 < A 1:1 ack 2001 win 64000
+        700 > A 2001:3001
+        700 > A 3001:4001
+        ",
+    );
+}

@@ -250,7 +250,7 @@ impl Script {
     /// Takes the segments that the connection sends now.
     fn collect(&mut self) {
         let Some(connection) = self.connection.as_mut().filter(|_| !self.is_held) else { return };
-        while let Some(transmit) = connection.next_segment(1000, self.now) {
+        while let Some(transmit) = connection.next_segment(1000, &mut self.pool, self.now) {
             connection.sent(&transmit, self.now);
             self.sent.push_back((self.now, transmit.header, transmit.size()));
         }
