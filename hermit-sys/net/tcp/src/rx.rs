@@ -16,10 +16,7 @@ impl Connection {
         match self.state {
             State::Closed => Events::empty(),
             State::SynSent => self.receive_in_syn_sent(segment, pool, now),
-            _ => {
-                self.timers.on_heard(now);
-                self.receive_synchronized(segment, pool, now)
-            }
+            _ => self.receive_synchronized(segment, pool, now),
         }
     }
 
@@ -40,11 +37,14 @@ impl Connection {
         if !flags.contains(Flags::ACK) {
             return Events::empty();
         }
-        self.update_timestamp(header, now);
         let mut events = match self.receive_ack(segment, pool, now) {
             Some(events) => events,
             None => return Events::empty(),
         };
+        // Only now: whoever guesses one number and not the other keeps no dead connection alive, and has no timestamp taken
+        // over that makes those of the peer old.
+        self.timers.on_heard(now);
+        self.update_timestamp(header, now);
         // A bare FIN needs no room, and may not come again (Linux takes it, too).
         let is_bare_fin = segment.payload.is_empty() && header.seq == self.receive_next();
         let is_beyond = self.receiving.edge.is_up_to(header.seq) && !is_bare_fin;

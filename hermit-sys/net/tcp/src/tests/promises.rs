@@ -104,3 +104,40 @@ fn data_that_the_peer_has_dropped_is_sent_again() {
         ",
     );
 }
+
+/// RFC 9293 §3.8.4, RFC 5961 §5.2: only a segment with numbers of this connection is a sign of life.
+#[test]
+fn forged_segments_do_not_keep_a_dead_connection_alive() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 keepalive 10000 1000 1
+        5000 < A 90000:90010 ack 1
+        5000 > A 1:1 ack 1
+        7000 < A 1:1 ack 5000
+        7000 > A 1:1 ack 1
+        9000 < S 1:2
+        9000 > A 1:1 ack 1
+        10100 > A 0:0 ack 1
+        10500 < A 90000:90010 ack 1
+        10500 > A 1:1 ack 1
+        11100 > RA 1:1 ack 1
+        11100 state Closed
+        ",
+    );
+}
+
+/// RFC 7323 §4.3, RFC 5961 §5.2: the timestamp of a segment whose acknowledgement is refused is not taken over.
+#[test]
+fn timestamp_of_a_forged_segment_is_not_taken_over() {
+    Script::new().run(
+        "
+        0 < S 0:1 win 64000 mss 1000 sackok ts 5000 0
+        0 > SA 0:1 ack 1 mss 1000 sackok ts 0 5000
+        50 < A 1:1 ack 1 win 64000 ts 5050 0
+        60 < A 1:11 ack 5000 ts 2147418198 0
+        60 > A 1:1 ack 1 ts 60 5050
+        70 < A 1:11 ack 1 ts 5070 60
+        110 > A 1:1 ack 11 ts 110 5070
+        ",
+    );
+}
