@@ -134,6 +134,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     /// Closes all sockets at shutdown. Afterwards only [`poll`](Self::poll), [`advance`](Self::advance) and
     /// [`is_delivered`](Self::is_delivered) may be called.
     pub fn close_all(&mut self) {
+        self.layers.buffers.keep_orphans();
         for kind in [Kind::Stream, Kind::Datagram] {
             let mut ids = 0..;
             while let Some(id) = ids.next().and_then(|index| self.layers.id_at(kind, index)) {

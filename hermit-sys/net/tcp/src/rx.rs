@@ -235,7 +235,11 @@ impl Connection {
 
     fn on_fin_acked(&mut self, pool: &mut Pool, now: u64) -> Events {
         match self.state {
-            State::FinWait1 => self.state = State::FinWait2,
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                // Its time without an owner is that in this state (Linux's `tcp_fin_timeout`).
+                self.timers.orphaned_at = self.timers.orphaned_at.map(|_| now);
+            }
             State::Closing => self.enter_time_wait(now),
             State::LastAck => {
                 self.end(None, pool);
@@ -266,12 +270,15 @@ impl Connection {
         sending.max_window = sending.max_window.max(window);
     }
 
-    /// Takes note of whether the peer makes progress, or at least answers while its window is shut.
+    /// Takes note of whether the peer makes progress, or at least answers while its window is shut: it may do so for ever
+    /// (RFC 9293 §3.8.6.1), unless the connection has no owner or that has set a limit (Linux's `tcp_probe_timer`).
     fn update_stall(&mut self, has_advanced: bool, now: u64) {
         let is_waiting = self.recovery.outstanding() > 0;
-        let is_shut = self.sending.window == 0 && self.timers.orphaned_at.is_none();
+        let is_shut = self.sending.window == 0;
+        let is_limited = self.timers.orphaned_at.is_some() || self.timers.user_timeout.is_some();
         self.timers.stalled_since = match self.timers.stalled_since {
-            _ if !is_waiting || is_shut => None,
+            Some(since) if !has_advanced && is_shut && is_limited => Some(since),
+            _ if !is_waiting || is_shut && !is_limited => None,
             Some(since) if !has_advanced => Some(since),
             _ => Some(now),
         };
@@ -327,6 +334,10 @@ impl Connection {
         let largest = u32::from(self.parameters.mss) - timestamps;
         let inserted = receiving.buffer.insert(segment.header.seq, payload, pool);
         receiving.mss = receiving.mss.max(size.min(largest));
+        if had_gap || inserted.is_out_of_order {
+            let (has_gap, is_filled) = (receiving.buffer.has_gap(), inserted.in_order > size);
+            self.timers.note_gap(has_gap, is_filled, now);
+        }
         // The window is shut until there is memory again, as in Linux: the peer asks then, and does not give up.
         let lacked_memory = receiving.lacks_memory;
         receiving.lacks_memory = inserted.lacks_memory || lacked_memory && inserted.in_order == 0;

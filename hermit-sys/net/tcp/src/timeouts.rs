@@ -1,6 +1,6 @@
 //! What happens in time: when a connection has something to do, and when it is given up.
 
-use crate::buffers::Pool;
+use crate::buffers::{CHUNK, Pool, Purpose};
 use crate::connection::{Connection, Events, Failure, State};
 use crate::recovery::Expiry;
 use crate::rtt::SECOND;
@@ -13,6 +13,10 @@ const SYN_ACK_TIMEOUT: u64 = 63 * SECOND;
 /// Time until unacknowledged data ends a connection: what 15 retransmissions take (`tcp_retries2`), and without an owner.
 const DATA_TIMEOUT: u64 = 924 * SECOND;
 const ORPHAN_TIMEOUT: u64 = 100 * SECOND;
+
+/// Time until a connection without an owner is given up whose peer answers, but keeps its window shut: until probes are 120 s
+/// apart in Linux (`TCP_RTO_MAX`), from 200 ms on.
+const SHUT_ORPHAN_TIMEOUT: u64 = 204 * SECOND;
 
 /// Time in FIN-WAIT-2 without an owner (`tcp_fin_timeout`).
 const FIN_WAIT_2_TIMEOUT: u64 = 60 * SECOND;
@@ -41,6 +45,10 @@ impl Connection {
                     None => sending,
                     pacing => earliest(sending, pacing),
                 };
+                let sending = match timers.gap_until {
+                    None => sending,
+                    gap => earliest(sending, gap),
+                };
                 let idle = if timers.keep_alive.is_some() { self.keep_alive_deadline() } else { None };
                 earliest(earliest(sending, self.ack.deadline()), earliest(idle, self.give_up_at()))
             }
@@ -63,8 +71,14 @@ impl Connection {
             State::SynReceived => Some(timers.started_at.saturating_add(SYN_ACK_TIMEOUT)),
             State::FinWait2 => timers.orphaned_at.map(|since| since.saturating_add(FIN_WAIT_2_TIMEOUT)),
             _ => {
-                let limit = if timers.orphaned_at.is_some() { ORPHAN_TIMEOUT } else { DATA_TIMEOUT };
-                timers.stalled_since.map(|since| since.saturating_add(timers.user_timeout.unwrap_or(limit)))
+                let since = timers.stalled_since?;
+                let is_orphan = timers.orphaned_at.is_some();
+                let limit = match self.sending.window {
+                    _ if !is_orphan => DATA_TIMEOUT,
+                    0 if timers.heard_at > since => SHUT_ORPHAN_TIMEOUT,
+                    _ => ORPHAN_TIMEOUT,
+                };
+                Some(since.saturating_add(timers.user_timeout.unwrap_or(limit)))
             }
         }
     }
@@ -80,6 +94,12 @@ impl Connection {
         }
         if self.give_up_at().is_some_and(|deadline| deadline <= now) || self.is_keep_alive_over(now) {
             return self.give_up(pool);
+        }
+        if self.is_stuck_orphan(now) && pool.left() == 0 {
+            return self.give_up(pool);
+        }
+        if self.timers.gap_until.is_some_and(|at| at <= now) {
+            self.on_old_gap(pool, now);
         }
         match self.recovery.on_timer(now) {
             Some(Expiry::Probe) => self.timers.sends_tail_probe = true,
@@ -97,6 +117,25 @@ impl Connection {
             self.timers.sends_probe = true;
         }
         Events::empty()
+    }
+
+    /// Whether the peer of a connection without an owner does not acknowledge its data, or keeps its window shut. Such a
+    /// connection is given up when others need its memory (Linux's `tcp_out_of_resources`).
+    fn is_stuck_orphan(&self, now: u64) -> bool {
+        let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now);
+        let timeout = || self.recovery.timer().filter(|(_, expiry)| *expiry == Expiry::Timeout);
+        self.timers.orphaned_at.is_some()
+            && (is_due(self.timers.window_probe_at) || is_due(timeout().map(|(at, _)| at)))
+    }
+
+    /// Drops what is behind a gap that no segment has filled for long, if there is no memory for more such data: the peer keeps
+    /// it until it is acknowledged (RFC 2018 §8).
+    fn on_old_gap(&mut self, pool: &mut Pool, now: u64) {
+        if !pool.fits(CHUNK, Purpose::OutOfOrder) {
+            self.receiving.buffer.drop_ranges(pool);
+        }
+        self.timers.gap_until = None;
+        self.timers.note_gap(self.receiving.buffer.has_gap(), false, now);
     }
 
     /// Whether all keep-alive probes went unanswered.

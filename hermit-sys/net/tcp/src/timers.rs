@@ -1,5 +1,11 @@
 //! The state of a connection's timers besides those of loss recovery and of delayed acknowledgements.
 
+use crate::rtt::SECOND;
+
+/// Time in nanoseconds after which data behind a gap is dropped, if memory is scarce: longer than any peer waits before it sends
+/// what is missing again (Linux's `TCP_RTO_MAX` is 120 s).
+const GAP_TIMEOUT: u64 = 180 * SECOND;
+
 /// Keep-alive probes (RFC 9293 §3.8.4). Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
@@ -29,6 +35,8 @@ pub(crate) struct Timers {
     pub(crate) started_at: u64,
     /// When a shut window is probed.
     pub(crate) window_probe_at: Option<u64>,
+    /// When the first gap in received data has been there for too long.
+    pub(crate) gap_until: Option<u64>,
     /// When TIME-WAIT ends.
     pub(crate) time_wait_until: Option<u64>,
     /// A tail loss probe is to be sent.
@@ -50,6 +58,7 @@ impl Timers {
             handshake_at: Some(now),
             started_at: now,
             window_probe_at: None,
+            gap_until: None,
             time_wait_until: None,
             sends_tail_probe: false,
             sends_probe: false,
@@ -59,6 +68,12 @@ impl Timers {
     /// A segment has come from the peer.
     pub(crate) const fn on_heard(&mut self, now: u64) {
         (self.heard_at, self.probes) = (now, 0);
+    }
+
+    /// Takes note of whether there is a gap in received data, and whether the first one was filled.
+    pub(crate) fn note_gap(&mut self, has_gap: bool, is_filled: bool, now: u64) {
+        let known = self.gap_until.filter(|_| !is_filled);
+        self.gap_until = has_gap.then(|| known.unwrap_or(now.saturating_add(GAP_TIMEOUT)));
     }
 
     /// When the next keep-alive probe is due.

@@ -8,7 +8,7 @@ use hermit_tcp::{Pool, Purpose};
 /// Maximum and minimum initial size in bytes of a connection's buffer per direction. Miri takes minutes to fill a large
 /// one.
 pub(crate) const LARGEST: usize = if cfg!(miri) { 32 << 10 } else { 512 << 10 };
-const SMALLEST: usize = 8 << 10;
+pub(crate) const SMALLEST: usize = 8 << 10;
 
 /// Maximum size in bytes to which a buffer grows: the bandwidth-delay product of 100 Mbit/s and 300 ms.
 const MAX_GROWN: usize = if cfg!(miri) { LARGEST } else { 4 << 20 };
@@ -23,6 +23,9 @@ const DEFAULT_LIMIT: usize = 16 << 20;
 /// because it grows like the logarithm of n.
 const SHARES: usize = 10;
 
+/// Data of connections without a socket takes at most the total limit divided by this: peers decide how long it stays.
+pub(crate) const ORPHANED_PART: usize = 2;
+
 /// Approximate size in bytes of a connection without data.
 pub(crate) const CONNECTION: usize = 2 << 10;
 
@@ -31,6 +34,9 @@ pub(crate) const CONNECTION: usize = 2 << 10;
 pub(crate) struct BufferAccounting {
     pool: Pool,
     connections: usize,
+    /// Bytes that connections without a socket had to deliver when their sockets were closed, and how many there may be.
+    orphaned: usize,
+    max_orphaned: usize,
     /// Slots of connections whose writers wait until not all memory is in use, in the order in which they were refused.
     refused: VecDeque<u32>,
 }
@@ -38,7 +44,8 @@ pub(crate) struct BufferAccounting {
 impl BufferAccounting {
     pub(crate) const fn new(limit: usize) -> Self {
         let limit = if limit == 0 { DEFAULT_LIMIT } else { limit };
-        Self { pool: Pool::new(limit), connections: 0, refused: VecDeque::new() }
+        let max_orphaned = limit / ORPHANED_PART;
+        Self { pool: Pool::new(limit), connections: 0, orphaned: 0, max_orphaned, refused: VecDeque::new() }
     }
 
     /// Buffer pool of TCP connections.
@@ -129,6 +136,25 @@ impl BufferAccounting {
         }
         self.connections += 1;
         Ok(())
+    }
+
+    /// Counts `bytes` of a connection whose socket is closed, if it may still deliver them: the first one always may.
+    pub(crate) const fn orphan(&mut self, bytes: usize) -> bool {
+        let fits = self.orphaned == 0 || bytes <= self.max_orphaned.saturating_sub(self.orphaned);
+        if fits {
+            self.orphaned += bytes;
+        }
+        fits
+    }
+
+    /// Counts the bytes of a connection without a socket no longer.
+    pub(crate) const fn disown(&mut self, bytes: usize) {
+        self.orphaned = self.orphaned.saturating_sub(bytes);
+    }
+
+    /// Lets all connections deliver their data, at the end of the machine.
+    pub(crate) const fn keep_orphans(&mut self) {
+        self.max_orphaned = usize::MAX;
     }
 
     /// Refunds a connection, and frees its buffers.

@@ -60,6 +60,8 @@ pub(crate) struct Connection {
     pub(crate) peer: Option<u32>,
     /// Whether the connection is queued to be served.
     pub(crate) is_dirty: bool,
+    /// Bytes that were not acknowledged when the socket was closed.
+    pub(crate) orphaned: usize,
     /// Whether the last write found all memory in use, and none has been freed since.
     pub(crate) is_refused: bool,
 }
@@ -96,6 +98,7 @@ impl Connection {
             is_corked: false,
             peer: None,
             is_dirty: false,
+            orphaned: 0,
             is_refused: false,
         }
     }

@@ -109,6 +109,7 @@ impl Shard {
         self.unmap(slot, context.tcp_ports);
         let socket = self.remove(slot, context.tcp_ports);
         if let Some(Socket { state: TcpState::Connection(mut connection), .. }) = socket {
+            context.buffers.disown(connection.orphaned);
             context.buffers.disconnect(&mut connection.tcp);
         }
     }

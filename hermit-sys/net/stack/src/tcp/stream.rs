@@ -177,6 +177,13 @@ impl Shard {
             self.reset(slot, None, context);
         } else {
             connection.shut(Shutdown::Write);
+            let bytes = usize::try_from(connection.tcp.unacknowledged().0).unwrap_or(usize::MAX);
+            // As in Linux, whose `tcp_max_orphans` is a number of connections.
+            if !context.buffers.orphan(bytes) {
+                self.reset(slot, None, context);
+                return Ok(());
+            }
+            connection.orphaned = bytes;
             self.mark(slot);
         }
         Ok(())

@@ -12,6 +12,7 @@ mod listen;
 mod local;
 mod martians;
 mod memory;
+mod orphans;
 mod retransmission;
 mod routers;
 mod shards;

@@ -94,6 +94,16 @@ impl Chunks {
         }
     }
 
+    /// Frees the chunks behind the first `size` bytes.
+    pub(crate) fn truncate(&mut self, size: usize, pool: &mut Pool) {
+        if size == 0 {
+            return self.clear(pool);
+        }
+        let count = (self.head + size).div_ceil(CHUNK);
+        let kept = self.rest.len().min(count.saturating_sub(1));
+        self.rest.drain(kept..).flatten().for_each(|chunk| pool.give(chunk));
+    }
+
     /// Frees all chunks, and a long list of them.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
         if let Some(chunk) = self.first.take() {

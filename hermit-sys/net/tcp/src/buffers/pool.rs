@@ -90,11 +90,16 @@ impl Pool {
     /// Counts `bytes` of other memory, if they are left for their purpose; returns whether they were.
     #[must_use]
     pub const fn charge(&mut self, bytes: usize, purpose: Purpose) -> bool {
-        let fits = bytes <= purpose.part_of(self.limit).saturating_sub(self.used);
+        let fits = self.fits(bytes, purpose);
         if fits {
             self.used += bytes;
         }
         fits
+    }
+
+    /// Whether `bytes` are left for a purpose.
+    pub(crate) const fn fits(&self, bytes: usize, purpose: Purpose) -> bool {
+        bytes <= purpose.part_of(self.limit).saturating_sub(self.used)
     }
 
     /// Counts `bytes` of other memory no longer.

@@ -180,6 +180,12 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Frees data behind gaps.
+    pub(crate) fn drop_ranges(&mut self, pool: &mut Pool) {
+        self.ranges = Vec::new();
+        self.chunks.truncate(to_usize(self.ready), pool);
+    }
+
     /// Frees everything; `next` stays.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
         self.ranges = Vec::new();

@@ -105,6 +105,120 @@ fn data_that_the_peer_has_dropped_is_sent_again() {
     );
 }
 
+/// The peer has shut its window, 500 bytes wait, and each probe is answered.
+const SHUT: &str = "
+    100 write 1000
+    100 > A 1:1001
+    200 < A 1:1 ack 1001 win 0
+    200 write 500
+";
+
+/// Linux's `tcp_orphan_retries`: a peer may keep its window shut for ever only as long as the connection has an owner.
+#[test]
+fn orphan_with_a_shut_window_is_given_up() {
+    Script::new().run(ACCEPTED).run(SHUT).run(
+        "
+        200 close
+        200 orphan
+        500 > A 1000:1001
+        550 < A 1:1 ack 1001 win 0
+        1100 > A 1000:1001
+        1150 < A 1:1 ack 1001 win 0
+        2300 > A 1000:1001
+        2350 < A 1:1 ack 1001 win 0
+        4700 > A 1000:1001
+        4750 < A 1:1 ack 1001 win 0
+        9500 > A 1000:1001
+        9550 < A 1:1 ack 1001 win 0
+        19100 > A 1000:1001
+        19150 < A 1:1 ack 1001 win 0
+        38300 > A 1000:1001
+        38350 < A 1:1 ack 1001 win 0
+        76700 > A 1000:1001
+        76750 < A 1:1 ack 1001 win 0
+        153500 > A 1000:1001
+        153550 < A 1:1 ack 1001 win 0
+        204500 > RA 1001:1001
+        204500 state Closed
+        ",
+    );
+}
+
+/// An orphan whose data is acknowledged is kept, and its time in FIN-WAIT-2 (RFC 9293 §3.6, Linux's `tcp_fin_timeout`) is that
+/// in this state.
+#[test]
+fn orphan_that_makes_progress_is_kept() {
+    Script::new().run(ACCEPTED).run(SHUT).run(
+        "
+        200 close
+        200 orphan
+        500 > A 1000:1001
+        1100 > A 1000:1001
+        2300 > A 1000:1001
+        4700 > A 1000:1001
+        9500 > A 1000:1001
+        19100 > A 1000:1001
+        38300 > A 1000:1001
+        76700 > A 1000:1001
+        100000 < A 1:1 ack 1001 win 500
+        100000 > A 1001:1501
+        100100 < A 1:1 ack 1501 win 1000
+        100100 > FA 1501:1502
+        100200 < A 1:1 ack 1502 win 1000
+        160199 state FinWait2
+        160200 state Closed
+        ",
+    );
+}
+
+/// RFC 9293 §3.8.3, RFC 5482: the owner's limit counts while the window is shut, as in Linux's `tcp_probe_timer`.
+#[test]
+fn user_timeout_counts_while_the_window_is_shut() {
+    Script::new().run(ACCEPTED).run("100 usertimeout 3000").run(SHUT).run(
+        "
+        500 > A 1000:1001
+        550 < A 1:1 ack 1001 win 0
+        1100 > A 1000:1001
+        1150 < A 1:1 ack 1001 win 0
+        2300 > A 1000:1001
+        2350 < A 1:1 ack 1001 win 0
+        3500 > RA 1001:1001
+        3500 state Closed
+        ",
+    );
+}
+
+/// Linux's `tcp_out_of_resources`: an orphan that waits for its peer is given up when there is no memory for others.
+#[test]
+fn orphan_that_waits_gives_its_memory_to_others() {
+    Script::new().with_memory(8192).run(
+        "
+        0 < S 0:1 win 64000 mss 1000 wscale 0 sackok
+        0 > SA 0:1 ack 1 mss 1000 wscale 0 sackok
+        100 < A 1:1 ack 1 win 0
+        100 write 8192
+        100 close
+        100 orphan
+        400 > RA 1:1 ack 1
+        400 state Closed
+        ",
+    );
+}
+
+/// RFC 2018 §8: data behind a gap is dropped when it has been there for longer than a peer waits, and others lack its memory.
+#[test]
+fn data_behind_an_old_gap_gives_its_memory_to_others() {
+    let script = "
+        100 < A 1001:16385 ack 1
+        100 > A 1:1 ack 1 sack 1001-16385
+        200000 < A 30001:30002 ack 1
+    ";
+    let answer = "200000 > A 1:1 ack 1 sack 30001-30002";
+    // Half of eight chunks is for data behind gaps.
+    Script::new().with_memory(8 << 12).run(ACCEPTED).run(&std::format!("{script}\n{answer}"));
+    Script::new().run(ACCEPTED).run(&std::format!("{script}\n{answer} 1001-16385"));
+}
+
 /// RFC 9293 §3.8.4, RFC 5961 §5.2: only a segment with numbers of this connection is a sign of life.
 #[test]
 fn forged_segments_do_not_keep_a_dead_connection_alive() {

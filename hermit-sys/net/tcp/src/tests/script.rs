@@ -8,7 +8,8 @@
 //! | `> FLAGS SEQ:END [ack N] [win N] [OPTIONS]` | a segment was sent, then and not before |
 //! | `write N`, `read N`, `close`, `abort` | the owner's calls |
 //! | `hold`, `resume` | the device is full, and is not any more |
-//! | `nodelay`, `keepalive IDLE INTERVAL COUNT` | options; times in ms |
+//! | `orphan` | the connection has no owner any more |
+//! | `nodelay`, `keepalive IDLE INTERVAL COUNT`, `usertimeout TIME` | options; times in ms |
 //! | `state NAME` | the state is this |
 //!
 //! FLAGS are letters of `SAFRPEW` (`E` is ECE, `W` is CWR, `c` a mark of the IP header). Numbers are relative to the first
@@ -199,6 +200,8 @@ impl Script {
             "close" => connection.close(),
             "abort" => connection.abort(&mut self.pool),
             "nodelay" => connection.options().no_delay = true,
+            "orphan" => connection.set_orphan(now),
+            "usertimeout" => connection.set_user_timeout(Some(number::<u64>(words.next()) * MS)),
             "keepalive" => {
                 let (idle, interval) = (number::<u64>(words.next()) * MS, number::<u64>(words.next()) * MS);
                 connection.set_keep_alive(Some(KeepAlive { idle, interval, count: number(words.next()) }));
