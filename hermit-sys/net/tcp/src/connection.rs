@@ -332,10 +332,15 @@ impl Connection {
         self.recovery.nxt()
     }
 
-    /// Whether a number is in flight: what a control message quotes must be (RFC 5927 §4.1).
+    /// Whether a number is in flight: what a control message quotes must be (RFC 5927 §4.1). Before the handshake is complete
+    /// that is the number of the SYN, once it was sent.
     #[must_use]
     pub fn is_in_flight(&self, seq: Seq) -> bool {
-        self.recovery.una().is_up_to(seq) && seq.is_before(self.recovery.nxt())
+        let (una, nxt) = (self.recovery.una(), self.recovery.nxt());
+        match self.state {
+            State::SynSent | State::SynReceived => seq == self.parameters.iss && seq.is_before(nxt),
+            _ => una.is_up_to(seq) && seq.is_before(nxt),
+        }
     }
 
     /// Whether a RST is to be sent yet.

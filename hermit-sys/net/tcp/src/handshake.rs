@@ -50,7 +50,7 @@ impl Connection {
         let options = &header.options;
         let offers = self.parameters.has_options;
         let peer_mss = options.mss.filter(|&mss| mss != 0).unwrap_or(self.parameters.default_mss);
-        self.sending.mss = peer_mss.max(MIN_MSS).min(self.parameters.mss);
+        self.sending.mss = peer_mss.max(MIN_MSS).min(self.sending.mss);
         self.has_window_scale = offers && options.window_scale.is_some();
         match options.window_scale.filter(|_| offers) {
             Some(scale) => self.sending.scale = scale.min(MAX_SCALE),

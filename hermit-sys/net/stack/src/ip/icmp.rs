@@ -35,11 +35,16 @@ impl Ip {
         match (packet.source, packet.destination) {
             (IpAddr::V4(_), _) => {
                 let message = Icmpv4Packet::new_checked(packet.payload).ok()?;
-                let is_unreachable = message.msg_type() == Icmpv4Message::DstUnreachable;
-                if !is_unreachable || !message.verify_checksum() {
+                let error = match message.msg_type() {
+                    Icmpv4Message::DstUnreachable => unreachable_v4(message.msg_code()),
+                    Icmpv4Message::TimeExceeded => Errno::EHOSTUNREACH,
+                    Icmpv4Message::ParamProblem => Errno::EPROTO,
+                    _ => return None,
+                };
+                if !message.verify_checksum() {
                     return None;
                 }
-                match unreachable_v4(message.msg_code()) {
+                match error {
                     // RFC 1191 §4.
                     Errno::EMSGSIZE => path_mtu(message.data(), packet.payload.get(6..8)),
                     error => Some(Delivery::Error(Quoted::parse(message.data())?, error)),
@@ -54,6 +59,12 @@ impl Ip {
                     Icmpv6Message::DstUnreachable => {
                         let error = unreachable_v6(message.msg_code());
                         Some(Delivery::Error(Quoted::parse(message.payload())?, error))
+                    }
+                    Icmpv6Message::TimeExceeded => {
+                        Some(Delivery::Error(Quoted::parse(message.payload())?, Errno::EHOSTUNREACH))
+                    }
+                    Icmpv6Message::ParamProblem => {
+                        Some(Delivery::Error(Quoted::parse(message.payload())?, Errno::EPROTO))
                     }
                     // RFC 4443 §3.2. The upper half of the MTU field is 0: no IPv6 packet is larger than 64 KiB.
                     Icmpv6Message::PktTooBig => path_mtu(message.payload(), packet.payload.get(6..8)),

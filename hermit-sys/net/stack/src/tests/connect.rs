@@ -236,3 +236,123 @@ fn syn_to_time_wait_is_retransmitted_at_once() {
         world.run(MILLISECOND);
     }
 }
+
+/// Sends an ICMP error to a host, about a packet of it whose TCP header begins with the ports and `seq`.
+fn send_icmp_error(
+    (world, node): (&mut World, usize),
+    (ours, theirs): (SocketAddr, SocketAddr),
+    (kind, code, mtu): (u8, u8, u16),
+    seq: u32,
+) {
+    use crate::testing::{header, mac};
+    use smoltcp::wire::{Icmpv4Packet, Icmpv6Packet, IpProtocol};
+    let (source, destination) = (ours.ip(), theirs.ip());
+    let quoted = header(source, destination, IpProtocol::Tcp, 20);
+    let protocol = if source.is_ipv4() { IpProtocol::Icmp } else { IpProtocol::Icmpv6 };
+    let size = 8 + quoted.size() + 20;
+    let router = if source.is_ipv4() { v4(1 - node) } else { v6(1 - node) };
+    world.inject(1 - node, mac(node), header(router, source, protocol, size), |bytes| {
+        bytes.fill(0);
+        (bytes[0], bytes[1]) = (kind, code);
+        bytes[6..8].copy_from_slice(&mtu.to_be_bytes());
+        let segment = quoted.write(&mut bytes[8..]);
+        segment[0..2].copy_from_slice(&ours.port().to_be_bytes());
+        segment[2..4].copy_from_slice(&theirs.port().to_be_bytes());
+        segment[4..8].copy_from_slice(&seq.to_be_bytes());
+        match (router, source) {
+            (core::net::IpAddr::V6(router), core::net::IpAddr::V6(source)) => {
+                Icmpv6Packet::new_unchecked(bytes).fill_checksum(&router, &source);
+            }
+            _ => Icmpv4Packet::new_unchecked(bytes).fill_checksum(),
+        }
+    });
+}
+
+/// Begins to connect to a host that does not answer; returns the socket, its addresses, and the number of its SYN.
+fn start_unanswered(to: core::net::IpAddr) -> (World, crate::SocketId, (SocketAddr, SocketAddr), u32) {
+    let (mut world, ..) = World::pair();
+    // The neighbor is known.
+    let known = world.start(0, SocketAddr::new(to, 81));
+    world.run(SECOND);
+    world.nodes[0].close(known).unwrap();
+    world.wire.borrow_mut().is_cut = true;
+    let remote = SocketAddr::new(to, 80);
+    let client = world.start(0, remote);
+    world.nodes[0].poll(world.now);
+    world.wire.borrow_mut().is_cut = false;
+    let local = world.nodes[0].local(client).unwrap();
+    let slot = world.nodes[0].layers.tcp.slot(client.key()).unwrap();
+    let (next, _) = world.nodes[0].layers.tcp.connection(slot).unwrap().numbers();
+    (world, client, (local, remote), next.0.cast_unsigned().wrapping_sub(1))
+}
+
+/// RFC 1122 §4.2.3.9, RFC 5461 §3: as in Linux, an error about the SYN is the result of `connect`; one that quotes another
+/// number is not about it (RFC 5927 §4.1).
+#[test]
+fn icmp_error_about_the_syn_is_the_result_of_connect() {
+    let v4 = [
+        (3, 0, Errno::ENETUNREACH),
+        (3, 1, Errno::EHOSTUNREACH),
+        (3, 2, Errno::ENOPROTOOPT),
+        (3, 3, Errno::ECONNREFUSED),
+        (3, 13, Errno::EHOSTUNREACH),
+        (11, 0, Errno::EHOSTUNREACH),
+        (12, 0, Errno::EPROTO),
+    ];
+    let v6_errors = [
+        (1, 0, Errno::ENETUNREACH),
+        (1, 1, Errno::EACCES),
+        (1, 3, Errno::EHOSTUNREACH),
+        (1, 4, Errno::ECONNREFUSED),
+        (3, 0, Errno::EHOSTUNREACH),
+        (4, 0, Errno::EPROTO),
+    ];
+    let all = v4.map(|error| (crate::testing::v4(1), error)).into_iter();
+    for (to, (kind, code, expected)) in all.chain(v6_errors.map(|error| (v6(1), error))) {
+        let (mut world, client, ends, syn) = start_unanswered(to);
+        for forged in [syn.wrapping_sub(1), syn.wrapping_add(1)] {
+            send_icmp_error((&mut world, 0), ends, (kind, code, 0), forged);
+            world.run(MILLISECOND);
+            assert_eq!(world.readiness(0, client), Readiness::default(), "{kind} {code}");
+        }
+        send_icmp_error((&mut world, 0), ends, (kind, code, 0), syn);
+        world.run(MILLISECOND);
+        assert_eq!(world.readiness(0, client), FAILED, "{kind} {code}");
+        assert_eq!(error(&mut world, 0, client), Some(expected), "{kind} {code}");
+    }
+}
+
+/// RFC 1191 §6.3, RFC 8201 §4: a path MTU that is reported about the SYN counts, and `connect` goes on.
+#[test]
+fn packet_too_big_about_the_syn_is_no_error() {
+    for (to, message, size) in [(v4(1), (3, 4, 1000), 1000), (v6(1), (2, 0, 1300), 1300)] {
+        let (mut world, client, ends, syn) = start_unanswered(to);
+        send_icmp_error((&mut world, 0), ends, message, syn);
+        assert!(world.run_until(5 * SECOND, |world| world.readiness(0, client).write));
+        assert!(!world.readiness(0, client).error);
+        world.wire.borrow_mut().log = Some(std::vec![]);
+        world.nodes[0].send(client, &[1; 4000], None).unwrap();
+        world.run(SECOND);
+        let log = world.wire.borrow_mut().log.take().unwrap();
+        assert_eq!(log.iter().map(std::vec::Vec::len).max(), Some(14 + size));
+    }
+}
+
+/// As in Linux, an error about the SYN-ACK ends the half-open connection, so that its place is free at once.
+#[test]
+fn icmp_error_about_the_syn_ack_ends_the_half_open_connection() {
+    let mut world = World::new(2);
+    world.listen(1, 80, 8);
+    let client = world.start(0, SocketAddr::new(v4(1), 80));
+    assert!(world.run_until(SECOND, |world| !world.nodes[1].layers.tcp.half_open().is_empty()));
+    let ends = (SocketAddr::new(v4(1), 80), world.nodes[0].local(client).unwrap());
+    let connection = world.nodes[1].layers.tcp.connection_from(ends.1.port()).unwrap();
+    let next = connection.numbers().0.0.cast_unsigned();
+    for (number, left) in [(next, 1), (next.wrapping_sub(1), 0)] {
+        send_icmp_error((&mut world, 1), ends, (3, 1, 0), number);
+        world.now += 1;
+        world.wire.borrow_mut().now = world.now;
+        world.nodes[1].poll(world.now);
+        assert_eq!(world.nodes[1].layers.tcp.half_open().len(), left);
+    }
+}

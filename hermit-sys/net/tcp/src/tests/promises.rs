@@ -255,3 +255,29 @@ fn timestamp_of_a_forged_segment_is_not_taken_over() {
         ",
     );
 }
+
+/// RFC 5927 §4.1: a control message about the SYN quotes its number, and about an answer that of the SYN-ACK.
+#[test]
+fn only_a_sent_syn_is_in_flight_before_the_handshake() {
+    let mut script = Script::new().run("0 hold\n 0 connect");
+    let is_in_flight = |script: &mut Script, offset| {
+        let connection = script.connection.as_ref().unwrap();
+        connection.is_in_flight(script.iss() + offset)
+    };
+    assert!(!is_in_flight(&mut script, 0));
+    script = script.run("0 resume\n 0 > S 0:1 mss 1000 wscale 0 sackok");
+    assert!(is_in_flight(&mut script, 0) && !is_in_flight(&mut script, 1));
+    script = script.run("10 < SA 0:1 ack 1 win 64000 mss 1000\n 10 > A 1:1 ack 1");
+    assert!(!is_in_flight(&mut script, 0) && !is_in_flight(&mut script, 1));
+    script = script.run("10 write 10\n 10 > A 1:11 ack 1");
+    assert!(is_in_flight(&mut script, 1) && !is_in_flight(&mut script, 11));
+}
+
+/// RFC 1191 §6.3: the path MTU that a router reports about the SYN counts for the data.
+#[test]
+fn path_mtu_of_the_syn_counts_for_data() {
+    let mut script = Script::new().run("0 connect\n 0 > S 0:1 mss 1000 wscale 0 sackok");
+    script.connection.as_mut().unwrap().reduce_mss(600);
+    script = script.run("10 < SA 0:1 ack 1 win 64000 mss 1000\n 10 > A 1:1 ack 1");
+    assert_eq!(script.connection.as_ref().unwrap().data_mss(), 600);
+}

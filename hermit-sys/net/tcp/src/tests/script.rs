@@ -140,6 +140,11 @@ impl Script {
         self
     }
 
+    /// The initial sequence number.
+    pub(super) const fn iss(&self) -> Seq {
+        self.parameters.iss
+    }
+
     /// Limits the memory for data to `limit` bytes.
     pub(super) fn with_memory(mut self, limit: usize) -> Self {
         self.pool = Pool::new(limit);
