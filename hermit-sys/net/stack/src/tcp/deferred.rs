@@ -6,10 +6,9 @@
 
 use alloc::collections::VecDeque;
 
-use hermit_tcp::Segment;
+use hermit_tcp::{Purpose, Segment};
 
 use crate::ip::delivery::Via;
-use crate::phy::Phy;
 use crate::socket::address::Tuple;
 use crate::socket::buffers::BufferAccounting;
 use crate::socket::context::Context;
@@ -22,7 +21,7 @@ const MAX_DEFERRED: usize = 8192;
 /// Approximate size in bytes of a deferred SYN in memory.
 const SIZE: usize = 200;
 
-/// Deferred SYNs take at most the total buffer limit divided by this, in addition to that limit.
+/// Deferred SYNs take at most the total buffer limit divided by this.
 const SHARE: usize = 16;
 
 /// Time in nanoseconds after which a deferred SYN is dropped: passt has given up, other peers have retransmitted it.
@@ -64,7 +63,7 @@ impl Shard {
         listener: u32,
         (segment, tuple): (&Segment<'_>, Tuple),
         via: Via,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
     ) {
         let (received, is_full) = (context.now, self.deferred.count >= self.max_deferred(context.buffers));
         if self.deferred.listeners.try_reserve(1).is_err() {
@@ -75,7 +74,12 @@ impl Shard {
             return;
         }
         let is_first = queue.is_empty();
-        if is_full && queue.pop_front().is_none() {
+        let has_place = if is_full {
+            queue.pop_front().is_some()
+        } else {
+            context.buffers.pool().charge(SIZE, Purpose::Connection)
+        };
+        if !has_place {
             return;
         }
         queue.push_back(DeferredSyn { received, via, tuple, header: segment.header });
@@ -106,9 +110,15 @@ impl Shard {
                 self.put_back(listener, syn);
                 return true;
             }
-            self.deferred.subtract(1);
+            self.forget_deferred(1, context.buffers);
         }
         false
+    }
+
+    /// Counts `count` deferred SYNs no longer.
+    fn forget_deferred(&mut self, count: usize, buffers: &mut BufferAccounting) {
+        self.deferred.subtract(count);
+        buffers.refund(count * SIZE);
     }
 
     fn put_back(&mut self, listener: u32, syn: DeferredSyn) {
@@ -125,11 +135,16 @@ impl Shard {
     }
 
     /// Resets the peers of deferred SYNs when their listener is closed.
-    pub(crate) fn reset_deferred(&mut self, listener: u32, queue: VecDeque<DeferredSyn>, phy: &mut Phy) {
-        self.deferred.subtract(queue.len());
+    pub(crate) fn reset_deferred(
+        &mut self,
+        listener: u32,
+        queue: VecDeque<DeferredSyn>,
+        context: &mut Context<'_>,
+    ) {
+        self.forget_deferred(queue.len(), context.buffers);
         self.deferred.listeners.retain(|&other| other != listener);
         for syn in queue {
-            self.refuse(syn.tuple, &syn.segment(), syn.via, phy);
+            self.refuse(syn.tuple, &syn.segment(), syn.via, context.phy);
         }
     }
 }

@@ -272,7 +272,7 @@ impl Shard {
     /// SYNs.
     pub(crate) fn close_listener(&mut self, slot: u32, context: &mut Context<'_>) {
         let Some(listener) = self.listener(slot).map(core::mem::take) else { return };
-        self.reset_deferred(slot, listener.deferred, context.phy);
+        self.reset_deferred(slot, listener.deferred, context);
         for half_open in listener.half_open {
             self.discard(half_open, context);
         }

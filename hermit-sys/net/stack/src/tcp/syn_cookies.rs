@@ -8,6 +8,7 @@ use hermit_tcp::{Flags, Header, Options, Segment, Seq, Timestamp};
 
 use crate::ip::delivery::Via;
 use crate::socket::address::Tuple;
+use crate::socket::buffers::SMALLEST;
 use crate::socket::context::Context;
 use crate::tcp::numbers::{Purpose, Secret};
 use crate::tcp::shard::Shard;
@@ -98,6 +99,9 @@ impl Shard {
         let now = context.now;
         let syn = &segment.header;
         let mss = syn.options.mss.unwrap_or(parameters.default_mss);
+        // When the cookie comes back there may be more connections, whose buffers are smaller: what is advertised is stored.
+        let smallest = u32::try_from(SMALLEST).unwrap_or(u32::MAX);
+        parameters.receive_buffer.0 = parameters.receive_buffer.0.min(smallest);
         parameters.iss = cookie(&self.secret, &tuple, syn.seq, mss, now);
         let mut tcp = hermit_tcp::Connection::accept(parameters, segment, now);
         let segment = tcp.next_segment(0, context.buffers.pool(), now);

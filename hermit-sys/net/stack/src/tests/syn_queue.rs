@@ -1,6 +1,6 @@
 //! SYNs that find a full queue: bursts, which are served, and floods, which keep no peer out.
 
-use crate::socket::buffers::CONNECTION;
+use crate::socket::buffers::{CONNECTION, SMALLEST};
 use crate::testing::peer::{ACK, Peer};
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, System, World, configuration, header, mac, v4};
@@ -298,4 +298,29 @@ fn peers_connect_by_cookies_when_too_many_syns_are_deferred() {
         stray.poll(&mut world);
     }
     assert!(world.nodes[1].layers.tcp.connections().len() <= count);
+}
+
+/// RFC 7323 §2.4: what the answer to a SYN advertises is stored, also if the buffers are smaller when the cookie comes back.
+#[test]
+#[cfg_attr(miri, ignore = "5,400 segments take minutes")]
+fn cookie_advertises_what_the_smallest_buffer_stores() {
+    use smoltcp::wire::TcpPacket;
+    let small = |node| {
+        (Configuration { buffers: 16 << 20, shards: 1, ..configuration(node) }, SimDevice::plain(node))
+    };
+    let mut world = World::with([small(0), small(1)], Faults::default());
+    world.listen(1, 80, 8);
+    assert!(world.nodes[1].layers.buffers.share() > SMALLEST);
+    for port in 1..=5400 {
+        send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);
+        world.nodes[1].poll(world.now);
+    }
+    world.wire.borrow_mut().log = Some(Vec::new());
+    let client = world.start(0, SocketAddr::new(v4(1), 80));
+    assert!(world.run_until(50 * MILLISECOND, |world| world.readiness(0, client).write));
+    let log = world.wire.borrow_mut().log.take().unwrap();
+    let segments = log.iter().filter_map(|frame| TcpPacket::new_checked(frame.get(34..)?).ok());
+    let answers: Vec<_> = segments.filter(|segment| segment.syn() && segment.ack()).collect();
+    assert!(!answers.is_empty());
+    assert!(answers.iter().all(|answer| usize::from(answer.window_len()) <= SMALLEST));
 }
