@@ -6,7 +6,7 @@ use smoltcp::wire::IpProtocol;
 use crate::dns::client;
 use crate::host::{Host, Random};
 use crate::ip::config::SmoltcpSocket;
-use crate::ip::delivery::{Delivery, Quoted};
+use crate::ip::delivery::{Delivery, Quoted, Received};
 use crate::ip::sources::{DHCP_CLIENT, DHCP_SERVER};
 use crate::layers::Layers;
 use crate::phy::device::{NetDevice, ReceivedInfo};
@@ -69,9 +69,21 @@ impl Layers {
         true
     }
 
-    /// Receives a frame, and hands what it holds to the layer above.
+    /// Receives a frame. The stack's depth does not depend on what it holds.
     fn receive_frame(&mut self, bytes: &[u8], info: ReceivedInfo, random: &mut dyn Random) {
-        let Some(delivery) = self.ip.receive(bytes, info, &mut self.phy, self.now) else { return };
+        match self.ip.receive(bytes, info, &mut self.phy, self.now) {
+            Some(Received::Delivery(delivery)) => self.deliver(bytes, delivery, random),
+            Some(Received::Reassembled(whole)) => {
+                if let Some(delivery) = self.ip.receive_reassembled(&whole, &mut self.phy, self.now) {
+                    self.deliver(&whole, delivery, random);
+                }
+            }
+            None => (),
+        }
+    }
+
+    /// Hands what a frame holds to the layer above.
+    fn deliver(&mut self, bytes: &[u8], delivery: Delivery<'_>, random: &mut dyn Random) {
         let (tcp, _, mut context) = self.split(random);
         match delivery {
             Delivery::Segment { packet, via, is_checked } => {
@@ -80,7 +92,6 @@ impl Layers {
             Delivery::Datagram { packet, is_checked } => {
                 self.receive_datagram(bytes, &packet, is_checked, random);
             }
-            Delivery::Reassembled(frame) => self.receive_frame(&frame, ReceivedInfo::default(), random),
             Delivery::Resolved(connections) => tcp.resume(connections),
             Delivery::Error(quoted, error) => self.handle_icmp_error(&quoted, error, random),
             Delivery::PathMtu(quoted, mtu) => tcp.shrink_path(&quoted, mtu),

@@ -17,6 +17,15 @@ pub(crate) enum Via {
     Wire(EthernetAddress),
 }
 
+/// A received frame after the checks of this layer.
+#[derive(Debug)]
+pub(crate) enum Received<'a> {
+    Delivery(Delivery<'a>),
+    /// The frame was the last missing fragment. The frame with the whole packet is passed to
+    /// [`receive_reassembled`](crate::ip::layer::Ip::receive_reassembled), which reassembles nothing.
+    Reassembled(Vec<u8>),
+}
+
 /// What a received frame holds for a layer above.
 #[derive(Debug)]
 pub(crate) enum Delivery<'a> {
@@ -24,8 +33,6 @@ pub(crate) enum Delivery<'a> {
     Segment { packet: Packet<'a>, via: Via, is_checked: bool },
     /// A UDP datagram.
     Datagram { packet: Packet<'a>, is_checked: bool },
-    /// The last missing fragment: the frame with the whole packet is to be received.
-    Reassembled(Vec<u8>),
     /// A neighbor is resolved, for which these connections have waited.
     Resolved(Vec<u32>),
     /// An ICMP error about a sent packet.

@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetProtocol, IpProtocol};
 
 use crate::ip::config::SmoltcpSocket;
-use crate::ip::delivery::{Delivery, Via};
+use crate::ip::delivery::{Delivery, Received, Via};
 use crate::ip::groups::Interface;
 use crate::ip::layer::Ip;
 use crate::ip::sources::{is_no_source, is_unicast};
@@ -23,31 +23,46 @@ impl Ip {
         info: ReceivedInfo,
         phy: &mut Phy,
         now: u64,
-    ) -> Option<Delivery<'a>> {
+    ) -> Option<Received<'a>> {
         let (frame, interface) = (Frame::parse(bytes)?, phy.interface?);
         let is_for_us = frame.destination == interface.mac || frame.destination.0[0] & 1 == 1;
         if !is_for_us || frame.source.0[0] & 1 == 1 {
             return None;
         }
         match frame.protocol {
-            EthernetProtocol::Arp => self.receive_arp(bytes, frame.payload, phy, now),
+            EthernetProtocol::Arp => self.receive_arp(bytes, frame.payload, phy, now).map(Received::Delivery),
             EthernetProtocol::Ipv6 if !interface.info.carries_v6() => None,
             EthernetProtocol::Ipv4 | EthernetProtocol::Ipv6 => {
-                let packet = Packet::parse(frame.payload)?;
-                // Martians: no other host has our addresses or those of the loopback. An answer would go to this host
-                // itself.
-                let is_impossible =
-                    self.routes.is_own(packet.source) || self.routes.is_broadcast(packet.source);
-                if is_impossible || is_no_source(&packet) || packet.destination.is_loopback() {
-                    return None;
-                }
+                let packet = self.parse(&frame)?;
                 if packet.fragment.is_some() {
-                    return self.reassemble(&frame, &packet, now).map(Delivery::Reassembled);
+                    return self.reassemble(&frame, &packet, now).map(Received::Reassembled);
                 }
-                self.dispatch(bytes, frame.source, packet, info.checksum_good, (phy, now))
+                let delivery = self.dispatch(bytes, frame.source, packet, info.checksum_good, (phy, now));
+                delivery.map(Received::Delivery)
             }
             EthernetProtocol::Unknown(_) => None,
         }
+    }
+
+    /// Receives a frame with a reassembled packet. A packet is reassembled once: a fragment is dropped.
+    pub(crate) fn receive_reassembled<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        phy: &mut Phy,
+        now: u64,
+    ) -> Option<Delivery<'a>> {
+        let frame = Frame::parse(bytes)?;
+        let packet = self.parse(&frame).filter(|packet| packet.fragment.is_none())?;
+        self.dispatch(bytes, frame.source, packet, false, (phy, now))
+    }
+
+    /// The packet in a frame, unless its addresses are impossible.
+    fn parse<'a>(&self, frame: &Frame<'a>) -> Option<Packet<'a>> {
+        let packet = Packet::parse(frame.payload)?;
+        // Martians: no other host has our addresses or those of the loopback. An answer would go to this host itself.
+        let is_impossible = self.routes.is_own(packet.source) || self.routes.is_broadcast(packet.source);
+        let is_dropped = is_impossible || is_no_source(&packet) || packet.destination.is_loopback();
+        (!is_dropped).then_some(packet)
     }
 
     /// Adds a fragment; returns the frame with the whole packet if it was the last one missing.

@@ -7,6 +7,7 @@ mod connect;
 mod cost;
 mod dns;
 mod faults;
+mod fragments;
 mod groups;
 mod listen;
 mod local;

@@ -100,6 +100,11 @@ impl<'a> Packet<'a> {
                 is_last: !header.more_frags(),
             });
             (protocol, payload) = (next.into(), payload.get(8..)?);
+            // Either header occurs once, and the Hop-by-Hop one right behind that of IPv6 (RFC 8200, section 4.1): what
+            // is reassembled is no fragment again.
+            if matches!(protocol, IpProtocol::Ipv6Frag | IpProtocol::HopByHop) {
+                return None;
+            }
         }
         Some(Self {
             bytes,

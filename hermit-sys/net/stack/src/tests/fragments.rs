@@ -1,0 +1,77 @@
+//! Fragments of packets, also hostile ones.
+
+use crate::testing::{MILLISECOND, World, header, mac, v6};
+use crate::{Errno, Family, Kind, SocketId};
+use core::net::{IpAddr, SocketAddr};
+use smoltcp::wire::{IpProtocol, UdpPacket};
+use std::vec;
+use std::vec::Vec;
+
+/// A fragment header of IPv6.
+fn fragment(next: IpProtocol, offset: u16, is_last: bool, identification: u32) -> Vec<u8> {
+    let mut bytes = vec![u8::from(next), 0];
+    bytes.extend((offset | u16::from(!is_last)).to_be_bytes());
+    bytes.extend(identification.to_be_bytes());
+    bytes
+}
+
+/// A datagram from port 9 to port 7.
+fn datagram(source: IpAddr, destination: IpAddr, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 9, 0, 7, 0, 0, 0, 0];
+    bytes.extend(payload);
+    let size = u16::try_from(bytes.len()).unwrap();
+    bytes[4..6].copy_from_slice(&size.to_be_bytes());
+    UdpPacket::new_unchecked(&mut bytes).fill_checksum(&source.into(), &destination.into());
+    bytes
+}
+
+/// Sends a packet from the second host to the first one, which polls.
+fn send(world: &mut World, protocol: IpProtocol, payload: &[u8]) {
+    let packet = header(v6(1), v6(0), protocol, payload.len());
+    world.inject(1, mac(0), packet, |bytes| bytes.copy_from_slice(payload));
+    world.run(MILLISECOND);
+}
+
+/// Two hosts; the first one has a socket at port 7.
+fn hosts() -> (World, SocketId) {
+    let mut world = World::new(2);
+    let socket = world.socket(0, Family::V6, Kind::Datagram);
+    world.nodes[0].bind(socket, SocketAddr::new("::".parse().unwrap(), 7)).unwrap();
+    (world, socket)
+}
+
+#[test]
+fn nested_fragment_headers_are_dropped() {
+    let (mut world, socket) = hosts();
+    let inner = datagram(v6(1), v6(0), b"nested");
+    let atomic = |next| fragment(next, 0, true, 1);
+    send(&mut world, IpProtocol::Ipv6Frag, &[&atomic(IpProtocol::Udp)[..], &inner].concat());
+    assert_eq!(world.receive(0, socket), Ok(b"nested".to_vec()));
+    let nested = [atomic(IpProtocol::Ipv6Frag), atomic(IpProtocol::Udp), inner.clone()].concat();
+    send(&mut world, IpProtocol::Ipv6Frag, &nested);
+    assert_eq!(world.receive(0, socket), Err(Errno::EAGAIN));
+    // Behind a Hop-by-Hop header, which belongs in front of the fragment header.
+    let hop_by_hop = vec![u8::from(IpProtocol::Ipv6Frag), 0, 1, 4, 0, 0, 0, 0];
+    let between = [atomic(IpProtocol::HopByHop), hop_by_hop, atomic(IpProtocol::Udp), inner].concat();
+    send(&mut world, IpProtocol::Ipv6Frag, &between);
+    assert_eq!(world.receive(0, socket), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn fragment_headers_without_end_take_no_stack() {
+    // 64 KiB of headers, reassembled from ordinary fragments, on a stack of the size of an application thread's.
+    let run = || {
+        let (mut world, socket) = hosts();
+        let headers = fragment(IpProtocol::Ipv6Frag, 0, true, 1).repeat(8_000);
+        for (place, part) in headers.chunks(1_400).enumerate() {
+            let start = place * 1_400;
+            let is_last = start + part.len() == headers.len();
+            let head = fragment(IpProtocol::Ipv6Frag, u16::try_from(start).unwrap(), is_last, 2);
+            send(&mut world, IpProtocol::Ipv6Frag, &[head, part.to_vec()].concat());
+        }
+        send(&mut world, IpProtocol::Udp, &datagram(v6(1), v6(0), b"alive"));
+        world.receive(0, socket)
+    };
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap();
+    assert_eq!(thread.join().unwrap(), Ok(b"alive".to_vec()));
+}
