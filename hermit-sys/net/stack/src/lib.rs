@@ -22,6 +22,7 @@
 //! | `ip` | ingress, routes, neighbors, groups, ICMP; DHCP and SLAAC | `Ip` |
 //! | `wire` | headers: parsing, writing, reassembly | |
 //! | `phy` | the interface to the network device; frames that wait for it | `Phy` |
+//! | `collections` | tables that grow in small steps | |
 //! | `host` | the interface to the system around the stack | |
 //!
 //! - **Down**: `tcp` and `udp` get a `Context` for each call: the time, `Phy`, `Ip`, buffer accounting and random
@@ -44,6 +45,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod collections;
 mod config;
 mod dns;
 mod host;

@@ -10,5 +10,6 @@ pub(crate) mod kind;
 pub(crate) mod options;
 pub(crate) mod ports;
 pub(crate) mod readiness;
-pub(crate) mod slab;
 pub(crate) mod table;
+
+pub(crate) use crate::collections::slab;

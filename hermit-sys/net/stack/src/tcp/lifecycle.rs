@@ -38,7 +38,7 @@ impl Shard {
         let reuse = socket.settings.reuse;
         let Some(connection) = socket.connection() else { return Ok(()) };
         let tuple = connection.tuple;
-        connections.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        connections.try_reserve(&tuple)?;
         ports.connected(tuple.local.port, reuse)?;
         connections.insert(tuple, slot);
         if let Some(connection) = self.connection(slot) {

@@ -3,10 +3,9 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use foldhash::quality::FixedState;
-use hashbrown::HashMap;
 use hermit_interface::Errno;
 
+use crate::collections::map::Map;
 use crate::host::Random;
 use crate::socket::address::Tuple;
 use crate::socket::kind::Family;
@@ -24,10 +23,7 @@ use crate::tcp::timers::Timers;
 
 /// State of a stream socket.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most sockets are connections, and a box cannot be made fallibly"
-)]
+#[expect(clippy::large_enum_variant, reason = "most sockets are connections, and the table boxes each socket")]
 pub(crate) enum TcpState {
     /// Neither connected nor listening.
     Idle,
@@ -81,7 +77,7 @@ pub(crate) struct Shard {
     pub(super) sharding: Sharding,
     pub(crate) sockets: SocketTable<TcpState>,
     /// Slots of connections.
-    pub(crate) connections: HashMap<Tuple, u32, FixedState>,
+    pub(crate) connections: Map<Tuple, u32>,
     pub(super) time_wait: TimeWait,
     /// Slots of the half-open connections of all listeners, oldest first.
     pub(crate) half_open: VecDeque<u32>,
@@ -113,7 +109,7 @@ impl Shard {
             number,
             sharding,
             sockets: SocketTable::numbered(number),
-            connections: HashMap::with_hasher(FixedState::with_seed(random.random())),
+            connections: Map::new(random.random()),
             time_wait: TimeWait::new(random.random()),
             half_open: VecDeque::new(),
             deferred: DeferredSyns::default(),

@@ -1,5 +1,9 @@
 //! A table with reused slots, and keys with a generation.
+//!
+//! Each value is allocated on its own: the table moves a few bytes for each slot when it grows, and a removed value's
+//! memory is free.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hermit_interface::Errno;
@@ -46,7 +50,38 @@ impl Key {
 struct Row<T> {
     /// Number of times the slot was used before.
     generation: u32,
-    value: Option<T>,
+    value: Option<Boxed<T>>,
+}
+
+/// A value on the heap. An array of one, since a box of it can be allocated without panicking.
+type Boxed<T> = Box<[T; 1]>;
+
+/// Moves a value to the heap.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn boxed<T>(value: T) -> Result<Boxed<T>, Errno> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;
+    values.push(value);
+    values.try_into().map_err(|_| Errno::ENOMEM)
+}
+
+impl<T> Row<T> {
+    fn get(&self) -> Option<&T> {
+        self.value.as_ref().map(|value| {
+            let [value] = &**value;
+            value
+        })
+    }
+
+    fn get_mut(&mut self) -> Option<&mut T> {
+        self.value.as_mut().map(|value| {
+            let [value] = &mut **value;
+            value
+        })
+    }
 }
 
 /// Values in numbered slots.
@@ -83,9 +118,10 @@ impl<T> Slab<T> {
     ///
     /// `ENOMEM`.
     pub(crate) fn insert(&mut self, value: T) -> Result<u32, Errno> {
+        let value = Some(boxed(value)?);
         if let Some(slot) = self.free.pop() {
             if let Some(row) = self.row_mut(slot) {
-                row.value = Some(value);
+                row.value = value;
             }
             return Ok(slot);
         }
@@ -94,28 +130,28 @@ impl<T> Slab<T> {
         let rows = self.rows.len() + 1;
         self.free.try_reserve(rows - self.free.len()).map_err(|_| Errno::ENOMEM)?;
         let slot = self.slot_at(self.rows.len()).ok_or(Errno::ENOMEM)?;
-        self.rows.push(Row { generation: 0, value: Some(value) });
+        self.rows.push(Row { generation: 0, value });
         Ok(slot)
     }
 
     pub(crate) fn get(&self, slot: u32) -> Option<&T> {
-        self.row(slot)?.value.as_ref()
+        self.row(slot)?.get()
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
-        self.row_mut(slot)?.value.as_mut()
+        self.row_mut(slot)?.get_mut()
     }
 
     /// The values in two different slots.
     pub(crate) fn get_pair_mut(&mut self, one: u32, other: u32) -> Option<(&mut T, &mut T)> {
         let [one, other] = self.rows.get_disjoint_mut([one, other].map(index_of)).ok()?;
-        Some((one.value.as_mut()?, other.value.as_mut()?))
+        Some((one.get_mut()?, other.get_mut()?))
     }
 
     /// Removes a value; its slot gets a new identifier when it is reused.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
         let row = self.row_mut(slot)?;
-        let value = row.value.take()?;
+        let [value] = *row.value.take()?;
         row.generation = row.generation.wrapping_add(1);
         self.free.push(slot);
         Some(value)
@@ -138,7 +174,7 @@ impl<T> Slab<T> {
 
     /// Iterates over all values.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.rows.iter_mut().filter_map(|row| row.value.as_mut())
+        self.rows.iter_mut().filter_map(Row::get_mut)
     }
 
     /// The slot with an index; `None` if a table cannot be as large.
@@ -190,6 +226,18 @@ mod tests {
             assert_eq!(slots[1] >> 31, 0);
             assert_eq!(slab.slot_at(1 << 24), None);
         }
+    }
+
+    #[test]
+    fn growth_moves_no_values() {
+        let mut slab = Slab::new();
+        let first = slab.insert([0_u8; 1000]).unwrap();
+        let place = core::ptr::from_ref(slab.get(first).unwrap());
+        for _ in 0..1000 {
+            slab.insert([0; 1000]).unwrap();
+        }
+        assert_eq!(core::ptr::from_ref(slab.get(first).unwrap()), place);
+        assert!(size_of_val(&slab.rows[0]) <= 16);
     }
 
     #[test]
