@@ -22,7 +22,7 @@
 //! | `ip` | ingress, routes, neighbors, groups, ICMP; DHCP and SLAAC | `Ip` |
 //! | `wire` | headers: parsing, writing, reassembly | |
 //! | `phy` | the interface to the network device; frames that wait for it | `Phy` |
-//! | `collections` | tables that grow in small steps | |
+//! | `collections` | tables that grow in small steps, and know their oldest entry | |
 //! | `host` | the interface to the system around the stack | |
 //!
 //! - **Down**: `tcp` and `udp` get a `Context` for each call: the time, `Phy`, `Ip`, buffer accounting and random

@@ -37,7 +37,7 @@ impl Layers {
     ) -> Option<u64> {
         self.now = self.now.max(now);
         // TIME-WAIT records that have expired meanwhile must not answer the segments that are received now.
-        self.tcp.expire_time_wait(&mut self.tcp_ports, self.now);
+        self.tcp.expire_time_wait(&mut self.tcp_ports, self.buffers.pool(), self.now);
         let is_crowded = self.receive_frames(device, host);
         if !is_crowded {
             self.phy.caught_up = self.now;

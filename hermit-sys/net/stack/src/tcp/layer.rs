@@ -168,7 +168,7 @@ impl Tcp {
         context: &mut Context<'_>,
     ) -> Result<(), Errno> {
         // Connections of any shard may have had the port.
-        self.expire_time_wait(context.tcp_ports, context.now);
+        self.expire_time_wait(context.tcp_ports, context.buffers.pool(), context.now);
         self.of_mut(slot).bind(slot, local, context)
     }
 
@@ -183,7 +183,7 @@ impl Tcp {
         remote: Endpoint,
         context: &mut Context<'_>,
     ) -> Result<(), Errno> {
-        self.expire_time_wait(context.tcp_ports, context.now);
+        self.expire_time_wait(context.tcp_ports, context.buffers.pool(), context.now);
         let slot = self.move_to_connect(slot, remote, context)?;
         self.of_mut(slot).connect(slot, remote, context)
     }
@@ -263,6 +263,11 @@ impl Tcp {
     /// Slots of all half-open connections, the oldest first in each shard.
     pub(crate) fn half_open(&self) -> Vec<u32> {
         self.shards().flat_map(|shard| shard.half_open.iter().copied()).collect()
+    }
+
+    /// Memory in bytes that is counted for connections in TIME-WAIT.
+    pub(crate) fn time_wait_memory(&self) -> usize {
+        self.shards().map(|shard| shard.time_wait.memory()).sum()
     }
 
     /// Number of deferred SYNs.

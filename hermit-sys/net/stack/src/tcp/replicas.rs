@@ -25,7 +25,7 @@ impl Tcp {
     ///
     /// `EINVAL`, `EADDRINUSE`, `ENOMEM`.
     pub(crate) fn listen(&mut self, slot: u32, backlog: i32, context: &mut Context<'_>) -> Result<(), Errno> {
-        self.expire_time_wait(context.tcp_ports, context.now);
+        self.expire_time_wait(context.tcp_ports, context.buffers.pool(), context.now);
         self.of_mut(slot).listen(slot, backlog, context)?;
         if self.others.is_empty() {
             return Ok(());

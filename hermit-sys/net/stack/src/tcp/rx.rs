@@ -1,7 +1,7 @@
 //! RX of segments: lookup of the connection, and the effects on its socket.
 
 use hermit_interface::Errno;
-use hermit_tcp::{Events, Flags, Header, Segment, Seq, State};
+use hermit_tcp::{Events, Flags, Header, Pool, Segment, Seq, State};
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 
 use crate::ip::delivery::Via;
@@ -75,7 +75,7 @@ impl Shard {
         match self.time_wait.judge(&tuple, &segment.header, segment.size(), context.now) {
             Some(Verdict::Answer(answer)) => return self.answer(tuple, &answer, via, context.phy),
             Some(Verdict::Ignore) => return,
-            Some(Verdict::Begin | Verdict::Forget) => self.remove_time_wait(&tuple, context.tcp_ports),
+            Some(Verdict::Begin | Verdict::Forget) => self.remove_time_wait(&tuple, context),
             None => (),
         }
         match listener {
@@ -96,15 +96,15 @@ impl Shard {
     }
 
     /// Removes a connection in TIME-WAIT.
-    pub(crate) fn remove_time_wait(&mut self, tuple: &Tuple, ports: &mut Ports) {
-        if let Some(record) = self.time_wait.remove(tuple) {
-            ports.disconnected(tuple.local.port, record.reuse);
+    pub(crate) fn remove_time_wait(&mut self, tuple: &Tuple, context: &mut Context<'_>) {
+        if let Some(record) = self.time_wait.remove(tuple, context.buffers.pool()) {
+            context.tcp_ports.disconnected(tuple.local.port, record.reuse);
         }
     }
 
     /// Removes connections whose TIME-WAIT has expired.
-    pub(super) fn expire_time_wait(&mut self, ports: &mut Ports, now: u64) {
-        while let Some((tuple, record)) = self.time_wait.expire(now) {
+    pub(super) fn expire_time_wait(&mut self, ports: &mut Ports, pool: &mut Pool, now: u64) {
+        while let Some((tuple, record)) = self.time_wait.expire(pool, now) {
             ports.disconnected(tuple.local.port, record.reuse);
         }
     }

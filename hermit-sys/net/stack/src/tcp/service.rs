@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use hermit_interface::Errno;
+use hermit_tcp::Pool;
 
 use crate::phy::tx_queue::Link;
 use crate::socket::buffers::BufferAccounting;
@@ -17,9 +18,9 @@ use crate::tcp::shard::Shard;
 impl Tcp {
     /// Removes connections whose TIME-WAIT has expired.
     #[inline]
-    pub(crate) fn expire_time_wait(&mut self, ports: &mut Ports, now: u64) {
-        self.first.expire_time_wait(ports, now);
-        self.others.iter_mut().for_each(|shard| shard.expire_time_wait(ports, now));
+    pub(crate) fn expire_time_wait(&mut self, ports: &mut Ports, pool: &mut Pool, now: u64) {
+        self.first.expire_time_wait(ports, pool, now);
+        self.others.iter_mut().for_each(|shard| shard.expire_time_wait(ports, pool, now));
     }
 
     /// Answers deferred SYNs as far as their listeners have room.

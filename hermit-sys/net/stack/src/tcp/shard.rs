@@ -23,7 +23,10 @@ use crate::tcp::timers::Timers;
 
 /// State of a stream socket.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most sockets are connections, and the table boxes each socket")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most sockets are connections, and the table boxes each socket"
+)]
 pub(crate) enum TcpState {
     /// Neither connected nor listening.
     Idle,
@@ -110,7 +113,7 @@ impl Shard {
             sharding,
             sockets: SocketTable::numbered(number),
             connections: Map::new(random.random()),
-            time_wait: TimeWait::new(random.random()),
+            time_wait: TimeWait::new(random.random(), sharding.count()),
             half_open: VecDeque::new(),
             deferred: DeferredSyns::default(),
             secret: Secret::new(random),

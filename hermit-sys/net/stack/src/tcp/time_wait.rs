@@ -2,12 +2,9 @@
 //!
 //! A record holds that ACK only: the rest of the connection has been freed.
 
-use alloc::collections::VecDeque;
+use hermit_tcp::{Flags, Header, Options, Pool, Purpose, Seq, Timestamp};
 
-use foldhash::quality::FixedState;
-use hashbrown::HashMap;
-use hermit_tcp::{Flags, Header, Options, Seq, Timestamp};
-
+use crate::collections::aging::Aging;
 use crate::socket::address::Tuple;
 
 /// Length of TIME-WAIT in nanoseconds: Linux's `TCP_TIMEWAIT_LEN`.
@@ -17,8 +14,12 @@ const TIME_WAIT: u64 = 60_000_000_000;
 /// records differ would answer each other without end.
 const ANSWER_INTERVAL: u64 = 500_000_000;
 
-/// Maximum number of records; the oldest is removed first.
-const MAX_RECORDS: usize = 8192;
+/// Memory in bytes that is counted for a record, with its entries in tables.
+const SIZE: usize = 256;
+
+/// Records take at most the memory for sockets divided by this; then the oldest is removed first. Linux scales
+/// `tcp_max_tw_buckets` with memory, too.
+const SHARE: usize = 8;
 
 /// Tick of the timestamp clock in nanoseconds.
 const TICK: u64 = 1_000_000;
@@ -34,14 +35,15 @@ pub(crate) struct Record {
     timestamp: Option<Timestamp>,
     /// Whether `SO_REUSEADDR` is set.
     pub(crate) reuse: bool,
-    expires: u64,
+    /// Time in nanoseconds at which TIME-WAIT started.
+    since: u64,
     answered: Option<u64>,
 }
 
 impl Record {
     /// The last ACK, with the current timestamp.
     fn answer(&self, now: u64) -> Header {
-        let age = now.saturating_sub(self.expires.saturating_sub(TIME_WAIT)) / TICK;
+        let age = now.saturating_sub(self.since) / TICK;
         let age = u32::try_from(age).unwrap_or(u32::MAX);
         let timestamp = self
             .timestamp
@@ -82,51 +84,62 @@ pub(crate) enum Verdict {
 /// All connections in TIME-WAIT.
 #[derive(Debug)]
 pub(crate) struct TimeWait {
-    records: HashMap<Tuple, Record, FixedState>,
-    /// Expiry times in order. Their records may be removed already.
-    order: VecDeque<(u64, Tuple)>,
+    records: Aging<Tuple, Record>,
+    /// Number of tables that share the memory.
+    tables: usize,
 }
 
 impl TimeWait {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self { records: HashMap::with_hasher(FixedState::with_seed(seed)), order: VecDeque::new() }
+    /// One of a number of empty tables.
+    pub(crate) const fn new(seed: u64, tables: usize) -> Self {
+        Self { records: Aging::new(seed, TIME_WAIT), tables }
     }
 
     /// Whether a tuple is in TIME-WAIT.
     pub(crate) fn contains(&self, tuple: &Tuple) -> bool {
-        self.records.contains_key(tuple)
+        self.records.contains(tuple)
     }
 
     /// Adds a record with the last ACK; `false` without memory.
-    pub(crate) fn insert(&mut self, tuple: Tuple, last: &Header, reuse: bool, now: u64) -> bool {
-        if self.records.try_reserve(1).is_err() || self.order.try_reserve(1).is_err() {
+    pub(crate) fn insert(
+        &mut self,
+        tuple: Tuple,
+        last: &Header,
+        reuse: bool,
+        pool: &mut Pool,
+        now: u64,
+    ) -> bool {
+        let &Header { seq, ack, window, options: Options { timestamp, .. }, .. } = last;
+        let record = Record { seq, ack, window, timestamp, reuse, since: now, answered: None };
+        if !pool.charge(SIZE, Purpose::Connection) {
             return false;
         }
-        let expires = now.saturating_add(TIME_WAIT);
-        let &Header { seq, ack, window, options: Options { timestamp, .. }, .. } = last;
-        self.records.insert(tuple, Record { seq, ack, window, timestamp, reuse, expires, answered: None });
-        self.order.push_back((expires, tuple));
-        true
+        let is_inserted = self.records.insert(tuple, record, now).is_ok();
+        if !is_inserted {
+            pool.refund(SIZE);
+        }
+        is_inserted
     }
 
     /// Removes a record.
-    pub(crate) fn remove(&mut self, tuple: &Tuple) -> Option<Record> {
-        self.records.remove(tuple)
+    pub(crate) fn remove(&mut self, tuple: &Tuple, pool: &mut Pool) -> Option<Record> {
+        self.records.remove(tuple).inspect(|_| pool.refund(SIZE))
     }
 
-    /// Removes and returns a record that has expired, or that exceeds the maximum number.
-    pub(crate) fn expire(&mut self, now: u64) -> Option<(Tuple, Record)> {
-        while let Some(&(expires, tuple)) = self.order.front() {
-            if expires > now && self.order.len() <= MAX_RECORDS {
-                return None;
-            }
-            self.order.pop_front();
-            // A newer record may have the same tuple.
-            if self.records.get(&tuple).is_some_and(|record| record.expires == expires) {
-                return self.records.remove(&tuple).map(|record| (tuple, record));
-            }
+    /// Removes and returns a record that has expired, or for which there is no share of the memory.
+    pub(crate) fn expire(&mut self, pool: &mut Pool, now: u64) -> Option<(Tuple, Record)> {
+        let deadline = self.records.deadline()?;
+        let is_over = self.records.len() * SIZE * SHARE * self.tables > pool.limit();
+        if deadline > now && !is_over {
+            return None;
         }
-        None
+        self.records.remove_oldest().inspect(|_| pool.refund(SIZE))
+    }
+
+    /// Memory in bytes that is counted for the records.
+    #[cfg(test)]
+    pub(crate) const fn memory(&self) -> usize {
+        self.records.len() * SIZE
     }
 
     /// Action for a segment of `size` sequence numbers; `None` if its tuple is not in TIME-WAIT.
@@ -154,10 +167,10 @@ impl TimeWait {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANSWER_INTERVAL, MAX_RECORDS, TICK, TIME_WAIT, TimeWait, Verdict};
+    use super::{ANSWER_INTERVAL, SHARE, SIZE, TICK, TIME_WAIT, TimeWait, Verdict};
     use crate::socket::address::{Endpoint, Tuple};
     use core::net::IpAddr;
-    use hermit_tcp::{Flags, Header, Options, Seq, Timestamp};
+    use hermit_tcp::{Flags, Header, Options, Pool, Seq, Timestamp};
 
     const HERE: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
 
@@ -181,8 +194,9 @@ mod tests {
 
     #[test]
     fn time_wait_answers_old_segments_and_admits_new_syns() {
-        let mut waiting = TimeWait::new(1);
-        assert!(waiting.insert(tuple(1), &answer(), true, 0));
+        let mut waiting = TimeWait::new(1, 1);
+        let pool = &mut Pool::new(1 << 20);
+        assert!(waiting.insert(tuple(1), &answer(), true, pool, 0));
         let rows = [
             (99, Flags::FIN, Verdict::Answer(answer())),
             (101, Flags::SYN, Verdict::Begin),
@@ -200,8 +214,12 @@ mod tests {
 
     #[test]
     fn time_wait_answers_are_rate_limited() {
-        let mut waiting = TimeWait::new(1);
-        assert!(waiting.insert(tuple(1), &answer(), true, 0) && waiting.insert(tuple(2), &answer(), true, 0));
+        let mut waiting = TimeWait::new(1, 1);
+        let pool = &mut Pool::new(1 << 20);
+        assert!(
+            waiting.insert(tuple(1), &answer(), true, pool, 0)
+                && waiting.insert(tuple(2), &answer(), true, pool, 0)
+        );
         let mut judge = |port, flags, now| judge(&mut waiting, port, &segment(99, flags), now);
         assert_eq!(judge(1, Flags::ACK, 7), Verdict::Answer(answer()));
         assert_eq!(judge(1, Flags::ACK, 6 + ANSWER_INTERVAL), Verdict::Ignore);
@@ -213,12 +231,13 @@ mod tests {
 
     #[test]
     fn newer_timestamp_starts_a_new_connection() {
-        let mut waiting = TimeWait::new(1);
+        let mut waiting = TimeWait::new(1, 1);
+        let pool = &mut Pool::new(1 << 20);
         let with = |header: Header, value, echo| Header {
             options: Options { timestamp: Some(Timestamp { value, echo }), ..Options::default() },
             ..header
         };
-        assert!(waiting.insert(tuple(1), &with(answer(), 1000, 50), true, 0));
+        assert!(waiting.insert(tuple(1), &with(answer(), 1000, 50), true, pool, 0));
         let syn = segment(7, Flags::SYN);
         let late = with(answer(), 1003, 50);
         assert_eq!(judge(&mut waiting, 1, &with(syn, 50, 0), 3 * TICK), Verdict::Answer(late));
@@ -226,18 +245,43 @@ mod tests {
     }
 
     #[test]
-    fn records_expire_and_are_bounded() {
-        let mut waiting = TimeWait::new(1);
-        assert!(waiting.insert(tuple(1), &answer(), true, 0));
-        assert!(waiting.remove(&tuple(1)).is_some());
-        assert!(waiting.insert(tuple(1), &answer(), false, 10));
-        assert!(waiting.expire(TIME_WAIT).is_none() && waiting.contains(&tuple(1)));
-        assert!(waiting.expire(TIME_WAIT + 10).is_some_and(|(_, record)| !record.reuse));
-        for port in 0..=u16::try_from(MAX_RECORDS).unwrap() {
-            assert!(waiting.expire(0).is_none());
-            assert!(waiting.insert(tuple(port), &answer(), true, 0));
+    fn records_expire_after_60_s() {
+        let mut waiting = TimeWait::new(1, 1);
+        let pool = &mut Pool::new(1 << 20);
+        assert!(waiting.insert(tuple(1), &answer(), true, pool, 0));
+        assert!(waiting.remove(&tuple(1), pool).is_some());
+        assert!(waiting.insert(tuple(1), &answer(), false, pool, 10));
+        assert!(waiting.expire(pool, TIME_WAIT).is_none() && waiting.contains(&tuple(1)));
+        assert_eq!(pool.used(), SIZE);
+        assert!(waiting.expire(pool, TIME_WAIT + 10).is_some_and(|(_, record)| !record.reuse));
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn records_take_a_share_of_the_memory() {
+        let pool = &mut Pool::new(64 << 20);
+        let most = pool.limit() / SHARE / SIZE;
+        let mut waiting = TimeWait::new(1, 1);
+        // As many are removed early: they leave nothing behind that counts.
+        for number in 0..2 * most {
+            let tuple = numbered(number);
+            assert!(waiting.insert(tuple, &answer(), true, pool, 0) && waiting.expire(pool, 0).is_none());
+            if number < most {
+                waiting.remove(&tuple, pool);
+            }
         }
-        assert_eq!(waiting.expire(0).map(|(tuple, _)| tuple.remote.port), Some(0));
-        assert!(waiting.expire(0).is_none());
+        assert_eq!((waiting.records.len(), pool.used()), (most, most * SIZE));
+        assert!(waiting.insert(numbered(0), &answer(), true, pool, 0));
+        assert_eq!(waiting.expire(pool, 0).map(|(tuple, _)| tuple), Some(numbered(most)));
+        assert!(waiting.expire(pool, 0).is_none());
+        // Two tables have half of it each.
+        waiting.tables = 2;
+        while waiting.expire(pool, 0).is_some() {}
+        assert_eq!(waiting.memory(), pool.limit() / SHARE / 2);
+    }
+
+    fn numbered(number: usize) -> Tuple {
+        let [.., a, b, c, d] = number.to_be_bytes();
+        Tuple { remote: Endpoint::new([10, 0, a, b].into(), u16::from_be_bytes([c, d])), ..tuple(0) }
     }
 }

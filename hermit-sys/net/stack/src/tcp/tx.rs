@@ -246,7 +246,7 @@ impl Shard {
             _ if connection.is_over => (),
             State::TimeWait => {
                 let (tuple, last) = (connection.tuple, connection.tcp.acknowledgement(now));
-                if self.time_wait.insert(tuple, &last, reuse, now) {
+                if self.time_wait.insert(tuple, &last, reuse, context.buffers.pool(), now) {
                     // The port stays counted until the record is removed. It has an entry already, so this cannot fail.
                     let _ = context.tcp_ports.connected(tuple.local.port, reuse);
                 }
