@@ -71,7 +71,7 @@ impl Layers {
 
     /// Receives a frame. The stack's depth does not depend on what it holds.
     fn receive_frame(&mut self, bytes: &[u8], info: ReceivedInfo, random: &mut dyn Random) {
-        match self.ip.receive(bytes, info, &mut self.phy, self.now) {
+        match self.ip.receive(bytes, info, (&mut self.phy, self.buffers.pool()), self.now) {
             Some(Received::Delivery(delivery)) => self.deliver(bytes, delivery, random),
             Some(Received::Reassembled(whole)) => {
                 if let Some(delivery) = self.ip.receive_reassembled(&whole, &mut self.phy, self.now) {
@@ -146,6 +146,7 @@ impl Layers {
         tcp.resume_held();
         udp.unblock_all(context.phy, link);
         tcp.run_timers(&mut context);
+        context.ip.expire_fragments(context.buffers.pool(), context.now);
         while let Some(connections) = context.ip.run_timers(context.phy, link, context.now) {
             tcp.give_up(connections, &mut context);
         }

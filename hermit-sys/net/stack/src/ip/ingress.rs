@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
+use core::ops::RangeInclusive;
 
+use hermit_tcp::Pool;
 use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetProtocol, IpProtocol};
 
 use crate::ip::config::SmoltcpSocket;
@@ -12,8 +14,11 @@ use crate::ip::layer::Ip;
 use crate::ip::sources::{is_no_source, is_unicast};
 use crate::phy::Phy;
 use crate::phy::device::ReceivedInfo;
-use crate::wire::emit::{self, ETHERNET, EthernetHeader};
+use crate::wire::emit::{self, EthernetHeader};
 use crate::wire::packet::{Frame, Packet};
+
+/// Types of neighbor discovery's messages (RFC 4861, section 4).
+const NDISC: RangeInclusive<u8> = 133..=137;
 
 impl Ip {
     /// Receives a frame from the device.
@@ -21,7 +26,7 @@ impl Ip {
         &mut self,
         bytes: &'a [u8],
         info: ReceivedInfo,
-        phy: &mut Phy,
+        (phy, pool): (&mut Phy, &mut Pool),
         now: u64,
     ) -> Option<Received<'a>> {
         let (frame, interface) = (Frame::parse(bytes)?, phy.interface?);
@@ -35,7 +40,7 @@ impl Ip {
             EthernetProtocol::Ipv4 | EthernetProtocol::Ipv6 => {
                 let packet = self.parse(&frame)?;
                 if packet.fragment.is_some() {
-                    return self.reassemble(&frame, &packet, now).map(Received::Reassembled);
+                    return self.reassemble(&frame, &packet, pool, now).map(Received::Reassembled);
                 }
                 let delivery = self.dispatch(bytes, frame.source, packet, info.checksum_good, (phy, now));
                 delivery.map(Received::Delivery)
@@ -53,6 +58,12 @@ impl Ip {
     ) -> Option<Delivery<'a>> {
         let frame = Frame::parse(bytes)?;
         let packet = self.parse(&frame).filter(|packet| packet.fragment.is_none())?;
+        // Neighbor discovery is not fragmented: filters in switches do not reassemble (RFC 6980, section 5).
+        let is_ndisc = packet.protocol == IpProtocol::Icmpv6
+            && packet.payload.first().is_some_and(|kind| NDISC.contains(kind));
+        if is_ndisc {
+            return None;
+        }
         self.dispatch(bytes, frame.source, packet, false, (phy, now))
     }
 
@@ -66,18 +77,23 @@ impl Ip {
     }
 
     /// Adds a fragment; returns the frame with the whole packet if it was the last one missing.
-    fn reassemble(&mut self, frame: &Frame<'_>, packet: &Packet<'_>, now: u64) -> Option<Vec<u8>> {
+    fn reassemble(
+        &mut self,
+        frame: &Frame<'_>,
+        packet: &Packet<'_>,
+        pool: &mut Pool,
+        now: u64,
+    ) -> Option<Vec<u8>> {
         if !self.is_received_here(packet.destination) {
             return None;
         }
-        let packet = self.fragments.add(packet, now)?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(ETHERNET + packet.len()).ok()?;
-        bytes.resize(ETHERNET + packet.len(), 0);
-        let header =
-            EthernetHeader { source: frame.source, destination: frame.destination, protocol: frame.protocol };
-        header.write(&mut bytes).copy_from_slice(&packet);
-        Some(bytes)
+        let &Frame { source, destination, protocol, .. } = frame;
+        self.fragments.add(EthernetHeader { source, destination, protocol }, packet, pool, now)
+    }
+
+    /// Gives up packets whose fragments have not all come in time.
+    pub(crate) fn expire_fragments(&mut self, pool: &mut Pool, now: u64) {
+        self.fragments.expire(pool, now);
     }
 
     /// Whether packets to an address are received: an own, broadcast or joined multicast address.

@@ -44,7 +44,7 @@ impl Ip {
             neighbors: Neighbors::new(random.random()),
             config: info.map(|info| HostConfig::new(info, random.random(), configuration, now)),
             groups: Groups::new(random.random()),
-            fragments: Fragments::default(),
+            fragments: Fragments::new(random.random()),
             icmp_limiter: TokenBucket::new(now),
             identification: u32::try_from(random.random() >> 32).unwrap_or(0),
             reply: Vec::with_capacity(info.map_or(0, |info| usize::from(info.mtu))),
@@ -65,7 +65,8 @@ impl Ip {
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         let config = self.config.as_ref().map_or(u64::MAX, |config| config.next);
-        self.neighbors.deadline().unwrap_or(u64::MAX).min(config)
+        let fragments = self.fragments.deadline().unwrap_or(u64::MAX);
+        self.neighbors.deadline().unwrap_or(u64::MAX).min(config).min(fragments)
     }
 
     /// Identification of the next packet that may be fragmented.

@@ -1,6 +1,7 @@
 //! Fragments of packets, also hostile ones.
 
-use crate::testing::{MILLISECOND, World, header, mac, v6};
+use crate::testing::{MILLISECOND, SECOND, World, header, mac, v6};
+use crate::wire::emit::IpHeader;
 use crate::{Errno, Family, Kind, SocketId};
 use core::net::{IpAddr, SocketAddr};
 use smoltcp::wire::{IpProtocol, UdpPacket};
@@ -74,4 +75,41 @@ fn fragment_headers_without_end_take_no_stack() {
     };
     let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap();
     assert_eq!(thread.join().unwrap(), Ok(b"alive".to_vec()));
+}
+
+#[test]
+fn fragments_that_stay_incomplete_are_given_up_without_another_packet() {
+    let (mut world, _) = hosts();
+    let head = fragment(IpProtocol::Udp, 0, false, 1);
+    send(&mut world, IpProtocol::Ipv6Frag, &[&head[..], &[7; 800]].concat());
+    assert!(world.nodes[0].layers.buffers.used() >= 800);
+    world.run(30 * SECOND);
+    assert_eq!(world.nodes[0].layers.buffers.used(), 0);
+}
+
+#[test]
+fn fragmented_neighbor_discovery_is_dropped() {
+    use crate::ip::neighbors::Answer;
+    use smoltcp::phy::ChecksumCapabilities;
+    use smoltcp::wire::{EthernetAddress, Icmpv6Packet, Icmpv6Repr, NdiscRepr};
+    for is_fragmented in [true, false] {
+        let (mut world, _) = hosts();
+        let (IpAddr::V6(source), IpAddr::V6(target)) = (v6(1), v6(0)) else { panic!() };
+        let lladdr = Some(EthernetAddress(mac(1)).into());
+        let message = Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { target_addr: target, lladdr });
+        let mut payload = vec![0; message.buffer_len()];
+        let packet = &mut Icmpv6Packet::new_unchecked(&mut payload);
+        message.emit(&source, &target, packet, &ChecksumCapabilities::default());
+        let protocol = if is_fragmented { IpProtocol::Ipv6Frag } else { IpProtocol::Icmpv6 };
+        if is_fragmented {
+            payload = [fragment(IpProtocol::Icmpv6, 0, true, 1), payload].concat();
+        }
+        let packet = header(v6(1), v6(0), protocol, payload.len());
+        world.inject(1, mac(0), IpHeader { hop_limit: 255, ..packet }, |bytes| {
+            bytes.copy_from_slice(&payload)
+        });
+        world.run(MILLISECOND);
+        let answer = world.nodes[0].layers.ip.neighbors.lookup(v6(1), world.now);
+        assert_eq!(answer == Answer::Unknown, is_fragmented);
+    }
 }

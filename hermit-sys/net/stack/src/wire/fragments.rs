@@ -1,26 +1,44 @@
 //! Fragmentation and reassembly (RFC 791; RFC 8200, section 4.5).
+//!
+//! Fragments come from anyone, and most of what is incomplete stays so. They take a share of the memory for sockets; when
+//! it is used up, the oldest packet makes room, which is the least likely to be completed.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use hermit_tcp::{Pool, Purpose};
 use smoltcp::wire::IpProtocol;
 
-use crate::wire::emit::IpHeader;
+use crate::collections::aging::Aging;
+use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::packet::{Fragment, Packet};
 
-/// Maximum number of packets in reassembly, and of fragments of one.
-const MAX_PACKETS: usize = 16;
-const MAX_PARTS: usize = 64;
+/// Maximum number of fragments of a packet: those of 64 KiB with the smallest MTU of IPv4, which have 48 bytes each.
+const MAX_PARTS: usize = 65_536_usize.div_ceil(48);
+
+/// Memory in bytes that is counted for a packet in reassembly, and for each fragment in addition to its payload.
+const PACKET: usize = 256;
+const PART: usize = 64;
+
+/// Packets in reassembly take at most the memory for sockets divided by this, within limits in bytes: room for a
+/// packet of 64 KiB, and Linux's `ipfrag_high_thresh`.
+const SHARE: usize = 8;
+const MIN_MEMORY: usize = 192 << 10;
+const MAX_MEMORY: usize = 4 << 20;
+
+/// Reassembly timeout in nanoseconds: Linux's `ipfrag_time`.
+const REASSEMBLY_TIMEOUT: u64 = 30_000_000_000;
+
+/// The ECN field of the class, and its value CE, "congestion experienced" (RFC 3168, section 5).
+const ECN_MASK: u8 = 3;
+const CE: u8 = 3;
 
 /// Maximum payload size of a packet in bytes: the 16-bit length field includes the header in IPv4 only.
 const fn max_payload(source: IpAddr) -> usize {
     if source.is_ipv4() { 65_535 - 20 } else { 65_535 }
 }
 
-/// Reassembly timeout in nanoseconds: Linux's `ipfrag_time`.
-const REASSEMBLY_TIMEOUT: u64 = 30_000_000_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     source: IpAddr,
     destination: IpAddr,
@@ -28,83 +46,138 @@ struct Key {
     identification: u32,
 }
 
-#[derive(Debug)]
+impl Key {
+    /// Header of the whole packet.
+    const fn header(&self, size: usize, hop_limit: u8, class: u8) -> IpHeader {
+        let &Self { source, destination, protocol, .. } = self;
+        IpHeader { source, destination, protocol, size, hop_limit, class }
+    }
+}
+
+/// A packet in reassembly.
+#[derive(Debug, Default)]
 struct Incomplete {
-    key: Key,
-    deadline: u64,
     /// Offset and payload of each fragment, sorted, without overlap.
     parts: Vec<(usize, Vec<u8>)>,
+    /// Total size of these payloads in bytes.
+    received: usize,
     /// Payload size in bytes of the whole packet, once the last fragment is received.
     size: Option<usize>,
+    /// Hop limit and class of the first fragment, which are those of the packet.
+    first: Option<(u8, u8)>,
+    /// Bit set of the values of the ECN field in the fragments.
+    ecn: u8,
+    /// Memory in bytes that is counted for it.
+    charged: usize,
 }
 
 impl Incomplete {
-    /// Adds a fragment. Overlapping fragments discard the packet: they are used to evade filters (RFC 5722).
-    fn add(&mut self, fragment: Fragment, bytes: &[u8]) -> Option<()> {
+    /// Adds a fragment; returns whether it is new. Overlapping fragments discard the packet (`None`): they are used to
+    /// evade filters (RFC 5722).
+    fn add(&mut self, fragment: Fragment, packet: &Packet<'_>) -> Option<bool> {
+        let bytes = packet.payload;
         let end =
-            fragment.offset.checked_add(bytes.len()).filter(|&end| end <= max_payload(self.key.source))?;
-        if !fragment.is_last && !bytes.len().is_multiple_of(8)
-            || bytes.is_empty()
-            || self.parts.len() >= MAX_PARTS
-        {
+            fragment.offset.checked_add(bytes.len()).filter(|&end| end <= max_payload(packet.source))?;
+        let is_cut = !fragment.is_last && !bytes.len().is_multiple_of(8);
+        if is_cut || bytes.is_empty() || self.parts.len() >= MAX_PARTS {
             return None;
         }
         let place = self.parts.partition_point(|&(start, _)| start < fragment.offset);
         let before = place.checked_sub(1).and_then(|before| self.parts.get(before));
         let after = self.parts.get(place);
         if after.is_some_and(|(start, part)| *start == fragment.offset && part == bytes) {
-            return Some(());
+            return Some(false);
         }
         if before.is_some_and(|(start, part)| start + part.len() > fragment.offset)
             || after.is_some_and(|&(start, _)| start < end)
             || self.size.is_some_and(|size| end > size || fragment.is_last)
+            || fragment.is_last && after.is_some()
         {
             return None;
-        }
-        if fragment.is_last {
-            if after.is_some() {
-                return None;
-            }
-            self.size = Some(end);
         }
         let mut part = Vec::new();
         part.try_reserve_exact(bytes.len()).ok()?;
         part.extend_from_slice(bytes);
         self.parts.try_reserve(1).ok()?;
         self.parts.insert(place, (fragment.offset, part));
-        Some(())
+        self.received += bytes.len();
+        self.note(fragment, end, packet);
+        Some(true)
+    }
+
+    /// Notes what the header of a fragment says of the packet.
+    fn note(&mut self, fragment: Fragment, end: usize, packet: &Packet<'_>) {
+        let class = packet.traffic_class();
+        self.ecn |= 1 << (class & ECN_MASK);
+        if fragment.is_last {
+            self.size = Some(end);
+        }
+        if fragment.offset == 0 {
+            self.first = Some((packet.hop_limit(), class));
+        }
     }
 
     fn is_complete(&self) -> bool {
-        self.size.is_some_and(|size| self.parts.iter().map(|(_, part)| part.len()).sum::<usize>() == size)
+        self.size == Some(self.received)
     }
 
-    /// Builds the unfragmented packet.
-    fn assemble(&self) -> Option<Vec<u8>> {
-        let size = self.size?;
-        let Key { source, destination, protocol, .. } = self.key;
-        let header = IpHeader { source, destination, protocol, size, hop_limit: 64, class: 0 };
-        let mut packet = Vec::new();
-        packet.try_reserve_exact(header.size() + size).ok()?;
-        packet.resize(header.size() + size, 0);
-        header.write(&mut packet);
-        let payload = packet.get_mut(header.size()..)?;
-        for (start, part) in &self.parts {
-            payload.get_mut(*start..start + part.len())?.copy_from_slice(part);
-        }
-        Some(packet)
+    /// Class of the packet: CE in any fragment is that of the packet. `None` if some but not all fragments are from a
+    /// sender without ECN, as in Linux (RFC 3168, section 5.3).
+    fn class(&self, first: u8) -> Option<u8> {
+        let is_mixed = self.ecn & 1 != 0 && self.ecn != 1;
+        let ce = if self.ecn & (1 << CE) == 0 { 0 } else { CE };
+        (!is_mixed).then_some(first | ce)
     }
+
+    /// Builds the frame with the unfragmented packet.
+    fn assemble(&self, ethernet: EthernetHeader, key: &Key) -> Option<Vec<u8>> {
+        let (hop_limit, class) = self.first?;
+        let header = key.header(self.size?, hop_limit, self.class(class)?);
+        frame(ethernet, header, &self.parts)
+    }
+}
+
+/// A frame with a packet, whose payload is given in parts with their offsets.
+fn frame<P: AsRef<[u8]>>(
+    ethernet: EthernetHeader,
+    header: IpHeader,
+    parts: &[(usize, P)],
+) -> Option<Vec<u8>> {
+    let size = ETHERNET + header.size() + header.size;
+    let mut frame = Vec::new();
+    frame.try_reserve_exact(size).ok()?;
+    frame.resize(size, 0);
+    let payload = header.write(ethernet.write(&mut frame));
+    for (start, part) in parts {
+        let part = part.as_ref();
+        payload.get_mut(*start..start + part.len())?.copy_from_slice(part);
+    }
+    Some(frame)
 }
 
 /// Packets in reassembly.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fragments {
-    packets: Vec<Incomplete>,
+    packets: Aging<Key, Incomplete>,
+    /// Memory in bytes that is counted for them.
+    charged: usize,
 }
 
 impl Fragments {
-    /// Adds a fragment; returns the whole packet if it was the last one missing.
-    pub(crate) fn add(&mut self, packet: &Packet<'_>, now: u64) -> Option<Vec<u8>> {
+    /// No packets; the hash function depends on the seed.
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { packets: Aging::new(seed, REASSEMBLY_TIMEOUT), charged: 0 }
+    }
+
+    /// Adds a fragment; returns a frame with the whole packet if it was the last one missing. An atomic fragment, which
+    /// is the whole packet, does not affect others of the same identification (RFC 6946).
+    pub(crate) fn add(
+        &mut self,
+        ethernet: EthernetHeader,
+        packet: &Packet<'_>,
+        pool: &mut Pool,
+        now: u64,
+    ) -> Option<Vec<u8>> {
         let fragment = packet.fragment?;
         let key = Key {
             source: packet.source,
@@ -112,33 +185,74 @@ impl Fragments {
             protocol: packet.protocol,
             identification: fragment.identification,
         };
-        self.packets.retain(|packet| packet.deadline > now);
-        let place = self.place(key, now)?;
-        let incomplete = self.packets.get_mut(place)?;
-        if incomplete.add(fragment, packet.payload).is_none() {
-            self.packets.swap_remove(place);
-            return None;
+        if fragment.offset == 0 && fragment.is_last {
+            let header = key.header(packet.payload.len(), packet.hop_limit(), packet.traffic_class());
+            return frame(ethernet, header, &[(0, packet.payload)]);
         }
-        if !incomplete.is_complete() {
-            return None;
+        self.expire(pool, now);
+        let incomplete = self.charge(&key, PART + packet.payload.len(), pool, now)?;
+        match incomplete.add(fragment, packet) {
+            Some(true) if !incomplete.is_complete() => return None,
+            Some(true) => (),
+            Some(false) => {
+                incomplete.charged -= PART + packet.payload.len();
+                self.refund(PART + packet.payload.len(), pool);
+                return None;
+            }
+            None => {
+                self.remove(&key, pool);
+                return None;
+            }
         }
-        self.packets.swap_remove(place).assemble()
+        self.remove(&key, pool)?.assemble(ethernet, &key)
     }
 
-    fn place(&mut self, key: Key, now: u64) -> Option<usize> {
-        if let Some(place) = self.packets.iter().position(|packet| packet.key == key) {
-            return Some(place);
+    /// Time at which the oldest packet is given up.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.packets.deadline()
+    }
+
+    /// Gives up packets that have not been completed in time.
+    pub(crate) fn expire(&mut self, pool: &mut Pool, now: u64) {
+        while let Some((_, incomplete)) = self.packets.remove_expired(now) {
+            self.refund(incomplete.charged, pool);
         }
-        if self.packets.len() >= MAX_PACKETS {
-            // The oldest packet is the least likely to be completed.
-            let oldest = self.packets.iter().enumerate().min_by_key(|(_, packet)| packet.deadline);
-            let oldest = oldest.map(|(place, _)| place)?;
-            self.packets.swap_remove(oldest);
+    }
+
+    /// Counts memory for a fragment of a packet, for which the oldest packets make room; returns the packet. `None`
+    /// without memory.
+    fn charge(&mut self, key: &Key, part: usize, pool: &mut Pool, now: u64) -> Option<&mut Incomplete> {
+        let is_known = self.packets.contains(key);
+        let bytes = if is_known { part } else { part + PACKET };
+        let most = (pool.limit() / SHARE).clamp(MIN_MEMORY, MAX_MEMORY);
+        while self.charged + bytes > most || !pool.charge(bytes, Purpose::OutOfOrder) {
+            let (_, oldest) = self.packets.remove_oldest()?;
+            self.refund(oldest.charged, pool);
         }
-        self.packets.try_reserve(1).ok()?;
-        let deadline = now.saturating_add(REASSEMBLY_TIMEOUT);
-        self.packets.push(Incomplete { key, deadline, parts: Vec::new(), size: None });
-        Some(self.packets.len() - 1)
+        self.charged += bytes;
+        if !is_known && self.packets.insert(*key, Incomplete::default(), now).is_err() {
+            self.refund(bytes, pool);
+            return None;
+        }
+        if !self.packets.contains(key) {
+            // It was the oldest one itself.
+            self.refund(bytes, pool);
+        }
+        let incomplete = self.packets.get_mut(key)?;
+        incomplete.charged += bytes;
+        Some(incomplete)
+    }
+
+    fn refund(&mut self, bytes: usize, pool: &mut Pool) {
+        self.charged -= bytes;
+        pool.refund(bytes);
+    }
+
+    fn remove(&mut self, key: &Key, pool: &mut Pool) -> Option<Incomplete> {
+        let incomplete = self.packets.remove(key)?;
+        self.refund(incomplete.charged, pool);
+        Some(incomplete)
     }
 }
 
@@ -153,18 +267,36 @@ pub(crate) fn parts(size: usize, room: usize) -> impl Iterator<Item = (usize, us
 
 #[cfg(test)]
 mod tests {
-    use super::{Fragments, MAX_PACKETS, REASSEMBLY_TIMEOUT, parts};
-    use crate::wire::packet::{Fragment, Packet};
+    use super::{
+        Fragments, MAX_PARTS, MIN_MEMORY, PACKET, PART, REASSEMBLY_TIMEOUT, SHARE, max_payload, parts,
+    };
+    use crate::wire::emit::EthernetHeader;
+    use crate::wire::packet::{Fragment, Frame, Packet};
+    use core::net::{IpAddr, Ipv4Addr};
+    use hermit_tcp::Pool;
     use proptest::collection::vec;
     use proptest::prelude::{Just, Strategy, any};
-    use proptest::{prop_assert_eq, proptest};
-    use smoltcp::wire::IpProtocol;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+    use smoltcp::wire::{EthernetAddress, EthernetProtocol, IpProtocol};
     use std::vec::Vec;
+
+    const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+
+    const ETHERNET: EthernetHeader = EthernetHeader {
+        source: EthernetAddress([2, 0, 0, 0, 0, 1]),
+        destination: EthernetAddress([2, 0, 0, 0, 0, 2]),
+        protocol: EthernetProtocol::Ipv4,
+    };
+
+    /// Start of an IPv4 header with a class, whose hop limit is 9.
+    fn head(class: u8) -> [u8; 9] {
+        [0x45, class, 0, 0, 0, 0, 0, 0, 9]
+    }
 
     fn packet(payload: &[u8], offset: usize, is_last: bool, identification: u32) -> Packet<'_> {
         Packet {
-            bytes: &[],
-            source: [10, 0, 0, 1].into(),
+            bytes: &[0x45, 0, 0, 0, 0, 0, 0, 0, 9],
+            source: SOURCE,
             destination: [10, 0, 0, 2].into(),
             protocol: IpProtocol::Udp,
             payload,
@@ -172,64 +304,154 @@ mod tests {
         }
     }
 
+    fn whole(frame: &[u8]) -> Packet<'_> {
+        Packet::parse(Frame::parse(frame).unwrap().payload).unwrap()
+    }
+
     fn order() -> impl Strategy<Value = (usize, Vec<usize>)> {
-        (1..12_usize)
+        (2..12_usize)
             .prop_flat_map(|count| (Just(count), Just((0..count).collect::<Vec<_>>()).prop_shuffle()))
+    }
+
+    fn new() -> (Fragments, Pool) {
+        (Fragments::new(1), Pool::new(16 << 20))
     }
 
     proptest! {
         #[test]
         fn fragments_in_any_order_with_duplicates_are_reassembled((count, order) in order(), tail in 1..16_usize) {
-            let whole: Vec<u8> = (0..(count - 1) * 16 + tail).map(|index| u8::try_from(index % 251).unwrap()).collect();
-            let pieces: Vec<_> = parts(whole.len(), 16).collect();
+            let bytes: Vec<u8> = (0..(count - 1) * 16 + tail).map(|index| u8::try_from(index % 251).unwrap()).collect();
+            let pieces: Vec<_> = parts(bytes.len(), 16).collect();
             prop_assert_eq!(pieces.len(), count);
-            let mut fragments = Fragments::default();
+            let (mut fragments, mut pool) = new();
             let mut result = None;
             for (round, &index) in order.iter().enumerate() {
                 prop_assert_eq!(result.take(), None);
                 let (start, end, is_last) = pieces[index];
-                let part = packet(&whole[start..end], start, is_last, 7);
-                result = fragments.add(&part, 0);
+                let part = packet(&bytes[start..end], start, is_last, 7);
+                result = fragments.add(ETHERNET, &part, &mut pool, 0);
                 if round + 1 < count {
-                    prop_assert_eq!(fragments.add(&part, 0), None);
+                    prop_assert_eq!(fragments.add(ETHERNET, &part, &mut pool, 0), None);
                 }
             }
-            let bytes = result.unwrap();
-            let packet = Packet::parse(&bytes).unwrap();
-            prop_assert_eq!((packet.payload, packet.fragment), (&whole[..], None));
+            let frame = result.unwrap();
+            let packet = whole(&frame);
+            prop_assert_eq!((packet.payload, packet.fragment, packet.hop_limit()), (&bytes[..], None, 9));
+            prop_assert_eq!((fragments.charged, pool.used()), (0, 0));
         }
 
         #[test]
-        fn arbitrary_fragments_do_not_panic(
-            parts in vec((vec(any::<u8>(), 0..40), 0..70_000_usize, any::<bool>(), 0..3_u32), 0..if cfg!(miri) { 15 } else { 60 }),
+        fn arbitrary_fragments_are_counted(
+            parts in vec((vec(any::<u8>(), 0..2000), 0..70_000_usize, any::<bool>(), 0..3_u32), 0..if cfg!(miri) { 15 } else { 60 }),
+            limit in 1..1_usize << 20,
         ) {
-            let mut fragments = Fragments::default();
+            let (mut fragments, mut pool) = (Fragments::new(1), Pool::new(limit));
             for (bytes, offset, is_last, identification) in &parts {
-                fragments.add(&packet(bytes, offset / 8 * 8, *is_last, *identification), 0);
+                let size = bytes.len() / 8 * 8;
+                fragments.add(ETHERNET, &packet(&bytes[..size], offset / 64 * 8, *is_last, *identification), &mut pool, 0);
+                prop_assert!(pool.used() <= limit / 2 && pool.used() <= MIN_MEMORY);
+                let mut counted = 0;
+                for identification in 0..3 {
+                    let key = super::Key {
+                        source: SOURCE,
+                        destination: [10, 0, 0, 2].into(),
+                        protocol: IpProtocol::Udp,
+                        identification,
+                    };
+                    if let Some(incomplete) = fragments.packets.get_mut(&key) {
+                        let parts = incomplete.parts.iter().map(|(_, part)| PART + part.len());
+                        let size = PACKET + parts.sum::<usize>();
+                        prop_assert_eq!(size, incomplete.charged);
+                        counted += size;
+                    }
+                }
+                prop_assert_eq!((fragments.charged, pool.used()), (counted, counted));
             }
+            fragments.expire(&mut pool, REASSEMBLY_TIMEOUT);
+            prop_assert_eq!(pool.used(), 0);
         }
     }
 
     #[test]
     fn overlapping_fragments_discard_the_packet() {
-        let mut fragments = Fragments::default();
-        assert_eq!(fragments.add(&packet(&[1; 16], 0, false, 1), 0), None);
-        assert_eq!(fragments.add(&packet(&[2; 16], 8, true, 1), 0), None);
-        assert!(fragments.packets.is_empty());
+        let (mut fragments, mut pool) = new();
+        assert_eq!(fragments.add(ETHERNET, &packet(&[1; 16], 0, false, 1), &mut pool, 0), None);
+        assert_eq!(fragments.add(ETHERNET, &packet(&[2; 16], 8, true, 1), &mut pool, 0), None);
+        assert_eq!((fragments.packets.len(), pool.used()), (0, 0));
     }
 
     #[test]
-    fn reassembly_is_bounded_and_times_out() {
-        let mut fragments = Fragments::default();
-        for identification in 0..100 {
-            fragments.add(&packet(&[0; 8], 0, false, identification), u64::from(identification));
+    fn atomic_fragment_leaves_a_packet_of_the_same_identification_alone() {
+        let (mut fragments, mut pool) = new();
+        assert_eq!(fragments.add(ETHERNET, &packet(&[1; 16], 0, false, 1), &mut pool, 0), None);
+        let atomic = fragments.add(ETHERNET, &packet(&[2; 20], 0, true, 1), &mut pool, 0).unwrap();
+        assert_eq!(whole(&atomic).payload, [2; 20]);
+        let frame = fragments.add(ETHERNET, &packet(&[1; 4], 16, true, 1), &mut pool, 0).unwrap();
+        assert_eq!(whole(&frame).payload, [1; 20]);
+    }
+
+    #[test]
+    fn largest_datagram_in_the_smallest_fragments_is_reassembled() {
+        let (mut fragments, mut pool) = new();
+        let bytes = crate::testing::pattern(max_payload(SOURCE));
+        let pieces: Vec<_> = parts(bytes.len(), 48).collect();
+        assert!(pieces.len() <= MAX_PARTS);
+        // The last first, which costs most.
+        let mut frames = pieces.iter().rev().filter_map(|&(start, end, is_last)| {
+            fragments.add(ETHERNET, &packet(&bytes[start..end], start, is_last, 1), &mut pool, 0)
+        });
+        let frame = frames.next().unwrap();
+        assert!(whole(&frame).payload == bytes);
+        // More fragments discard the packet, however small they are.
+        for start in 0..=MAX_PARTS {
+            fragments.add(ETHERNET, &packet(&[0; 8], start * 8, false, 2), &mut pool, 0);
         }
-        assert_eq!(fragments.packets.len(), MAX_PACKETS);
-        assert_eq!(
-            fragments.packets.iter().map(|packet| packet.deadline).min(),
-            Some(REASSEMBLY_TIMEOUT + 84)
-        );
-        fragments.add(&packet(&[0; 8], 0, false, 1), REASSEMBLY_TIMEOUT * 2);
-        assert_eq!(fragments.packets.len(), 1);
+        assert_eq!((fragments.packets.len(), pool.used()), (0, 0));
+    }
+
+    #[test]
+    fn class_has_ce_of_any_fragment() {
+        // The classes of two fragments, and of the packet (RFC 3168, section 5.3; Linux's `ip_frag_ecn_table`).
+        for (first, second, expected) in [
+            (0xb8, 0xb8, Some(0xb8)),
+            (0xba, 0xbb, Some(0xbb)),
+            (0xbb, 0xb9, Some(0xbb)),
+            (0xb9, 0xba, Some(0xb9)),
+            (0xbb, 0xbb, Some(0xbb)),
+            (0xb8, 0xbb, None),
+            (0xba, 0xb8, None),
+        ] {
+            let (mut fragments, mut pool) = new();
+            let heads = [head(first), head(second)];
+            let mut add = |index: usize, part| {
+                let part = Packet { bytes: &heads[index], ..part };
+                fragments.add(ETHERNET, &part, &mut pool, 0)
+            };
+            assert_eq!(add(1, packet(&[2; 8], 8, true, 1)), None);
+            let frame = add(0, packet(&[1; 8], 0, false, 1));
+            let class = frame.as_deref().map(|frame| whole(frame).traffic_class());
+            assert_eq!(class, expected, "{first:#x} {second:#x}");
+        }
+    }
+
+    #[test]
+    fn reassembly_takes_a_share_of_the_memory_and_times_out() {
+        let (mut fragments, mut pool) = new();
+        let most = pool.limit() / SHARE;
+        let each = PACKET + PART + 8;
+        let count = u32::try_from(most / each).unwrap();
+        for identification in 0..2 * count {
+            let now = identification.into();
+            fragments.add(ETHERNET, &packet(&[0; 8], 0, false, identification), &mut pool, now);
+        }
+        assert_eq!((fragments.packets.len(), pool.used()), (most / each, most / each * each));
+        // The oldest were given up. Of the others, each can be completed.
+        assert_eq!(fragments.deadline(), Some(REASSEMBLY_TIMEOUT + u64::from(count)));
+        let mut end = |identification| {
+            fragments.add(ETHERNET, &packet(&[0; 8], 8, true, identification), &mut pool, 1 << 20)
+        };
+        assert!(end(2 * count - 1).is_some() && end(count + 1).is_some() && end(0).is_none());
+        fragments.expire(&mut pool, REASSEMBLY_TIMEOUT + (1 << 20));
+        assert_eq!((fragments.packets.len(), pool.used(), fragments.deadline()), (0, 0, None));
     }
 }

@@ -125,6 +125,12 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// Time to live (IPv4) or hop limit (IPv6).
+    pub(crate) fn hop_limit(&self) -> u8 {
+        let offset = if self.source.is_ipv4() { 8 } else { 7 };
+        self.bytes.get(offset).copied().unwrap_or(0)
+    }
+
     /// The UDP datagram in the packet, if it is valid.
     pub(crate) fn udp(&self, is_checked: bool) -> Option<UdpPacket<&'a [u8]>> {
         let datagram = UdpPacket::new_checked(self.payload).ok()?;
