@@ -6,11 +6,12 @@ use hermit_interface::Errno;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     EthernetAddress, Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet, Icmpv6Repr,
-    NdiscNeighborFlags, NdiscRepr,
+    NdiscNeighborFlags, NdiscRepr, RawHardwareAddress,
 };
 
 use crate::ip::delivery::{Delivery, Quoted};
 use crate::ip::layer::Ip;
+use crate::ip::neighbors::Advert;
 use crate::phy::Phy;
 use crate::wire::packet::Packet;
 
@@ -97,24 +98,24 @@ impl Ip {
             return None;
         }
         let parsed = Icmpv6Repr::parse(&source, &destination, message, &ChecksumCapabilities::ignored());
-        let (address, mac) = match parsed {
-            Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { lladdr: Some(mac), .. })) => {
-                (packet.source, mac)
+        let mac_of = |raw: RawHardwareAddress| <[u8; 6]>::try_from(raw.as_bytes()).map(EthernetAddress).ok();
+        match parsed.ok()? {
+            Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { lladdr: Some(mac), .. }) => {
+                self.learn(packet.source, mac_of(mac)?, phy, now)
             }
-            Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { lladdr: Some(mac), target_addr, .. })) => {
-                (target_addr.into(), mac)
+            Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { lladdr, target_addr, flags }) => {
+                let advert = Advert {
+                    mac: lladdr.map(mac_of).map_or(Some(None), |mac| mac.map(Some))?,
+                    from,
+                    // RFC 4861, section 7.1.2: an advertisement to a group answers nobody.
+                    is_solicited: flags.contains(NdiscNeighborFlags::SOLICITED)
+                        && !destination.is_multicast(),
+                    is_override: flags.contains(NdiscNeighborFlags::OVERRIDE),
+                };
+                self.learn_advertised(target_addr.into(), advert, phy, now)
             }
-            // The answer to a unicast solicitation may omit the link-layer address (RFC 4861, section 7.2.4).
-            Ok(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { flags, target_addr, lladdr: None }))
-                if flags.contains(NdiscNeighborFlags::SOLICITED) =>
-            {
-                self.neighbors.confirm(target_addr.into(), from, now);
-                return None;
-            }
-            _ => return None,
-        };
-        let mac = <[u8; 6]>::try_from(mac.as_bytes()).ok()?;
-        self.learn(address, EthernetAddress(mac), phy, now)
+            _ => None,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::ip::config::SmoltcpSocket;
 use crate::ip::delivery::{Delivery, Received, Via};
 use crate::ip::groups::Interface;
 use crate::ip::layer::Ip;
+use crate::ip::neighbors::{Advert, Waited};
 use crate::ip::sources::{is_no_source, is_unicast};
 use crate::phy::Phy;
 use crate::phy::device::ReceivedInfo;
@@ -192,7 +193,12 @@ impl Ip {
         if target.is_loopback() || !self.routes.is_own(target.into()) {
             return None;
         }
-        let resolved = self.learn(source.into(), mac, phy, now);
+        let resolved = if operation == ArpOperation::Request {
+            self.learn(source.into(), mac, phy, now)
+        } else {
+            let advert = Advert { mac: Some(mac), from: mac, is_solicited: true, is_override: true };
+            self.learn_advertised(source.into(), advert, phy, now)
+        };
         self.pass_to_smoltcp(bytes, SmoltcpSocket::None, phy, now);
         if operation == ArpOperation::Request && self.reply.is_empty() {
             answer_arp(target, source, mac, phy);
@@ -200,7 +206,7 @@ impl Ip {
         resolved
     }
 
-    /// Updates the MAC address of a neighbor, and sends the frames that waited for it.
+    /// Updates the MAC address of a neighbor that asks for this host, and sends the frames that waited for it.
     pub(super) fn learn<'a>(
         &mut self,
         address: IpAddr,
@@ -208,20 +214,45 @@ impl Ip {
         phy: &mut Phy,
         now: u64,
     ) -> Option<Delivery<'a>> {
-        let is_beside = self.routes.is_neighbor(address) || self.routes.gateways.contains(&address);
-        let is_plausible = mac.is_unicast() && is_unicast(address) && is_beside;
-        if !is_plausible || self.routes.is_own(address) || self.routes.is_broadcast(address) {
+        if !mac.is_unicast() || !self.may_be_neighbor(address) {
             return None;
         }
-        let waited = self.neighbors.learn(address, mac, now);
-        for mut frame in waited.frames {
-            if let Some(destination) = frame.get_mut(..6) {
-                destination.copy_from_slice(&mac.0);
-            }
-            phy.post(frame.len(), |bytes| bytes.copy_from_slice(&frame));
-        }
-        (!waited.connections.is_empty()).then_some(Delivery::Resolved(waited.connections))
+        let waited = self.neighbors.learn(address, mac, &self.routes.gateways, now);
+        resume(mac, waited, phy)
     }
+
+    /// Handles the advertisement of a neighbor, and sends the frames that waited for it.
+    pub(super) fn learn_advertised<'a>(
+        &mut self,
+        address: IpAddr,
+        advert: Advert,
+        phy: &mut Phy,
+        now: u64,
+    ) -> Option<Delivery<'a>> {
+        if advert.mac.is_some_and(|mac| !mac.is_unicast()) || !self.may_be_neighbor(address) {
+            return None;
+        }
+        let (mac, waited) = self.neighbors.advertised(address, advert, &self.routes.gateways, now)?;
+        resume(mac, waited, phy)
+    }
+
+    /// Whether an address may be that of a neighbor.
+    fn may_be_neighbor(&self, address: IpAddr) -> bool {
+        let is_beside = self.routes.is_neighbor(address) || self.routes.gateways.contains(&address);
+        let is_ours = self.routes.is_own(address) || self.routes.is_broadcast(address);
+        is_unicast(address) && is_beside && !is_ours
+    }
+}
+
+/// Sends the frames that waited for a neighbor; returns the connections that did.
+fn resume<'a>(mac: EthernetAddress, waited: Waited, phy: &mut Phy) -> Option<Delivery<'a>> {
+    for mut frame in waited.frames {
+        if let Some(destination) = frame.get_mut(..6) {
+            destination.copy_from_slice(&mac.0);
+        }
+        phy.post(frame.len(), |bytes| bytes.copy_from_slice(&frame));
+    }
+    (!waited.connections.is_empty()).then_some(Delivery::Resolved(waited.connections))
 }
 
 /// Answers ARP requests that smoltcp does not answer: from hosts outside of our networks, and address probes (RFC 5227,

@@ -33,13 +33,45 @@ const ANSWER_TIME: u64 = 100_000_000;
 /// Time in nanoseconds for which a neighbor is reachable without confirmation (RFC 4861, section 10: `REACHABLE_TIME`),
 /// and for which it stays in use after that while it is probed.
 const FRESH: u64 = 30_000_000_000;
-const STALE: u64 = 90_000_000_000;
+const PROBED: u64 = 60_000_000_000;
+
+/// Time in nanoseconds until a neighbor that was not asked is probed (RFC 4861, section 10: `DELAY_FIRST_PROBE_TIME`).
+const DELAY: u64 = 5_000_000_000;
 
 #[derive(Debug)]
 struct Known {
     mac: EthernetAddress,
-    confirmed: u64,
+    /// Time in nanoseconds until which it is used without a probe.
+    fresh_until: u64,
+    /// Time in nanoseconds of the last probe.
     asked: u64,
+    /// Whether something was sent to it.
+    is_used: bool,
+}
+
+impl Known {
+    /// A neighbor that has answered (`REACHABLE`), or else told its address by itself (`STALE`).
+    const fn new(mac: EthernetAddress, has_answered: bool, now: u64) -> Self {
+        let time = if has_answered { FRESH } else { DELAY };
+        Self { mac, fresh_until: now.saturating_add(time), asked: 0, is_used: false }
+    }
+
+    const fn is_expired(&self, now: u64) -> bool {
+        now >= self.fresh_until.saturating_add(PROBED)
+    }
+}
+
+/// A neighbor advertisement, or an ARP reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Advert {
+    /// MAC address that it names. `None`: the sender answered a unicast solicitation (RFC 4861, section 7.2.4).
+    pub(crate) mac: Option<EthernetAddress>,
+    /// MAC address that it was sent from.
+    pub(crate) from: EthernetAddress,
+    /// Whether it is the answer to a solicitation.
+    pub(crate) is_solicited: bool,
+    /// Whether it may replace another MAC address.
+    pub(crate) is_override: bool,
 }
 
 #[derive(Debug)]
@@ -88,24 +120,27 @@ pub(crate) struct Neighbors {
     known: HashMap<IpAddr, Known, FixedState>,
     /// Neighbors in resolution. All have the same interval, so the queue is in order of deadlines.
     sought: VecDeque<Sought>,
+    /// Total size in bytes of the frames that wait.
+    bytes: usize,
 }
 
 impl Neighbors {
     pub(crate) const fn new(seed: u64) -> Self {
-        Self { known: HashMap::with_hasher(FixedState::with_seed(seed)), sought: VecDeque::new() }
+        Self { known: HashMap::with_hasher(FixedState::with_seed(seed)), sought: VecDeque::new(), bytes: 0 }
     }
 
     /// Looks up the MAC address of a neighbor.
     pub(crate) fn lookup(&mut self, address: IpAddr, now: u64) -> Answer {
         let Some(known) = self.known.get_mut(&address) else { return Answer::Unknown };
-        let age = now.saturating_sub(known.confirmed);
-        if age < FRESH {
+        if now < known.fresh_until {
+            known.is_used = true;
             return Answer::Known(known.mac);
         }
-        if age >= STALE {
+        if known.is_expired(now) {
             self.known.remove(&address);
             return Answer::Unknown;
         }
+        known.is_used = true;
         if now.saturating_sub(known.asked) < RETRANS_TIMER {
             return Answer::Known(known.mac);
         }
@@ -113,34 +148,80 @@ impl Neighbors {
         Answer::Ask(known.mac)
     }
 
-    /// Sets the MAC address of a neighbor; returns what waited for it.
-    pub(crate) fn learn(&mut self, address: IpAddr, mac: EthernetAddress, now: u64) -> Waited {
+    /// Sets the MAC address of a neighbor that asks for this host: it is stale until it has answered itself (RFC 4861,
+    /// section 7.2.3). Returns what waited for it. `gateways` stay in the table.
+    pub(crate) fn learn(
+        &mut self,
+        address: IpAddr,
+        mac: EthernetAddress,
+        gateways: &[IpAddr],
+        now: u64,
+    ) -> Waited {
+        if self.known.get(&address).is_none_or(|known| known.mac != mac) {
+            self.insert(address, Known::new(mac, false, now), gateways, now);
+        }
+        self.take_sought(address)
+    }
+
+    /// Handles an advertisement: it changes what is known or sought, and adds nothing else (RFC 4861, section 7.2.5).
+    /// Returns what waited for the neighbor, and its MAC address.
+    pub(crate) fn advertised(
+        &mut self,
+        address: IpAddr,
+        advert: Advert,
+        gateways: &[IpAddr],
+        now: u64,
+    ) -> Option<(EthernetAddress, Waited)> {
+        let Advert { mac, from, is_solicited, is_override } = advert;
+        if let Some(known) = self.known.get_mut(&address) {
+            match mac {
+                None if from != known.mac => (),
+                // It still answers there, or somebody else does: the next use probes it.
+                Some(mac) if mac != known.mac && !is_override => {
+                    known.fresh_until = known.fresh_until.min(now);
+                }
+                Some(mac) if mac != known.mac => {
+                    let is_used = known.is_used;
+                    *known = Known { is_used, ..Known::new(mac, is_solicited, now) };
+                }
+                _ if is_solicited => known.fresh_until = now.saturating_add(FRESH),
+                _ => (),
+            }
+            return None;
+        }
+        let mac = mac.filter(|_| self.sought.iter().any(|sought| sought.address == address))?;
+        self.insert(address, Known::new(mac, is_solicited, now), gateways, now);
+        Some((mac, self.take_sought(address)))
+    }
+
+    /// Inserts a neighbor, for which the oldest makes room; first those to which nothing was sent.
+    fn insert(&mut self, address: IpAddr, neighbor: Known, gateways: &[IpAddr], now: u64) {
         if self.known.len() >= MAX_NEIGHBORS && !self.known.contains_key(&address) {
-            self.evict(now);
+            let others = self.known.iter().filter(|(address, _)| !gateways.contains(address));
+            let rank = |known: &Known| (known.is_used && !known.is_expired(now), known.fresh_until);
+            let oldest = others.min_by_key(|(_, known)| rank(known)).map(|(&oldest, _)| oldest);
+            let Some(oldest) = oldest else { return };
+            self.known.remove(&oldest);
         }
         if self.known.try_reserve(1).is_ok() {
-            self.known.insert(address, Known { mac, confirmed: now, asked: 0 });
+            self.known.insert(address, neighbor);
         }
+    }
+
+    /// Ends the resolution of a neighbor; returns what waited for it.
+    fn take_sought(&mut self, address: IpAddr) -> Waited {
         let place = self.sought.iter().position(|sought| sought.address == address);
-        place.and_then(|place| self.sought.remove(place)).map(Sought::waited).unwrap_or_default()
+        let sought = place.and_then(|place| self.sought.remove(place));
+        sought.map(|sought| self.end(sought)).unwrap_or_default()
     }
 
-    /// Confirms that a neighbor is reachable at the known MAC address.
-    pub(crate) fn confirm(&mut self, address: IpAddr, mac: EthernetAddress, now: u64) {
-        if let Some(known) = self.known.get_mut(&address).filter(|known| known.mac == mac) {
-            known.confirmed = now;
-        }
+    fn end(&mut self, sought: Sought) -> Waited {
+        self.bytes -= sought.frames.iter().map(Vec::len).sum::<usize>();
+        sought.waited()
     }
 
-    /// Removes expired neighbors, or all if none is expired. The table is small.
-    fn evict(&mut self, now: u64) {
-        self.known.retain(|_, known| now.saturating_sub(known.confirmed) < FRESH);
-        if self.known.len() >= MAX_NEIGHBORS {
-            self.known.clear();
-        }
-    }
-
-    /// Queues a connection until [`learn`](Self::learn) or [`due`](Self::due) returns it. Returns whether a
+    /// Queues a connection until [`learn`](Self::learn), [`advertised`](Self::advertised) or [`due`](Self::due)
+    /// returns it. Returns whether a
     /// solicitation is to be sent now.
     pub(crate) fn await_connection(&mut self, address: IpAddr, slot: u32, now: u64) -> bool {
         let Some((sought, is_new)) = self.seek(address, now) else { return false };
@@ -155,11 +236,12 @@ impl Neighbors {
 
     /// Queues a frame, up to a limit. Returns whether a solicitation is to be sent now.
     pub(crate) fn await_frame(&mut self, address: IpAddr, frame: Vec<u8>, now: u64) -> bool {
-        let waiting: usize = self.sought.iter().flat_map(|sought| &sought.frames).map(Vec::len).sum();
-        let has_room = waiting + frame.len() <= MAX_BYTES;
+        let bytes = self.bytes + frame.len();
         let Some((sought, is_new)) = self.seek(address, now) else { return false };
-        if has_room && sought.frames.len() < MAX_FRAMES && sought.frames.try_reserve(1).is_ok() {
+        let has_room = bytes <= MAX_BYTES && sought.frames.len() < MAX_FRAMES;
+        if has_room && sought.frames.try_reserve(1).is_ok() {
             sought.frames.push(frame);
+            self.bytes = bytes;
         }
         is_new
     }
@@ -174,13 +256,19 @@ impl Neighbors {
         self.sought.iter().any(|sought| !sought.frames.is_empty() && is_recent(sought))
     }
 
+    /// A neighbor in resolution, and whether it is new. The oldest makes room: one that is there has answered, so a flood
+    /// from addresses that are not does not keep others from being resolved. Its connections try again, its frames are
+    /// lost.
     fn seek(&mut self, address: IpAddr, now: u64) -> Option<(&mut Sought, bool)> {
         let place = self.sought.iter().position(|sought| sought.address == address);
         let is_new = place.is_none();
         if is_new {
-            if self.sought.len() >= MAX_SOUGHT || self.sought.try_reserve(1).is_err() {
-                return None;
+            if self.sought.len() >= MAX_SOUGHT
+                && let Some(oldest) = self.sought.pop_front()
+            {
+                self.end(oldest);
             }
+            self.sought.try_reserve(1).ok()?;
             let next = now.saturating_add(RETRANS_TIMER);
             let (connections, frames) = (Vec::new(), Vec::new());
             self.sought.push_back(Sought { address, questions: 1, next, connections, frames });
@@ -198,7 +286,7 @@ impl Neighbors {
     pub(crate) fn due(&mut self, now: u64) -> Option<Due> {
         let mut sought = self.sought.pop_front_if(|sought| sought.next <= now)?;
         if sought.questions == QUESTIONS {
-            return Some(Due::GiveUp(sought.waited()));
+            return Some(Due::GiveUp(self.end(sought)));
         }
         sought.questions += 1;
         sought.next = now.saturating_add(RETRANS_TIMER);
@@ -211,13 +299,34 @@ impl Neighbors {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Due, FRESH, MAX_NEIGHBORS, Neighbors, RETRANS_TIMER, STALE, Waited};
-    use core::net::IpAddr;
+    use super::{
+        Advert, Answer, DELAY, Due, FRESH, MAX_NEIGHBORS, MAX_SOUGHT, Neighbors, PROBED, RETRANS_TIMER,
+        Waited,
+    };
+    use core::net::{IpAddr, Ipv4Addr};
+    use proptest::collection::vec;
+    use proptest::prelude::any;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
     use smoltcp::wire::EthernetAddress;
-    use std::vec;
+    use std::vec::Vec;
 
-    const ADDRESS: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
+    const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 254));
     const MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 9]);
+    const OTHER: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 10]);
+
+    /// The answer of a neighbor to a solicitation.
+    const ANSWER: Advert = Advert { mac: Some(MAC), from: MAC, is_solicited: true, is_override: true };
+
+    fn address(number: u32) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::from_bits(number))
+    }
+
+    /// Resolves a neighbor.
+    fn resolve(neighbors: &mut Neighbors, address: IpAddr, now: u64) {
+        neighbors.await_connection(address, 7, now);
+        assert!(neighbors.advertised(address, ANSWER, &[GATEWAY], now).is_some());
+    }
 
     #[test]
     fn learn_returns_what_waited() {
@@ -225,22 +334,21 @@ mod tests {
         assert_eq!(neighbors.lookup(ADDRESS, 0), Answer::Unknown);
         assert!(neighbors.await_connection(ADDRESS, 7, 0));
         assert!(!neighbors.await_connection(ADDRESS, 7, 0));
-        assert!(!neighbors.await_frame(ADDRESS, vec![1], 0));
-        let waited = neighbors.learn(ADDRESS, MAC, 5);
-        assert_eq!(waited, Waited { connections: vec![7], frames: vec![vec![1]] });
+        assert!(!neighbors.await_frame(ADDRESS, [1].into(), 0));
+        let waited = neighbors.learn(ADDRESS, MAC, &[], 5);
+        assert_eq!(waited, Waited { connections: [7].into(), frames: [[1].into()].into() });
         assert_eq!(neighbors.lookup(ADDRESS, 6), Answer::Known(MAC));
         assert_eq!(neighbors.deadline(), None);
     }
 
     #[test]
     fn neighbors_are_solicited_in_order_of_deadline() {
-        let address = |number| IpAddr::V4(core::net::Ipv4Addr::from_bits(number));
         let mut neighbors = Neighbors::new(1);
         for number in 0..4 {
             assert!(neighbors.await_connection(address(number), 7, number.into()));
         }
         // One neighbor answers.
-        neighbors.learn(address(0), MAC, 4);
+        neighbors.advertised(address(0), ANSWER, &[], 4);
         assert_eq!(neighbors.due(RETRANS_TIMER + 1), Some(Due::Ask(address(1))));
         assert_eq!((neighbors.deadline(), neighbors.due(RETRANS_TIMER + 1)), (Some(RETRANS_TIMER + 2), None));
         assert_eq!(neighbors.due(RETRANS_TIMER + 5), Some(Due::Ask(address(2))));
@@ -258,7 +366,7 @@ mod tests {
         assert_eq!((neighbors.deadline(), neighbors.due(RETRANS_TIMER - 1)), (Some(RETRANS_TIMER), None));
         assert_eq!(neighbors.due(RETRANS_TIMER), Some(Due::Ask(ADDRESS)));
         assert_eq!(neighbors.due(2 * RETRANS_TIMER), Some(Due::Ask(ADDRESS)));
-        let waited = Waited { connections: vec![7], frames: vec![] };
+        let waited = Waited { connections: [7].into(), frames: Vec::new() };
         assert_eq!(neighbors.due(3 * RETRANS_TIMER), Some(Due::GiveUp(waited)));
         assert_eq!(neighbors.due(9 * RETRANS_TIMER), None);
     }
@@ -266,22 +374,117 @@ mod tests {
     #[test]
     fn stale_neighbor_is_used_while_it_is_probed() {
         let mut neighbors = Neighbors::new(1);
-        neighbors.learn(ADDRESS, MAC, 0);
+        resolve(&mut neighbors, ADDRESS, 0);
         assert_eq!(neighbors.lookup(ADDRESS, FRESH), Answer::Ask(MAC));
         assert_eq!(neighbors.lookup(ADDRESS, FRESH + 1), Answer::Known(MAC));
         assert_eq!(neighbors.lookup(ADDRESS, FRESH + RETRANS_TIMER), Answer::Ask(MAC));
-        neighbors.learn(ADDRESS, MAC, STALE - 1);
-        assert_eq!(neighbors.lookup(ADDRESS, STALE + 1), Answer::Known(MAC));
-        assert_eq!(neighbors.lookup(ADDRESS, 2 * STALE), Answer::Unknown);
+        let last = FRESH + PROBED - 1;
+        neighbors.advertised(ADDRESS, ANSWER, &[], last);
+        assert_eq!(neighbors.lookup(ADDRESS, last + 1), Answer::Known(MAC));
+        assert_eq!(neighbors.lookup(ADDRESS, last + FRESH + PROBED), Answer::Unknown);
     }
 
     #[test]
-    fn neighbors_are_bounded() {
+    fn neighbor_that_asks_is_probed_after_a_delay() {
         let mut neighbors = Neighbors::new(1);
-        for number in 0..if cfg!(miri) { 1_100 } else { 10_000_u32 } {
-            neighbors.learn(core::net::Ipv4Addr::from_bits(number).into(), MAC, 0);
-            neighbors.await_frame(core::net::Ipv4Addr::from_bits(!number).into(), vec![], 0);
+        neighbors.learn(ADDRESS, MAC, &[], 0);
+        assert_eq!(neighbors.lookup(ADDRESS, DELAY - 1), Answer::Known(MAC));
+        assert_eq!(neighbors.lookup(ADDRESS, DELAY), Answer::Ask(MAC));
+        // It asks again, which is no answer.
+        neighbors.learn(ADDRESS, MAC, &[], DELAY);
+        assert_eq!(neighbors.lookup(ADDRESS, DELAY + RETRANS_TIMER), Answer::Ask(MAC));
+        neighbors.learn(ADDRESS, OTHER, &[], 2 * DELAY);
+        assert_eq!(neighbors.lookup(ADDRESS, 2 * DELAY), Answer::Known(OTHER));
+    }
+
+    #[test]
+    fn advertisement_adds_only_what_is_sought() {
+        let mut neighbors = Neighbors::new(1);
+        assert_eq!(neighbors.advertised(ADDRESS, ANSWER, &[], 0), None);
+        assert_eq!(neighbors.lookup(ADDRESS, 0), Answer::Unknown);
+        neighbors.await_connection(ADDRESS, 7, 0);
+        assert_eq!(neighbors.advertised(ADDRESS, Advert { mac: None, ..ANSWER }, &[], 0), None);
+        let (mac, waited) = neighbors.advertised(ADDRESS, ANSWER, &[], 0).unwrap();
+        assert_eq!((mac, waited.connections), (MAC, [7].into()));
+    }
+
+    #[test]
+    fn advertisement_replaces_an_address_only_with_override() {
+        let mut neighbors = Neighbors::new(1);
+        resolve(&mut neighbors, ADDRESS, 0);
+        let other = Advert { mac: Some(OTHER), from: OTHER, is_solicited: true, is_override: false };
+        neighbors.advertised(ADDRESS, other, &[], 1);
+        // It makes the neighbor stale (RFC 4861, section 7.2.5).
+        assert_eq!(neighbors.lookup(ADDRESS, 2 + RETRANS_TIMER), Answer::Ask(MAC));
+        neighbors.advertised(ADDRESS, Advert { mac: None, ..other }, &[], 3 + RETRANS_TIMER);
+        assert_eq!(neighbors.lookup(ADDRESS, 2 + 2 * RETRANS_TIMER), Answer::Ask(MAC));
+        neighbors.advertised(ADDRESS, Advert { is_override: true, ..other }, &[], 3 * RETRANS_TIMER);
+        assert_eq!(neighbors.lookup(ADDRESS, 3 * RETRANS_TIMER), Answer::Known(OTHER));
+    }
+
+    #[test]
+    fn neighbors_in_use_and_gateways_stay_in_a_flood() {
+        let mut neighbors = Neighbors::new(1);
+        for address in [GATEWAY, ADDRESS] {
+            resolve(&mut neighbors, address, 0);
         }
-        assert!(neighbors.known.len() <= MAX_NEIGHBORS && neighbors.sought.len() <= super::MAX_SOUGHT);
+        neighbors.lookup(ADDRESS, 0);
+        let count = if cfg!(miri) { 1_100 } else { 10_000_u32 };
+        for number in 0..count {
+            neighbors.learn(address(number), MAC, &[GATEWAY], 1);
+        }
+        assert_eq!(neighbors.known.len(), MAX_NEIGHBORS);
+        for address in [GATEWAY, ADDRESS] {
+            assert_eq!(neighbors.lookup(address, 2), Answer::Known(MAC));
+        }
+        // Neighbors in use are evicted one by one as well, the gateway is not.
+        for number in 0..count {
+            resolve(&mut neighbors, address(count + number), 3);
+            neighbors.lookup(address(count + number), 3);
+        }
+        assert_eq!(neighbors.lookup(GATEWAY, 4), Answer::Known(MAC));
+        assert_eq!(neighbors.lookup(address(2 * count - 1), 4), Answer::Known(MAC));
+    }
+
+    #[test]
+    fn neighbor_is_resolved_in_a_flood_of_others_that_do_not_answer() {
+        let mut neighbors = Neighbors::new(1);
+        for number in 0..1_000 {
+            assert!(neighbors.await_frame(address(number), [0; 100].into(), 0));
+        }
+        assert!(neighbors.await_connection(ADDRESS, 7, 0));
+        for number in 1_001..1_100 {
+            neighbors.await_connection(address(number), 8, 0);
+        }
+        let (_, waited) = neighbors.advertised(ADDRESS, ANSWER, &[], 1).unwrap();
+        assert_eq!(waited.connections, [7]);
+        assert_eq!(neighbors.sought.len(), MAX_SOUGHT - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn tables_stay_within_their_bounds(
+            steps in vec((0..5_u8, 0..2_000_u32, any::<[bool; 3]>(), 0..3_000_usize), 0..if cfg!(miri) { 100 } else { 3_000 }),
+        ) {
+            let mut neighbors = Neighbors::new(1);
+            for ((step, number, [is_solicited, is_override, is_named], size), now) in steps.into_iter().zip(0_u64..) {
+                let (address, now) = (address(number), now * RETRANS_TIMER / 50);
+                match step {
+                    0 => drop(neighbors.learn(address, MAC, &[GATEWAY], now)),
+                    1 => {
+                        let mac = is_named.then_some(OTHER);
+                        let advert = Advert { mac, from: OTHER, is_solicited, is_override };
+                        neighbors.advertised(address, advert, &[GATEWAY], now);
+                    }
+                    2 => drop(neighbors.await_frame(address, std::vec![0; size], now)),
+                    3 => drop(neighbors.await_connection(address, number, now)),
+                    _ => while neighbors.due(now).is_some() {},
+                }
+                let frames = neighbors.sought.iter().flat_map(|sought| &sought.frames);
+                prop_assert_eq!(frames.map(Vec::len).sum::<usize>(), neighbors.bytes);
+                prop_assert!(neighbors.bytes <= super::MAX_BYTES);
+                prop_assert!(neighbors.known.len() <= MAX_NEIGHBORS && neighbors.sought.len() <= MAX_SOUGHT);
+            }
+        }
     }
 }
