@@ -31,7 +31,7 @@ impl Ip {
         now: u64,
     ) -> Option<Received<'a>> {
         let (frame, interface) = (Frame::parse(bytes)?, phy.interface?);
-        let is_for_us = frame.destination == interface.mac || frame.destination.0[0] & 1 == 1;
+        let is_for_us = frame.destination == interface.mac || frame.is_to_group();
         if !is_for_us || frame.source.0[0] & 1 == 1 {
             return None;
         }
@@ -43,7 +43,7 @@ impl Ip {
                 if packet.fragment.is_some() {
                     return self.reassemble(&frame, &packet, pool, now).map(Received::Reassembled);
                 }
-                let delivery = self.dispatch(bytes, frame.source, packet, info.checksum_good, (phy, now));
+                let delivery = self.dispatch(bytes, &frame, packet, info.checksum_good, (phy, now));
                 delivery.map(Received::Delivery)
             }
             EthernetProtocol::Unknown(_) => None,
@@ -65,7 +65,7 @@ impl Ip {
         if is_ndisc {
             return None;
         }
-        self.dispatch(bytes, frame.source, packet, false, (phy, now))
+        self.dispatch(bytes, &frame, packet, false, (phy, now))
     }
 
     /// The packet in a frame, unless its addresses are impossible.
@@ -111,11 +111,18 @@ impl Ip {
     fn dispatch<'a>(
         &mut self,
         bytes: &[u8],
-        source: EthernetAddress,
+        frame: &Frame<'a>,
         packet: Packet<'a>,
         is_checked: bool,
         (phy, now): (&mut Phy, u64),
     ) -> Option<Delivery<'a>> {
+        let (source, is_icmp) =
+            (frame.source, matches!(packet.protocol, IpProtocol::Icmp | IpProtocol::Icmpv6));
+        // All hosts get a frame to a group: none of them may answer for one address (RFC 1122, section 3.3.6). As in
+        // Linux, pings are answered.
+        if frame.is_to_group() && !is_icmp && self.routes.is_own(packet.destination) {
+            return None;
+        }
         match packet.protocol {
             IpProtocol::Tcp if !self.routes.is_own(packet.destination) => None,
             IpProtocol::Tcp => Some(Delivery::Segment { packet, via: Via::Wire(source), is_checked }),
@@ -134,6 +141,8 @@ impl Ip {
                 self.pass_to_smoltcp(bytes, SmoltcpSocket::None, phy, now);
                 None
             }
+            // A packet to a group must not cause many answers (RFC 1122, section 3.2.2; RFC 4443, section 2.4).
+            _ if !self.routes.is_own(packet.destination) => None,
             _ => {
                 self.refuse(bytes, phy, now);
                 None

@@ -45,11 +45,23 @@ impl Peer {
         number: TcpSeqNumber,
         (options, data): (&[u8], &[u8]),
     ) {
+        self.send_to(world, mac(self.node), flags, number, (options, data));
+    }
+
+    /// Sends a segment in a frame to a MAC address.
+    pub(crate) fn send_to(
+        &self,
+        world: &mut World,
+        ethernet: [u8; 6],
+        flags: u8,
+        number: TcpSeqNumber,
+        (options, data): (&[u8], &[u8]),
+    ) {
         let (from, to) = self.ends;
         let (source, destination) = (from.ip().to_canonical(), to.ip().to_canonical());
         let size = 20 + options.len();
         let packet = header(source, destination, IpProtocol::Tcp, size + data.len());
-        world.inject(1 - self.node, mac(self.node), packet, |segment| {
+        world.inject(1 - self.node, ethernet, packet, |segment| {
             segment.fill(0);
             segment[20..size].copy_from_slice(options);
             segment[size..].copy_from_slice(data);

@@ -25,6 +25,11 @@ impl<'a> Frame<'a> {
             payload: frame.payload(),
         })
     }
+
+    /// Whether the frame is sent to a multicast or broadcast address.
+    pub(crate) const fn is_to_group(&self) -> bool {
+        self.destination.0[0] & 1 == 1
+    }
 }
 
 /// Fragment information of a packet.
