@@ -53,6 +53,7 @@ mod ip;
 mod layers;
 mod phy;
 mod poll;
+mod sip_hash;
 mod socket;
 mod stack;
 mod tcp;

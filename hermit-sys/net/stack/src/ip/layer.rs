@@ -1,6 +1,7 @@
 //! State of the layer.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use hermit_interface::Errno;
 
@@ -8,6 +9,7 @@ use crate::config::Configuration;
 use crate::host::Random;
 use crate::ip::config::HostConfig;
 use crate::ip::groups::{Groups, Membership};
+use crate::ip::identification::Identifications;
 use crate::ip::neighbors::Neighbors;
 use crate::ip::routes::Routes;
 use crate::ip::token_bucket::TokenBucket;
@@ -26,8 +28,7 @@ pub(crate) struct Ip {
     pub(super) fragments: Fragments,
     /// Limits the rate of ICMP errors and of other answers to unsolicited packets.
     pub(super) icmp_limiter: TokenBucket,
-    /// Identification field of the last packet that may be fragmented.
-    identification: u32,
+    identifications: Identifications,
     /// Buffer for smoltcp's answer to a packet.
     pub(super) reply: Vec<u8>,
 }
@@ -46,7 +47,7 @@ impl Ip {
             groups: Groups::new(random.random()),
             fragments: Fragments::new(random.random()),
             icmp_limiter: TokenBucket::new(now),
-            identification: u32::try_from(random.random() >> 32).unwrap_or(0),
+            identifications: Identifications::new(random),
             reply: Vec::with_capacity(info.map_or(0, |info| usize::from(info.mtu))),
         };
         ip.learn_addresses();
@@ -69,10 +70,9 @@ impl Ip {
         self.neighbors.deadline().unwrap_or(u64::MAX).min(config).min(fragments)
     }
 
-    /// Identification of the next packet that may be fragmented.
-    pub(crate) const fn next_identification(&mut self) -> u32 {
-        self.identification = self.identification.wrapping_add(1);
-        self.identification
+    /// Identification of the next packet between two addresses that may be fragmented.
+    pub(crate) fn next_identification(&mut self, source: IpAddr, destination: IpAddr) -> u32 {
+        self.identifications.next(source, destination)
     }
 
     /// Counts a member of a multicast group.

@@ -7,6 +7,7 @@ pub(crate) mod delivery;
 mod egress;
 pub(crate) mod groups;
 mod icmp;
+mod identification;
 mod ingress;
 pub(crate) mod layer;
 pub(crate) mod neighbors;

@@ -92,7 +92,9 @@ impl Sender<'_> {
             ports: (connection.tuple.local.port, connection.tuple.remote.port),
             header: &transmit.header,
             checksum: self.limits.checksum,
-            identification: connection.may_be_fragmented.then(|| low_half(context.ip.next_identification())),
+            identification: connection
+                .may_be_fragmented
+                .then(|| low_half(context.ip.next_identification(header.source, header.destination))),
         };
         let tcp = &connection.tcp;
         let offload = self.offload(&header, &transmit);

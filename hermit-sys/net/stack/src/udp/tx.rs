@@ -220,7 +220,9 @@ impl Udp {
             return transmit_parts(interface, outgoing, hop, ethernet, link, context);
         }
         let size = ETHERNET + header + outgoing.size();
-        let identification = context.ip.next_identification();
+        // Routers fragment packets of IPv4 only.
+        let (from, to) = (outgoing.from.address, outgoing.to.address);
+        let identification = if to.is_ipv4() { context.ip.next_identification(from, to) } else { 0 };
         transmit_frame(hop, size, link, context, &mut |bytes| {
             // DF is clear: routers may fragment it, since UDP sockets do not handle path MTU discovery.
             let rest = outgoing.write_part(ethernet.write(bytes), outgoing.size(), identification, None);
@@ -245,7 +247,7 @@ fn transmit_parts(
     whole.try_reserve_exact(outgoing.size()).map_err(|_| Errno::ENOMEM)?;
     whole.resize(outgoing.size(), 0);
     outgoing.write_datagram(&mut whole);
-    let identification = context.ip.next_identification();
+    let identification = context.ip.next_identification(outgoing.from.address, outgoing.to.address);
     for (start, end, is_last) in fragments::parts(whole.len(), room) {
         let part = whole.get(start..end).unwrap_or(&[]);
         let offset = u16::try_from(start).unwrap_or(u16::MAX);
