@@ -131,7 +131,7 @@ impl Ip {
                 let delivery = self.handle_icmp(&packet, source, phy, now);
                 // An answer must fit into one frame, and a broadcast must not cause many answers.
                 let is_asked_alone = packet.destination.is_ipv6() || self.routes.is_own(packet.destination);
-                if packet.bytes.len() <= self.reply.capacity() && is_asked_alone {
+                if packet.bytes.len() <= phy.mtu() && is_asked_alone {
                     self.pass_to_smoltcp(bytes, SmoltcpSocket::None, phy, now);
                 }
                 delivery

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use hermit_interface::Errno;
+use hermit_interface::net::MIN_MTU_V6;
 
 use crate::config::Configuration;
 use crate::host::Random;
@@ -14,7 +15,14 @@ use crate::ip::neighbors::Neighbors;
 use crate::ip::routes::Routes;
 use crate::ip::token_bucket::TokenBucket;
 use crate::phy::device::NetDeviceInfo;
+use crate::wire::emit::ETHERNET;
 use crate::wire::fragments::Fragments;
+
+/// Size in bytes of smoltcp's largest answer: a frame with the MTU, or an ICMP error with IPv6's minimum MTU. The buffer
+/// has it from the start, because smoltcp cannot do without memory.
+fn largest_reply(mtu: u16) -> usize {
+    ETHERNET + usize::from(mtu.max(MIN_MTU_V6))
+}
 
 /// State of the layer.
 #[derive(Debug)]
@@ -48,7 +56,7 @@ impl Ip {
             fragments: Fragments::new(random.random()),
             icmp_limiter: TokenBucket::new(now),
             identifications: Identifications::new(random),
-            reply: Vec::with_capacity(info.map_or(0, |info| usize::from(info.mtu))),
+            reply: Vec::with_capacity(info.map_or(0, |info| largest_reply(info.mtu))),
         };
         ip.learn_addresses();
         ip

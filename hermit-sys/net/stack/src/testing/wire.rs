@@ -115,6 +115,8 @@ pub(crate) struct SimDevice {
     pub(crate) room: Option<usize>,
     /// Whether queued frames are not transmitted yet.
     pub(crate) is_sending: bool,
+    /// Whether frames are refused after `can_transmit` has promised room.
+    pub(crate) is_broken: bool,
     /// Offloads of the transmitted frames.
     pub(crate) offloads: Vec<(usize, Offload)>,
 }
@@ -125,7 +127,16 @@ impl SimDevice {
         let mac = [2, 0, 0, 0, 1, u8::try_from(number).unwrap()];
         let info =
             NetDeviceInfo { mac, mtu: 1500, fills_checksums: false, segments_v4: None, segments_v6: None };
-        Self { wire: None, number, info, takes_large: false, room: None, is_sending: false, offloads: vec![] }
+        Self {
+            wire: None,
+            number,
+            info,
+            takes_large: false,
+            room: None,
+            is_sending: false,
+            is_broken: false,
+            offloads: vec![],
+        }
     }
 
     /// A device with checksum and segmentation offload, which also receives unsegmented frames.
@@ -183,11 +194,14 @@ impl NetDevice for SimDevice {
         self.is_sending
     }
 
-    fn transmit<R>(&mut self, size: usize, offload: Offload, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+    fn transmit(&mut self, size: usize, offload: Offload, fill: impl FnOnce(&mut [u8])) {
         assert!(self.room != Some(0));
+        if self.is_broken {
+            return;
+        }
         self.room = self.room.map(|room| room - 1);
         let mut bytes = vec![0xa5; size];
-        let result = fill(&mut bytes);
+        fill(&mut bytes);
         self.offloads.push((size, offload));
         let most = usize::from(self.info.mtu) + 14;
         assert!(size <= most || offload.segment.is_some(), "{size} bytes");
@@ -201,7 +215,6 @@ impl NetDevice for SimDevice {
                 wire.send(self.number, &frame, ReceivedInfo::default());
             }
         }
-        result
     }
 }
 

@@ -107,3 +107,18 @@ fn full_device_is_polled_rarely() {
     });
     assert!(is_whole, "{received}");
 }
+
+#[test]
+fn device_that_refuses_frames_loses_them() {
+    let mut world = World::with([(Configuration::default(), SimDevice::plain(0))], Faults::default());
+    world.nodes[0].device().unwrap().is_broken = true;
+    // Router solicitations, DHCP and MLD by smoltcp, and solicitations of neighbors.
+    world.run(20 * SECOND);
+    assert_eq!(world.nodes[0].device().unwrap().offloads, []);
+    let (mut world, client, server) = World::pair();
+    world.nodes[0].device().unwrap().is_broken = true;
+    world.nodes[0].send(client, b"lost", None).unwrap();
+    world.run(SECOND / 10);
+    world.nodes[0].device().unwrap().is_broken = false;
+    assert!(world.run_until(5 * SECOND, |world| world.receive(1, server) == Ok(b"lost".to_vec())));
+}

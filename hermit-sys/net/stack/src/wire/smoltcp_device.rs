@@ -66,10 +66,20 @@ impl Device for Ingress<'_> {
     }
 }
 
+/// Size in bytes of the largest frame that smoltcp sends by itself: an MLD report with 64 groups has 1,350.
+const LARGEST: usize = 2048;
+
+/// Memory for a frame that the device does not take.
+pub(crate) fn scratch() -> Vec<u8> {
+    Vec::with_capacity(LARGEST)
+}
+
 /// A device that transmits only.
 pub(crate) struct Egress<'a> {
     pub(crate) link: &'a mut dyn Link,
     pub(crate) capabilities: &'a DeviceCapabilities,
+    /// Memory of [`scratch`].
+    pub(crate) scratch: &'a mut Vec<u8>,
 }
 
 impl Device for Egress<'_> {
@@ -88,7 +98,7 @@ impl Device for Egress<'_> {
 
     fn transmit(&mut self, _now: Instant) -> Option<Transmission<'_>> {
         let has_room = self.link.can_transmit(self.capabilities.max_transmission_unit);
-        has_room.then_some(Transmission(self.link))
+        has_room.then_some(Transmission(self.link, self.scratch))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -96,7 +106,14 @@ impl Device for Egress<'_> {
     }
 }
 
-pub(crate) struct Transmission<'a>(&'a mut dyn Link);
+pub(crate) struct Transmission<'a>(&'a mut dyn Link, &'a mut Vec<u8>);
+
+/// Writes a frame that is lost.
+fn fill_scratch<R>(scratch: &mut Vec<u8>, size: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+    scratch.clear();
+    scratch.resize(size, 0);
+    fill(scratch)
+}
 
 impl TxToken for Transmission<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, size: usize, fill: F) -> R {
@@ -107,6 +124,9 @@ impl TxToken for Transmission<'_> {
                 result = Some(fill(bytes));
             }
         });
-        result.unwrap_or_else(|| unreachable!("a link has the frame written"))
+        // smoltcp needs the result even if the device took no frame.
+        result
+            .or_else(|| fill.take().map(|fill| fill_scratch(self.1, size, fill)))
+            .unwrap_or_else(|| unreachable!("the function is called by the link, or else here"))
     }
 }

@@ -29,7 +29,7 @@ use crate::ip::sources::is_host_address;
 use crate::phy::device::{MIN_MTU, NetDeviceInfo};
 use crate::phy::tx_queue::Link;
 use crate::wire::emit::ETHERNET;
-use crate::wire::smoltcp_device::{Egress, Ingress, instant, nanoseconds};
+use crate::wire::smoltcp_device::{Egress, Ingress, instant, nanoseconds, scratch};
 
 /// DHCP option with the host name (RFC 2132, section 3.14).
 const HOST_NAME: u8 = 12;
@@ -57,6 +57,8 @@ pub(crate) struct HostConfig {
     interface: Interface,
     pub(crate) idle: Idle,
     capabilities: DeviceCapabilities,
+    /// Memory for a frame that the device does not take.
+    scratch: Vec<u8>,
     dhcp: Option<(SocketSet<'static>, SocketHandle)>,
     /// Static gateways, which take precedence over those from servers.
     gateways: Vec<IpAddr>,
@@ -139,6 +141,7 @@ impl HostConfig {
             interface,
             idle: Idle::new(seed, now),
             capabilities,
+            scratch: scratch(),
             // A host with a static address does not wait for a lease, though DHCP runs.
             is_configured: dhcp.is_none() || !own.is_empty(),
             dhcp,
@@ -278,7 +281,8 @@ impl HostConfig {
         let time = instant(now);
         self.interface.poll_maintenance(time);
         let mut link = Exchanging { link, gateway: self.far };
-        let mut device = Egress { link: &mut link, capabilities: &self.capabilities };
+        let scratch = &mut self.scratch;
+        let mut device = Egress { link: &mut link, capabilities: &self.capabilities, scratch };
         let mut due: Option<Instant> = None;
         let mut messages = 32;
         for set in self.dhcp.as_mut().map(|(set, _)| set).into_iter().chain([sockets]) {
