@@ -56,6 +56,8 @@ pub(crate) struct Connection {
     pub(crate) held: usize,
     /// Whether those bytes are held back until the device has sent its frames.
     pub(crate) is_corked: bool,
+    /// Whether the connection is in the list of those that wait for room in the transmit queue of the device.
+    pub(crate) is_blocked: bool,
     /// Slot in which the other end of a connection within this host was last.
     pub(crate) peer: Option<u32>,
     /// Whether the connection is queued to be served.
@@ -96,6 +98,7 @@ impl Connection {
             shut_write: false,
             held: 0,
             is_corked: false,
+            is_blocked: false,
             peer: None,
             is_dirty: false,
             orphaned: 0,

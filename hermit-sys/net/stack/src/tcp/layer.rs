@@ -265,6 +265,11 @@ impl Tcp {
         self.shards().flat_map(|shard| shard.half_open.iter().copied()).collect()
     }
 
+    /// Length of the lists of connections that wait for room in the transmit queue of the device.
+    pub(crate) fn blocked(&self) -> usize {
+        self.shards().map(|shard| shard.blocked.len()).sum()
+    }
+
     /// Memory in bytes that is counted for connections in TIME-WAIT.
     pub(crate) fn time_wait_memory(&self) -> usize {
         self.shards().map(|shard| shard.time_wait.memory()).sum()

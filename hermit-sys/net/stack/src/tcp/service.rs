@@ -164,10 +164,40 @@ impl Shard {
         connection.is_dirty = false;
         let is_blocked = self.transmit(slot, link, context);
         // Without memory for the list, the connection is queued again.
-        if is_blocked && self.blocked.try_reserve(1).map(|()| self.blocked.push(slot)).is_err() {
+        if is_blocked && !self.block(slot) {
             self.mark(slot);
         }
         true
+    }
+
+    /// Notes that a connection waits for room in the transmit queue of the device; `false` without memory.
+    fn block(&mut self, slot: u32) -> bool {
+        if self.connection(slot).is_none_or(|connection| connection.is_blocked) {
+            return true;
+        }
+        // Slots of connections that have ended stay in the list until there is room. When they are the most, all others
+        // are queued again, so that peers cannot make the list grow.
+        if self.blocked.len() >= 2 * self.sockets.slots() {
+            self.resume_blocked();
+        }
+        if self.blocked.try_reserve(1).is_err() {
+            return false;
+        }
+        self.blocked.push(slot);
+        if let Some(connection) = self.connection(slot) {
+            connection.is_blocked = true;
+        }
+        true
+    }
+
+    /// Queues the connections that wait for room in the transmit queue of the device.
+    fn resume_blocked(&mut self) {
+        while let Some(slot) = self.blocked.pop() {
+            if let Some(connection) = self.connection(slot) {
+                connection.is_blocked = false;
+            }
+            self.mark(slot);
+        }
     }
 
     /// Queues the connections that wait for room in the transmit queue of the device, and those that hold data back.
@@ -178,9 +208,7 @@ impl Shard {
                 self.mark(slot);
             }
         }
-        while let Some(slot) = self.blocked.pop() {
-            self.mark(slot);
-        }
+        self.resume_blocked();
     }
 
     /// Fails a connection that waited for a neighbor which does not answer.

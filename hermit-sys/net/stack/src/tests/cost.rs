@@ -1,9 +1,13 @@
 //! Work per poll does not depend on the number of sockets.
 
+use crate::testing::peer::{ACK, OPTIONS, Peer, SYN};
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, pattern, v4};
 use crate::{Configuration, Family, Kind, OptionName, SocketOption};
 use core::net::SocketAddr;
+
+/// The flag RST.
+const RST: u8 = 4;
 
 /// Number of request and response rounds.
 const ROUNDS: u8 = if cfg!(miri) { 3 } else { 50 };
@@ -106,6 +110,39 @@ fn full_device_is_polled_rarely() {
         received == 5 + 3 * 4000
     });
     assert!(is_whole, "{received}");
+}
+
+#[test]
+fn stuck_device_makes_no_list_grow() {
+    let (mut world, _client, server) = World::pair();
+    let mut peer = Peer::of(&mut world, 1, server);
+    world.nodes[1].device().unwrap().room = Some(0);
+    let stream = pattern(1000);
+    for index in 0..1000 {
+        peer.send_piece(&mut world, ACK, &stream, index..index + 1);
+        peer.poll(&mut world);
+    }
+    assert_eq!(world.nodes[1].layers.tcp.blocked(), 1);
+    // Connections that end before they are answered.
+    let ends = peer.ends;
+    for port in 1..1000 {
+        peer.ends.0.set_port(port);
+        peer.send(&mut world, SYN, peer.first, (&OPTIONS, &[]));
+        peer.poll(&mut world);
+        peer.send(&mut world, RST, peer.first + 1, (&[], &[]));
+        peer.poll(&mut world);
+    }
+    assert_eq!(world.nodes[1].layers.tcp.half_open(), []);
+    let blocked = world.nodes[1].layers.tcp.blocked();
+    assert!(blocked < 30, "{blocked}");
+    // The connection goes on.
+    world.nodes[1].device().unwrap().room = None;
+    peer.ends = ends;
+    world.wire.borrow_mut().log = Some(std::vec![]);
+    peer.poll(&mut world);
+    world.run(MILLISECOND * 20);
+    assert!(!world.wire.borrow_mut().log.take().unwrap().is_empty());
+    assert_eq!(world.nodes[1].layers.tcp.blocked(), 0);
 }
 
 #[test]

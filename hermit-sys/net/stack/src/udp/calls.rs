@@ -107,6 +107,9 @@ impl Udp {
     pub(crate) fn close(&mut self, slot: u32, context: &mut Context<'_>) {
         let Some(socket) = self.sockets.remove(slot, &mut self.ports) else { return };
         context.buffers.refund(socket.state.queued);
+        if socket.state.is_blocked {
+            self.blocked.retain(|&other| other != slot);
+        }
         for membership in socket.state.groups {
             context.ip.uncount_member(membership, context.now);
         }
