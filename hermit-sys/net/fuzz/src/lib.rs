@@ -1,10 +1,12 @@
 //! Fuzz targets of the network stack.
 //!
-//! The fuzzer's bytes are a script: socket calls of two hosts, and what a lossy, corrupting link does to the frames between
-//! them. A third host has no addresses: the script sends it router advertisements and DHCP replies. A second target has
-//! one end of a TCP connection instead.
+//! The fuzzer's bytes are a script: socket calls of two hosts, what a lossy, corrupting link does to the frames between
+//! them, and packets from strangers with right lengths and checksums, such as fragments and neighbor discovery. A third
+//! host has no addresses: the script sends it router advertisements and DHCP replies. A second target has one end of a
+//! TCP connection instead.
 
 mod connection;
+mod packets;
 mod unconfigured;
 
 pub use connection::connection;
@@ -187,6 +189,11 @@ pub fn stack(data: &[u8]) {
         match command >> 1 & 15 {
             // Bits 5 to 7 have no other meaning.
             _ if command >> 5 == 5 => act_on_unconfigured(&mut third, command & 3, &mut script),
+            _ if command >> 5 == 6 => {
+                let node = if command & 2 == 0 { &mut nodes[which] } else { &mut third };
+                let number = if command & 2 == 0 { command % 2 + 1 } else { 3 };
+                node.incoming.borrow_mut().extend(packets::frames(&mut script, number));
+            }
             0 => deliver(&wires[which], &nodes[1 - which].incoming, usize::MAX),
             1 => deliver(&wires[which], &nodes[1 - which].incoming, 1),
             2 => drop(wires[which].borrow_mut().pop_front()),
@@ -301,7 +308,7 @@ pub fn replay(target: fn(&[u8])) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{connection, stack};
+    use super::{MILLISECOND, Script, connection, nodes, packets, stack};
 
     /// Pseudorandom numbers, always the same.
     fn random() -> impl Iterator<Item = [u8; 8]> {
@@ -323,6 +330,45 @@ mod tests {
             }
             stack(&data);
         }
+    }
+
+    /// A command of a script with arguments: three of four are packets; others let time pass, and connect.
+    fn packet_command(bytes: [u8; 8]) -> [u8; 8] {
+        let kind = if bytes[0] < 192 { 0xc0 } else { 0 };
+        let mut command = bytes;
+        command[0] = kind | bytes[0] & 31;
+        command
+    }
+
+    /// Random packets with right lengths and checksums, for all hosts.
+    #[test]
+    fn random_packets_do_not_panic() {
+        let mut random = random();
+        for number in 0..scripts() {
+            let data: Vec<u8> = random.by_ref().take(150).flat_map(packet_command).collect();
+            if std::panic::catch_unwind(|| stack(&data)).is_err() {
+                panic!("script {number}: {data:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn generated_packets_reach_their_socket() {
+        let [mut node, _] = nodes();
+        // Datagrams by the kind of packet: whole or fragmented, of IPv4 or IPv6.
+        let mut counts = [0; 4];
+        let mut random = random();
+        for now in 0..20_000 {
+            let data: Vec<u8> = random.by_ref().take(20).flatten().collect();
+            let kind = usize::from(data[0] % 2) + usize::from(data[0] % 8 / 4) * 2;
+            let frames = packets::frames(&mut Script(&data), 1);
+            node.incoming.borrow_mut().extend(frames);
+            node.stack.poll(now * MILLISECOND);
+            while node.stack.receive(node.sockets[1], false, &mut |bytes| bytes.len()).is_ok() {
+                counts[kind] += 1;
+            }
+        }
+        assert!(counts.iter().all(|&count| count > 20), "{counts:?}");
     }
 
     #[test]

@@ -11,8 +11,8 @@ const ROUTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const BOOTREPLY: u8 = 2;
 const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
 
-/// The Internet checksum (RFC 1071).
-fn checksum(parts: &[&[u8]]) -> [u8; 2] {
+/// The Internet checksum (RFC 1071). Each part but the last has an even size.
+pub(crate) fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let sum: u32 = words.map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0))).sum();
     let folded = (sum & 0xffff) + (sum >> 16);

@@ -106,7 +106,7 @@ fn fragmented_neighbor_discovery_is_dropped() {
         }
         let packet = header(v6(1), v6(0), protocol, payload.len());
         world.inject(1, mac(0), IpHeader { hop_limit: 255, ..packet }, |bytes| {
-            bytes.copy_from_slice(&payload)
+            bytes.copy_from_slice(&payload);
         });
         world.run(MILLISECOND);
         let answer = world.nodes[0].layers.ip.neighbors.lookup(v6(1), world.now);
