@@ -17,6 +17,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod async_mutex;
 mod devfs;
 mod file_system;
 mod join;
@@ -28,7 +29,6 @@ mod system;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod testing;
-mod turns;
 mod types;
 mod unavailable;
 mod vfs;

@@ -2,10 +2,11 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::task::Wake;
 use core::cell::Cell;
 use core::pin::pin;
-use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicI64, AtomicUsize};
 use core::task::{Context, Poll, Waker};
 
 use std::thread_local;
@@ -60,6 +61,31 @@ impl System for TestSystem {
     fn tick() -> u64 {
         TICK.get()
     }
+}
+
+/// Number of wake-ups of a task.
+#[derive(Debug, Default)]
+pub(crate) struct WakeCount(Arc<AtomicUsize>);
+
+impl WakeCount {
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+struct CountedTask(Arc<AtomicUsize>);
+
+impl Wake for CountedTask {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// A task that counts its wake-ups, and its waker.
+pub(crate) fn wake_count() -> (WakeCount, Waker) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let task = Arc::new(CountedTask(Arc::clone(&count)));
+    (WakeCount(count), Waker::from(task))
 }
 
 /// Runs a call, which must not be pending.

@@ -48,6 +48,13 @@ impl WakerQueue {
         Ok(())
     }
 
+    /// True if the queue has no waker.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
     /// Whether the queue has a waker that wakes the same as `waker`.
     #[must_use]
     pub fn contains(&self, waker: &Waker) -> bool {
@@ -59,6 +66,20 @@ impl WakerQueue {
     #[inline]
     pub fn remove(&mut self, waker: &Waker) -> Option<Waker> {
         if self.first.as_ref()?.will_wake(waker) { self.pop() } else { self.others.remove(waker) }
+    }
+
+    /// Removes the waker of a task that got what it waited for without having been woken: it was polled for another reason.
+    /// A later wake-up then reaches a task that still waits.
+    ///
+    /// If the waker was in the queue, it is woken: another future of the task may wait for the same, and is polled so that it
+    /// adds the waker again.
+    #[inline]
+    pub fn withdraw(&mut self, waker: &Waker) {
+        if !self.is_empty()
+            && let Some(waker) = self.remove(waker)
+        {
+            waker.wake();
+        }
     }
 
     /// Removes the first waker.

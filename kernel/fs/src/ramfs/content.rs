@@ -10,9 +10,9 @@ use hermit_io::{Access, ReadBuffer};
 use super::RamFs;
 use super::inode::{Body, File, Inode};
 use super::pages::{Count, PAGE_BYTES};
+use crate::async_mutex::Unlocked;
 use crate::file_system::{Reply, WriteAt, Written};
 use crate::page_window::Lent;
-use crate::turns::wake;
 use crate::{Attr, Ino, PAGE_SIZE, PageWindow, SetAttr, System};
 
 /// Maximum size of a file in bytes.
@@ -128,7 +128,7 @@ impl<S: System> RamFs<S> {
         };
         let end = offset.checked_add(bytes.len() as u64)?;
         let is_short = bytes.len() <= rest_of_page(offset) && end <= MAX_SIZE;
-        if !is_short || times.written_at != S::tick() || file.writers.is_taken() {
+        if !is_short || times.written_at != S::tick() || file.writers.is_locked() {
             return None;
         }
         file.take_back_page();
@@ -152,7 +152,7 @@ impl<S: System> RamFs<S> {
             page,
             // Only what leaves the times of the inode as they are.
             readable: if access.reads && !times.is_unread { size } else { 0 },
-            writable: if access.writes && !file.writers.is_taken() { size } else { 0 },
+            writable: if access.writes && !file.writers.is_locked() { size } else { 0 },
             tick: times.written_at,
         });
         file.window = Some(window);
@@ -170,7 +170,7 @@ impl<S: System> RamFs<S> {
         let mut start = 0;
         let first = self.with(ino, |inode| {
             let (file, times) = inode.file()?;
-            if file.writers.is_pending(context)? {
+            if file.writers.poll_lock(context)?.is_pending() {
                 return Ok(Poll::Pending);
             }
             start = match position {
@@ -178,16 +178,18 @@ impl<S: System> RamFs<S> {
                 WriteAt::End => file.size,
             };
             let bytes = bytes.get(..limited(bytes.len(), MAX_SIZE.saturating_sub(start))).unwrap_or_default();
-            let count = self.write_page(file, start, bytes)?;
-            if count > 0 {
+            let count = self.write_page(file, start, bytes);
+            if count.is_ok_and(|count| count > 0) {
                 times.written(tick, now);
             }
-            if count < bytes.len() {
-                file.writers.begin();
-            }
-            Ok(Poll::Ready((count, bytes)))
+            // Other writers wait while the pages behind the first one are written.
+            let has_more = count.is_ok_and(|count| count < bytes.len());
+            let unlocked = if has_more { Unlocked::default() } else { file.writers.unlock() };
+            Ok(Poll::Ready((count, bytes, unlocked)))
         })?;
-        let (first, limited) = ready!(first);
+        let (first, limited, unlocked) = ready!(first);
+        unlocked.wake();
+        let first = first?;
         if limited.is_empty() && !bytes.is_empty() {
             return Poll::Ready(Err(Errno::EFBIG));
         }
@@ -213,8 +215,8 @@ impl<S: System> RamFs<S> {
     }
 
     fn end_writing(&self, ino: Ino) {
-        let waiting = self.with(ino, |inode| Ok(inode.file()?.0.writers.end()));
-        wake(waiting.unwrap_or_default());
+        let unlocked = self.with(ino, |inode| Ok(inode.file()?.0.writers.unlock()));
+        unlocked.unwrap_or_default().wake();
     }
 
     /// Writes up to the end of the page; returns the number of bytes.
@@ -256,11 +258,11 @@ impl<S: System> RamFs<S> {
     /// Changes attributes.
     pub(super) fn change(&self, context: &Context<'_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
         let now = S::now();
-        let truncated = self.with(ino, |inode| {
-            let mut truncated = None;
+        let resized = self.with(ino, |inode| {
+            let mut resized = Resized::default();
             if let Some(size) = changes.size {
-                truncated = match resize(inode.file()?.0, size, context)? {
-                    Poll::Ready(truncated) => truncated,
+                resized = match resize(inode.file()?.0, size, context)? {
+                    Poll::Ready(resized) => resized,
                     Poll::Pending => return Ok(Poll::Pending),
                 };
                 inode.times.modified(now);
@@ -269,9 +271,11 @@ impl<S: System> RamFs<S> {
                 inode.permissions = permissions & 0o7777;
             }
             inode.times.set(changes.atime, changes.mtime, now);
-            Ok(Poll::Ready(truncated))
+            Ok(Poll::Ready(resized))
         })?;
-        if let Some(first) = ready!(truncated) {
+        let Resized { first_removed, unlocked } = ready!(resized);
+        unlocked.wake();
+        if let Some(first) = first_removed {
             self.free_pages(ino, first);
         }
         Poll::Ready(self.with(ino, |inode| Ok(inode.attr(ino))))
@@ -295,22 +299,26 @@ impl<S: System> RamFs<S> {
     }
 }
 
-/// Sets the size of a file. If that removes pages, returns the number of the first of them, and other writers wait.
-fn resize<S: System>(
-    file: &mut File<S>,
-    size: u64,
-    context: &Context<'_>,
-) -> Result<Poll<Option<u64>>, Errno> {
+/// What [`resize`] leaves to be done without the lock of the inode.
+#[derive(Debug, Default)]
+struct Resized {
+    /// Number of the first page that is to be freed, while other writers wait.
+    first_removed: Option<u64>,
+    unlocked: Unlocked,
+}
+
+/// Sets the size of a file.
+fn resize<S: System>(file: &mut File<S>, size: u64, context: &Context<'_>) -> Result<Poll<Resized>, Errno> {
     if size > MAX_SIZE {
         return Err(Errno::EFBIG);
     }
-    if file.writers.is_pending(context)? {
+    if file.writers.poll_lock(context)?.is_pending() {
         return Ok(Poll::Pending);
     }
     let is_shorter = size < file.size;
     file.size = size;
     if !is_shorter {
-        return Ok(Poll::Ready(None));
+        return Ok(Poll::Ready(Resized { first_removed: None, unlocked: file.writers.unlock() }));
     }
     file.base = file.base.get(..to_usize(size)).unwrap_or(file.base);
     let kept = to_usize(size % PAGE_BYTES);
@@ -322,8 +330,8 @@ fn resize<S: System>(
         // A longer file would show the bytes again.
         end.fill(0);
     }
-    file.writers.begin();
-    Ok(Poll::Ready(Some(size.div_ceil(PAGE_BYTES))))
+    let first_removed = Some(size.div_ceil(PAGE_BYTES));
+    Ok(Poll::Ready(Resized { first_removed, unlocked: Unlocked::default() }))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use hermit_interface::{Errno, to_usize};
 
 use super::directory::Directory;
 use super::pages::{PAGE_BYTES, SparsePages};
+use crate::async_mutex::AsyncMutex;
 use crate::system::BLOCK_SIZE;
-use crate::turns::Turns;
 use crate::{Attr, FileType, Ino, PageWindow, SetTime, System, Time};
 
 /// What an entry of a directory adds to the size of the directory.
@@ -78,7 +78,7 @@ pub(super) struct File<S: System> {
     /// Contents below the pages, which a hole shows: memory that is never changed. They end within the size.
     pub(super) base: &'static [u8],
     /// Writers that change more than one page, one at a time. The lock of the inode is not held all the while.
-    pub(super) writers: Turns,
+    pub(super) writers: AsyncMutex,
     /// The window that a page is lent to.
     pub(super) window: Option<&'static PageWindow<S>>,
 }
@@ -209,7 +209,13 @@ impl<S: System> Inode<S> {
 impl<S: System> File<S> {
     /// A file with these contents, which stay where they are until they are written.
     pub(super) const fn new(base: &'static [u8]) -> Self {
-        Self { size: base.len() as u64, pages: SparsePages::new(), base, writers: Turns::new(), window: None }
+        Self {
+            size: base.len() as u64,
+            pages: SparsePages::new(),
+            base,
+            writers: AsyncMutex::new(),
+            window: None,
+        }
     }
 
     /// Allocated bytes, the contents below the pages among them.

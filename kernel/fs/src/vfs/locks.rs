@@ -4,15 +4,17 @@
 //! are locked. An inode is in the table while it is locked or waited for.
 
 use alloc::vec::Vec;
+use core::mem;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll, Waker};
 
-use hermit_interface::Errno;
+use hermit_interface::{Errno, to_usize};
+use hermit_io::WakerQueue;
 use lock_api::{Mutex, RawMutex};
+use once_cell::race::OnceBox;
 
-use crate::system::Lock;
-use crate::turns::wake;
+use crate::system::{Lock, allocated};
 use crate::{Ino, System};
 
 /// Kind of an advisory lock.
@@ -58,10 +60,42 @@ struct LockedInode {
     ino: Ino,
     shared: usize,
     is_exclusive: bool,
-    waiting: Vec<Waker>,
+    /// Calls that wait, by what they wait for.
+    waiting_shared: WakerQueue,
+    waiting_exclusive: WakerQueue,
+}
+
+/// Calls to be woken without the lock of the table: those that can go on after a release.
+#[derive(Debug, Default)]
+#[must_use = "the calls wait until they are woken"]
+struct Woken {
+    /// Calls for a shared lock, all of which can have it.
+    shared: WakerQueue,
+    /// One call for the exclusive lock.
+    exclusive: Option<Waker>,
+    /// The entry of an inode that is not used any more, whose memory is freed without the lock of the table, too.
+    unused: Option<LockedInode>,
+}
+
+impl Woken {
+    fn wake(self) {
+        drop(self.unused);
+        self.shared.wake();
+        self.exclusive.into_iter().for_each(Waker::wake);
+    }
 }
 
 impl LockedInode {
+    const fn new(ino: Ino) -> Self {
+        Self {
+            ino,
+            shared: 0,
+            is_exclusive: false,
+            waiting_shared: WakerQueue::new(),
+            waiting_exclusive: WakerQueue::new(),
+        }
+    }
+
     const fn admits(&self, lock: FileLock) -> bool {
         match lock {
             FileLock::Shared => !self.is_exclusive,
@@ -69,59 +103,90 @@ impl LockedInode {
         }
     }
 
-    /// Registers the waker of a call for the next release.
-    fn wait(&mut self, context: Option<&Context<'_>>) -> Poll<Result<(), Errno>> {
-        let Some(context) = context else { return Poll::Ready(Err(Errno::EAGAIN)) };
-        if self.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-            return Poll::Pending;
-        }
-        if self.waiting.try_reserve(1).is_err() {
-            return Poll::Ready(Err(Errno::ENOLCK));
-        }
-        self.waiting.push(context.waker().clone());
-        Poll::Pending
+    /// True if the inode is neither locked nor waited for.
+    const fn is_unused(&self) -> bool {
+        self.admits(FileLock::Exclusive)
+            && self.waiting_shared.is_empty()
+            && self.waiting_exclusive.is_empty()
     }
 
-    const fn add(&mut self, lock: FileLock) {
+    /// Registers the waker of a call for a release after which it can go on.
+    fn wait(&mut self, context: Option<&Context<'_>>, lock: FileLock) -> Poll<Result<(), Errno>> {
+        let Some(context) = context else { return Poll::Ready(Err(Errno::EAGAIN)) };
+        let waiting = match lock {
+            FileLock::Shared => &mut self.waiting_shared,
+            FileLock::Exclusive => &mut self.waiting_exclusive,
+        };
+        match waiting.add(context.waker()) {
+            Ok(()) => Poll::Pending,
+            Err(_) => Poll::Ready(Err(Errno::ENOLCK)),
+        }
+    }
+
+    fn add(&mut self, lock: FileLock, context: Option<&Context<'_>>) {
         match lock {
             FileLock::Shared => self.shared += 1,
             FileLock::Exclusive => self.is_exclusive = true,
         }
+        if let Some(context) = context {
+            self.waiting_shared.withdraw(context.waker());
+            self.waiting_exclusive.withdraw(context.waker());
+        }
     }
 
-    const fn remove(&mut self, lock: FileLock) {
+    /// Removes a lock. As many calls are woken as can go on: those for a shared lock, else one for the exclusive lock. A woken
+    /// call that finds the inode locked again waits again.
+    fn remove(&mut self, lock: FileLock) -> Woken {
         match lock {
             FileLock::Shared => self.shared -= 1,
             FileLock::Exclusive => self.is_exclusive = false,
         }
+        if !self.waiting_shared.is_empty() {
+            Woken { shared: mem::take(&mut self.waiting_shared), ..Woken::default() }
+        } else if self.admits(FileLock::Exclusive) {
+            Woken { exclusive: self.waiting_exclusive.pop(), ..Woken::default() }
+        } else {
+            Woken::default()
+        }
     }
 }
 
-/// The locked inodes of a mount, in the order of their numbers.
+/// Locked inodes, in the order of their numbers.
+type Shard<S> = Lock<S, Vec<LockedInode>>;
+
+/// Number of shards of the table. Each has so few of the inodes that an entry is inserted with few others moved, under its lock.
+const SHARDS: usize = 64;
+
+/// The locked inodes of a mount; the shards are allocated for the first lock.
 #[derive(Debug)]
-pub(super) struct LockTable<S: System>(Lock<S, Vec<LockedInode>>);
+pub(super) struct LockTable<S: System>(OnceBox<[Shard<S>; SHARDS]>);
 
 /// Finds an inode, or the index at which it belongs.
 fn find(inodes: &[LockedInode], ino: Ino) -> Result<usize, usize> {
     inodes.binary_search_by_key(&ino, |inode| inode.ino)
 }
 
-/// Removes the lock that an open file has; returns the calls that wait for it.
-fn release(inodes: &mut Vec<LockedInode>, ino: Ino, held: &Held) -> Vec<Waker> {
-    let (Some(lock), Ok(index)) = (held.get(), find(inodes, ino)) else { return Vec::new() };
+/// Removes the lock that an open file has.
+fn release(inodes: &mut Vec<LockedInode>, ino: Ino, held: &Held) -> Woken {
+    let (Some(lock), Ok(index)) = (held.get(), find(inodes, ino)) else { return Woken::default() };
     held.set(None);
-    let Some(inode) = inodes.get_mut(index) else { return Vec::new() };
-    inode.remove(lock);
-    let waiting = core::mem::take(&mut inode.waiting);
-    if inode.admits(FileLock::Exclusive) {
-        inodes.remove(index);
+    let Some(inode) = inodes.get_mut(index) else { return Woken::default() };
+    let mut woken = inode.remove(lock);
+    if inode.is_unused() {
+        woken.unused = Some(inodes.remove(index));
     }
-    waiting
+    woken
 }
 
 impl<S: System> LockTable<S> {
     pub(super) const fn new() -> Self {
-        Self(Mutex::const_new(RawMutex::INIT, Vec::new()))
+        Self(OnceBox::new())
+    }
+
+    /// The shard of an inode; `None` without memory.
+    fn shard(&self, ino: Ino) -> Option<&Shard<S>> {
+        let shards = allocated(&self.0, || Mutex::const_new(RawMutex::INIT, Vec::new()));
+        shards.get(to_usize(ino.0) % SHARDS)
     }
 
     /// Gives an open file a lock in place of the one that it has; pending while others have locks in conflict. As on
@@ -136,25 +201,27 @@ impl<S: System> LockTable<S> {
         (ino, held): (Ino, &Held),
         lock: FileLock,
     ) -> Poll<Result<(), Errno>> {
-        let mut inodes = self.0.lock();
+        let Some(shard) = self.shard(ino) else { return Poll::Ready(Err(Errno::ENOLCK)) };
+        let mut inodes = shard.lock();
         if held.get() == Some(lock) {
             return Poll::Ready(Ok(()));
         }
-        let waiting = release(&mut inodes, ino, held);
+        let woken = release(&mut inodes, ino, held);
         let result = take(&mut inodes, context, (ino, held), lock);
         drop(inodes);
-        wake(waiting);
+        woken.wake();
         result
     }
 
     /// Removes the lock that an open file has.
     pub(super) fn unlock(&self, ino: Ino, held: &Held) {
-        let waiting = release(&mut self.0.lock(), ino, held);
-        wake(waiting);
+        let Some(shard) = self.shard(ino) else { return };
+        let woken = release(&mut shard.lock(), ino, held);
+        woken.wake();
     }
 }
 
-/// Gives an open file without a lock one, or registers the waker for the next release.
+/// Gives an open file without a lock one, or registers the waker for a release.
 fn take(
     inodes: &mut Vec<LockedInode>,
     context: Option<&Context<'_>>,
@@ -165,16 +232,16 @@ fn take(
         Ok(index) => {
             let Some(inode) = inodes.get_mut(index) else { return Poll::Ready(Err(Errno::EIO)) };
             if !inode.admits(lock) {
-                return inode.wait(context);
+                return inode.wait(context, lock);
             }
-            inode.add(lock);
+            inode.add(lock, context);
         }
         Err(index) => {
             if inodes.try_reserve(1).is_err() {
                 return Poll::Ready(Err(Errno::ENOLCK));
             }
-            let mut inode = LockedInode { ino, shared: 0, is_exclusive: false, waiting: Vec::new() };
-            inode.add(lock);
+            let mut inode = LockedInode::new(ino);
+            inode.add(lock, context);
             inodes.insert(index, inode);
         }
     }
@@ -186,12 +253,12 @@ fn take(
 #[cfg(not(loom))]
 mod tests {
     use super::FileLock::{Exclusive, Shared};
-    use crate::testing::{TestSystem, run, vfs};
-    use crate::{OpenFile, OpenedPath, Vfs};
+    use crate::testing::{TestSystem, WakeCount, run, vfs, wake_count};
+    use crate::{FileLock, OpenFile, OpenedPath, Vfs};
+    use alloc::boxed::Box;
     use alloc::sync::Arc;
-    use alloc::task::Wake;
-    use core::pin::pin;
-    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use alloc::vec::Vec;
+    use core::pin::{Pin, pin};
     use core::task::{Context, Poll, Waker};
     use hermit_abi::{O_CREAT, O_RDWR};
     use hermit_interface::Errno;
@@ -233,29 +300,88 @@ mod tests {
         assert_eq!(run(third.lock(Shared, true)), Err(Errno::EAGAIN));
     }
 
-    #[derive(Debug, Default)]
-    struct Counter(AtomicUsize);
-
-    impl Wake for Counter {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Relaxed);
-        }
-    }
-
     #[test]
     fn waiting_call_is_woken_by_the_release() {
         let (_, vfs) = vfs(1 << 20);
         let (first, second) = (open(&vfs, b"/a"), open(&vfs, b"/a"));
         assert_eq!(run(first.lock(Shared, false)), Ok(()));
-        let counter = Arc::new(Counter::default());
-        let waker = Waker::from(Arc::clone(&counter));
+        let (count, waker) = wake_count();
         let mut context = Context::from_waker(&waker);
         let mut waiting = pin!(second.lock(Exclusive, false));
         assert_eq!(waiting.as_mut().poll(&mut context), Poll::Pending);
-        assert_eq!(counter.0.load(Relaxed), 0);
+        assert_eq!(count.get(), 0);
         first.unlock();
-        assert_eq!(counter.0.load(Relaxed), 1);
+        assert_eq!(count.get(), 1);
         assert_eq!(waiting.as_mut().poll(&mut context), Poll::Ready(Ok(())));
         assert_eq!(run(first.lock(Shared, true)), Err(Errno::EAGAIN));
+    }
+
+    /// A call that waits for a lock.
+    struct Call<'a> {
+        future: Pin<Box<dyn Future<Output = Result<(), Errno>> + 'a>>,
+        woken: WakeCount,
+        waker: Waker,
+    }
+
+    impl<'a> Call<'a> {
+        /// Has a file wait for a lock.
+        fn new(file: &'a OpenFile<TestSystem>, lock: FileLock) -> Self {
+            let (woken, waker) = wake_count();
+            let mut call = Self { future: Box::pin(file.lock(lock, false)), woken, waker };
+            assert!(!call.has_lock());
+            call
+        }
+
+        fn has_lock(&mut self) -> bool {
+            let poll = self.future.as_mut().poll(&mut Context::from_waker(&self.waker));
+            poll.map(Result::unwrap).is_ready()
+        }
+    }
+
+    fn woken(calls: &[Call<'_>]) -> Vec<usize> {
+        calls.iter().map(|call| call.woken.get()).collect()
+    }
+
+    #[test]
+    fn release_wakes_one_of_a_thousand_calls_for_the_exclusive_lock() {
+        let (_, vfs) = vfs(1 << 20);
+        let holder = open(&vfs, b"/a");
+        assert_eq!(run(holder.lock(Exclusive, false)), Ok(()));
+        let files: Vec<_> = (0..1000).map(|_| open(&vfs, b"/a")).collect();
+        let mut calls: Vec<_> = files.iter().map(|file| Call::new(file, Exclusive)).collect();
+        holder.unlock();
+        for index in 0..1000 {
+            assert_eq!(woken(&calls).iter().sum::<usize>(), index + 1);
+            assert!(calls[index].has_lock());
+            files[index].unlock();
+        }
+        assert!(woken(&calls).iter().all(|count| *count == 1));
+        assert_eq!(run(holder.lock(Exclusive, true)), Ok(()));
+    }
+
+    #[test]
+    fn release_wakes_the_calls_for_a_shared_lock_and_the_last_of_them_one_for_the_exclusive() {
+        let (_, vfs) = vfs(1 << 20);
+        let files: Vec<_> = (0..7).map(|_| open(&vfs, b"/a")).collect();
+        assert_eq!(run(files[6].lock(Exclusive, false)), Ok(()));
+        let kinds = [Exclusive, Shared, Shared, Exclusive, Shared];
+        let mut calls: Vec<_> = files.iter().zip(kinds).map(|(file, lock)| Call::new(file, lock)).collect();
+        files[6].unlock();
+        assert_eq!(woken(&calls), [0, 1, 1, 0, 1]);
+        assert!([1, 2, 4].map(|index| calls[index].has_lock()) == [true; 3] && !calls[0].has_lock());
+        files[1].unlock();
+        files[4].unlock();
+        assert_eq!(woken(&calls), [0, 1, 1, 0, 1]);
+        files[2].unlock();
+        assert_eq!(woken(&calls), [1, 1, 1, 0, 1]);
+        // Another file is faster: the woken call waits again, and the lock is not lost.
+        assert_eq!(run(files[5].lock(Exclusive, true)), Ok(()));
+        assert!(!calls[0].has_lock());
+        files[5].unlock();
+        assert_eq!(woken(&calls), [1, 1, 1, 1, 1]);
+        assert!(calls[3].has_lock());
+        files[3].unlock();
+        assert_eq!(woken(&calls), [2, 1, 1, 1, 1]);
+        assert!(calls[0].has_lock());
     }
 }

@@ -9,15 +9,15 @@ use hermit_interface::Errno;
 use lock_api::{Mutex, RawMutex};
 
 use crate::System;
+use crate::async_mutex::AsyncMutex;
 use crate::system::Lock;
-use crate::turns::{Turns, wake};
 
 /// A position in bytes.
 #[derive(Debug)]
 pub(super) struct Position<S: System> {
     /// Atomic only to be shared: the call that uses the position loads and stores it.
     offset: AtomicU64,
-    calls: Lock<S, Turns>,
+    mutex: Lock<S, AsyncMutex>,
 }
 
 /// A position in use by a call. Dropping it lets the next call have it.
@@ -30,7 +30,7 @@ pub(super) struct PositionGuard<'a, S: System> {
 
 impl<S: System> Position<S> {
     pub(super) const fn new() -> Self {
-        Self { offset: AtomicU64::new(0), calls: Mutex::const_new(RawMutex::INIT, Turns::new()) }
+        Self { offset: AtomicU64::new(0), mutex: Mutex::const_new(RawMutex::INIT, AsyncMutex::new()) }
     }
 
     /// Waits until no other call uses the position.
@@ -39,20 +39,12 @@ impl<S: System> Position<S> {
     ///
     /// `ENOMEM`.
     pub(super) async fn acquire(&self) -> Result<PositionGuard<'_, S>, Errno> {
-        poll_fn(|context| self.begin(context)).await?;
+        poll_fn(|context| self.poll_lock(context)).await?;
         Ok(PositionGuard { position: self, offset: self.offset.load(Relaxed) })
     }
 
-    fn begin(&self, context: &Context<'_>) -> Poll<Result<(), Errno>> {
-        let mut calls = self.calls.lock();
-        match calls.is_pending(context) {
-            Ok(true) => Poll::Pending,
-            Ok(false) => {
-                calls.begin();
-                Poll::Ready(Ok(()))
-            }
-            Err(error) => Poll::Ready(Err(error)),
-        }
+    fn poll_lock(&self, context: &Context<'_>) -> Poll<Result<(), Errno>> {
+        self.mutex.lock().poll_lock(context)
     }
 
     /// The position, for a caller that excludes other calls and has seen the earlier ones end.
@@ -68,10 +60,10 @@ impl<S: System> Position<S> {
 
 impl<S: System> Drop for PositionGuard<'_, S> {
     fn drop(&mut self) {
-        let mut calls = self.position.calls.lock();
+        let mut mutex = self.position.mutex.lock();
         self.position.offset.store(self.offset, Relaxed);
-        let waiting = calls.end();
-        drop(calls);
-        wake(waiting);
+        let unlocked = mutex.unlock();
+        drop(mutex);
+        unlocked.wake();
     }
 }

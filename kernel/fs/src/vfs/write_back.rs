@@ -22,9 +22,9 @@ use hermit_interface::{Errno, to_usize};
 use lock_api::{Mutex, RawMutex};
 use once_cell::race::OnceBox;
 
+use crate::async_mutex::AsyncMutex;
 use crate::file_system::{OpenInode, WriteAt, Written, complete};
 use crate::system::{Lock, allocated};
-use crate::turns::{Turns, wake};
 use crate::{FileSystem, Ino, System};
 
 /// Time in nanoseconds for which data are collected.
@@ -198,13 +198,13 @@ impl Collected {
 struct Slot<S: System> {
     /// Number of the inode for which there are any; 0: none.
     ino: AtomicU64,
-    /// Those that no call uses, and the calls that wait for them.
-    state: Lock<S, (Turns, Collected)>,
+    /// Those that no call uses, and the mutex of the call that uses them.
+    state: Lock<S, (AsyncMutex, Collected)>,
 }
 
 impl<S: System> Slot<S> {
     const fn new() -> Self {
-        let state = (Turns::new(), Collected::new());
+        let state = (AsyncMutex::new(), Collected::new());
         Self { ino: AtomicU64::new(0), state: Mutex::const_new(RawMutex::INIT, state) }
     }
 
@@ -214,21 +214,14 @@ impl<S: System> Slot<S> {
     ///
     /// `ENOMEM`.
     async fn acquire(&self) -> Result<SlotGuard<'_, S>, Errno> {
-        let collected = poll_fn(|context| self.begin(context)).await?;
+        let collected = poll_fn(|context| self.poll_lock(context)).await?;
         Ok(SlotGuard { slot: self, collected })
     }
 
-    fn begin(&self, context: &Context<'_>) -> Poll<Result<Collected, Errno>> {
+    fn poll_lock(&self, context: &Context<'_>) -> Poll<Result<Collected, Errno>> {
         let mut state = self.state.lock();
-        let (calls, collected) = &mut *state;
-        match calls.is_pending(context) {
-            Ok(true) => Poll::Pending,
-            Ok(false) => {
-                calls.begin();
-                Poll::Ready(Ok(mem::replace(collected, Collected::new())))
-            }
-            Err(error) => Poll::Ready(Err(error)),
-        }
+        let (mutex, collected) = &mut *state;
+        mutex.poll_lock(context).map_ok(|()| mem::replace(collected, Collected::new()))
     }
 }
 
@@ -259,10 +252,10 @@ impl<S: System> Drop for SlotGuard<'_, S> {
         self.slot.ino.store(collected.ino().map_or(0, |ino| ino.0), Release);
         let mut state = self.slot.state.lock();
         let empty = mem::replace(&mut state.1, collected);
-        let waiting = state.0.end();
+        let unlocked = state.0.unlock();
         drop(state);
         drop(empty);
-        wake(waiting);
+        unlocked.wake();
     }
 }
 

@@ -1,0 +1,159 @@
+//! An asynchronous mutex: a call may hold it for longer than a spinlock may be held.
+
+use alloc::boxed::Box;
+use core::task::{Context, Poll, Waker};
+
+use hermit_interface::Errno;
+use hermit_io::WakerQueue;
+
+use crate::system::boxed;
+
+/// An asynchronous mutex, whose state is under a spinlock that is held for each of the methods only.
+///
+/// An unlock wakes the first call that waits. That call polls again: it locks the mutex, or waits again if another call was
+/// faster. So with n calls that wait, each unlock wakes one and not n.
+#[derive(Debug)]
+pub(crate) struct AsyncMutex {
+    is_locked: bool,
+    /// `None` while no call waits: few mutexes have a queue to free.
+    waiters: Option<Waiters>,
+}
+
+/// Calls that wait. An array of one queue, since a box of it can be allocated without panicking.
+type Waiters = Box<[WakerQueue; 1]>;
+
+/// What an unlock leaves to be done without the spinlock.
+#[derive(Debug, Default)]
+#[must_use = "the next call waits until it is woken"]
+pub(crate) struct Unlocked {
+    next: Option<Waker>,
+    /// The queue, if no call waits any more.
+    emptied: Option<Waiters>,
+}
+
+impl Unlocked {
+    /// Wakes the call that may lock the mutex next, and frees the queue if no other call waits.
+    #[inline]
+    pub(crate) fn wake(self) {
+        drop(self.emptied);
+        self.next.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl AsyncMutex {
+    pub(crate) const fn new() -> Self {
+        Self { is_locked: false, waiters: None }
+    }
+
+    /// True if a call has locked the mutex.
+    #[inline]
+    pub(crate) const fn is_locked(&self) -> bool {
+        self.is_locked
+    }
+
+    /// Locks the mutex. While another call has it, the waker is in the queue.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[inline]
+    pub(crate) fn poll_lock(&mut self, context: &Context<'_>) -> Poll<Result<(), Errno>> {
+        if self.is_locked {
+            return self.wait(context).map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending);
+        }
+        self.is_locked = true;
+        if let Some(waiters) = &mut self.waiters {
+            let [waiters] = &mut **waiters;
+            waiters.withdraw(context.waker());
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    #[cold]
+    fn wait(&mut self, context: &Context<'_>) -> Result<(), Errno> {
+        let waiters = match &mut self.waiters {
+            Some(waiters) => waiters,
+            none => none.insert(boxed(WakerQueue::new)?),
+        };
+        let [waiters] = &mut **waiters;
+        waiters.add(context.waker()).map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Unlocks the mutex.
+    #[inline]
+    pub(crate) fn unlock(&mut self) -> Unlocked {
+        self.is_locked = false;
+        if self.waiters.is_none() { Unlocked::default() } else { self.next() }
+    }
+
+    #[cold]
+    fn next(&mut self) -> Unlocked {
+        let Some([waiters]) = self.waiters.as_deref_mut() else { return Unlocked::default() };
+        let next = waiters.pop();
+        let emptied = if waiters.is_empty() { self.waiters.take() } else { None };
+        Unlocked { next, emptied }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::AsyncMutex;
+    use crate::testing::{WakeCount, wake_count};
+    use core::task::{Context, Waker};
+    use std::vec::Vec;
+
+    /// Polls; returns true if the call has the mutex.
+    fn lock(mutex: &mut AsyncMutex, waker: &Waker) -> bool {
+        mutex.poll_lock(&Context::from_waker(waker)).map(Result::unwrap).is_ready()
+    }
+
+    #[test]
+    fn unlock_wakes_one_of_a_thousand_calls() {
+        let mut mutex = AsyncMutex::new();
+        assert!(lock(&mut mutex, Waker::noop()));
+        let calls: Vec<(WakeCount, Waker)> = (0..1000).map(|_| wake_count()).collect();
+        assert!(calls.iter().all(|(_, waker)| !lock(&mut mutex, waker)));
+        for (index, (_, waker)) in calls.iter().enumerate() {
+            mutex.unlock().wake();
+            let woken = calls.iter().map(|(count, _)| count.get()).sum::<usize>();
+            assert_eq!(woken, index + 1);
+            assert!(lock(&mut mutex, waker));
+        }
+        mutex.unlock().wake();
+        assert!(calls.iter().all(|(count, _)| count.get() == 1) && mutex.waiters.is_none());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
+    fn call_that_is_polled_often_has_one_waker_in_the_queue() {
+        let mut mutex = AsyncMutex::new();
+        assert!(lock(&mut mutex, Waker::noop()));
+        let (first, second) = (wake_count(), wake_count());
+        assert!((0..100).all(|_| !lock(&mut mutex, &first.1)));
+        assert!(!lock(&mut mutex, &second.1));
+        mutex.unlock().wake();
+        assert!(lock(&mut mutex, &first.1));
+        mutex.unlock().wake();
+        assert_eq!((first.0.get(), second.0.get()), (1, 1));
+    }
+
+    /// The unlock has woken another call, which is not lost in favour of one that needs no wake-up.
+    #[test]
+    #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
+    fn call_that_locks_without_having_been_woken_leaves_the_queue() {
+        let mut mutex = AsyncMutex::new();
+        assert!(lock(&mut mutex, Waker::noop()));
+        let [first, second, third] = [(); 3].map(|()| wake_count());
+        for (_, waker) in [&first, &second, &third] {
+            assert!(!lock(&mut mutex, waker));
+        }
+        mutex.unlock().wake();
+        assert!(lock(&mut mutex, &second.1));
+        // Its task polls again, since another of its futures may wait here.
+        assert_eq!(second.0.get(), 1);
+        assert!(!lock(&mut mutex, &first.1));
+        mutex.unlock().wake();
+        assert_eq!((first.0.get(), second.0.get(), third.0.get()), (1, 1, 1));
+    }
+}
