@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use hermit_fuse_client::{Request, ServedReply, Tag};
 use hermit_hal::devices::{Allocator, Pages};
@@ -93,14 +93,12 @@ fn start_device(device: &DiscoveredDevice) -> Result<&'static FsDevice, Errno> {
 }
 
 impl FsDevice {
-    /// Wakes the tasks whose replies have arrived, and those that wait to submit a request; each without the lock.
+    /// Wakes the tasks whose replies have arrived, and those that can submit a request now; each without the lock.
     fn wake(&self) {
         let next = || self.driver.lock().next_waker();
         while let Some(waker) = next() {
             waker.wake();
         }
-        let waiting = self.driver.lock().waiting();
-        waiting.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -130,7 +128,6 @@ impl hermit_fuse_client::Transport for FuseTransport {
     fn submit(&self, context: &Context<'_>, request: &Request<'_>) -> Poll<Result<NonZeroU64, Errno>> {
         // Allocated without the lock, which masks interrupts.
         let plan = self.0.driver.lock().plan(request);
-        let has_planned = plan.is_some();
         if let Some(plan) = plan {
             let buffer = plan.allocate(&Allocator);
             self.0.driver.lock().add(buffer);
@@ -138,10 +135,9 @@ impl hermit_fuse_client::Transport for FuseTransport {
         let reserved = self.0.driver.lock().reserve(request, context.waker());
         // Copied without it, too.
         let filled = reserved.map(|reserved| reserved.fill(request));
-        let has_taken = has_planned || filled.is_ok();
         let submitted = filled.and_then(|filled| self.0.driver.lock().submit(filled));
-        if has_taken && submitted.is_err_and(|error| error != FsError::Busy) {
-            // Others may wait for what was planned or taken. After `Busy`, the release of what is in flight wakes them.
+        if submitted.is_err() {
+            // Others may wait for what this task had taken or does not need now.
             self.0.wake();
         }
         match submitted {

@@ -4,8 +4,8 @@ use core::task::Waker;
 
 use hermit_fuse::{OutHeader, Request};
 
+use super::FsDriver;
 use super::request::{LateMessage, OneWayMessage};
-use super::{FsDriver, Slot};
 use crate::dma::DmaMemory;
 use crate::transport::Transport;
 
@@ -15,7 +15,7 @@ pub struct Progress {
     /// Whether as many messages are handled as were asked for, or the device has failed.
     pub is_handled: bool,
     /// Whether the call has found what tasks wait for, or that the device has failed: the wakers of [`FsDriver::next_waker`]
-    /// and [`FsDriver::waiting`] are to be woken, since no interrupt need come for what was found without one.
+    /// are to be woken, since no interrupt need come for what was found without one.
     pub is_wake_due: bool,
 }
 
@@ -47,17 +47,29 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     }
 
     /// Whether the device has handled as many of those messages as `count` says, in any order, or has failed. Else the waker
-    /// is among [those that wait](Self::waiting) until then.
+    /// is woken when that may be so: each message that is handled wakes one task, and each task that goes on the next one.
     pub fn poll_handled(&mut self, count: u64, waker: &Waker) -> Progress {
         let before = self.handled;
-        if before >= count || self.is_stopped() {
-            return Progress { is_handled: true, is_wake_due: false };
+        let mut is_wake_due = false;
+        if before < count && !self.is_stopped() {
+            // Before the messages are collected: only then is the interrupt armed for each.
+            self.waiting_for_messages.add(waker);
+            self.collect_messages();
+            is_wake_due = self.follow_up(before);
         }
-        // Before the messages are collected: only then is the interrupt armed for each.
-        self.wait(waker);
-        self.collect_messages();
-        let is_wake_due = self.follow_up(before);
-        Progress { is_handled: self.handled >= count || self.is_stopped(), is_wake_due }
+        let is_handled = self.handled >= count || self.is_stopped();
+        if is_handled {
+            self.waiting_for_messages.tasks.withdraw(waker);
+            self.waiting_for_messages.wake_next();
+            is_wake_due |= self.waiting_for_messages.due > 0;
+        }
+        Progress { is_handled, is_wake_due }
+    }
+
+    /// Counts a message that the device has handled.
+    pub(super) fn count_handled(&mut self) {
+        self.handled += 1;
+        self.waiting_for_messages.wake_next();
     }
 
     /// After messages may have been collected, of which `before` were handled before that: sends those that waited for room.
@@ -66,13 +78,14 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         if self.handled > before {
             self.send_late();
         }
-        self.is_stopped() || (self.handled > before && !self.waiting.is_empty())
+        let waiting = [&self.waiting_for_slot, &self.waiting_for_data, &self.waiting_for_messages];
+        self.is_stopped() || waiting.iter().any(|waiting| waiting.due > 0)
     }
 
     /// Sends a message, if there is room for it.
     fn try_send(&mut self, message: &LateMessage) -> bool {
         if message.has_reply {
-            let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)));
+            let free = self.free_slot();
             let request =
                 Request { head: message.bytes(), reply_head: size_of::<OutHeader>(), ..Request::default() };
             let reserved = free.and_then(|index| self.take_slot(index, None, None).ok());
@@ -96,12 +109,12 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     /// a task may wait for it.
     pub(super) fn collect_messages(&mut self) {
         loop {
-            let is_awaited = self.free_messages.is_empty() || !self.waiting.is_empty();
+            let is_awaited = self.free_messages.is_empty() || !self.waiting_for_messages.tasks.is_empty();
             let used = if is_awaited { self.hiprio.complete_or_arm() } else { self.hiprio.complete() };
             match self.device.checked(used) {
                 Ok(Some(used)) => {
                     self.free_messages.push(used.chain.into_buffer());
-                    self.handled += 1;
+                    self.count_handled();
                 }
                 Ok(None) | Err(_) => return,
             }

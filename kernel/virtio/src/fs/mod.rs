@@ -3,7 +3,8 @@
 //! The driver does not know the messages' contents. It copies a request into buffers of its own, keeps it apart from others by
 //! a [`Ticket`], and returns the reply as a [`ServedRequest`], which is read without the driver's lock. The waker of a request
 //! is woken when its reply has arrived: [`FsDriver::next_waker`] returns the wakers one by one, so that they are woken
-//! without the lock, too.
+//! without the lock, too. It also returns those of tasks that wait to submit a request: one for each slot and each data buffer
+//! that becomes free, however many wait.
 
 mod config;
 mod messages;
@@ -17,6 +18,7 @@ use core::num::NonZeroU64;
 use core::task::Waker;
 
 use hermit_fuse::{MAX_HEAD, Request};
+use hermit_io::WakerQueue;
 use virtio_spec::{F, Id};
 
 pub use self::messages::Progress;
@@ -108,6 +110,42 @@ enum Slot<M> {
     Reading,
 }
 
+/// Tasks that wait for one kind of thing. A task that is woken looks for it again, and so may wait again.
+#[derive(Debug, Default)]
+struct Waiting {
+    tasks: WakerQueue,
+    /// Number of tasks that are to be woken.
+    due: usize,
+}
+
+impl Waiting {
+    /// Registers a task.
+    fn add(&mut self, waker: &Waker) {
+        if self.tasks.add(waker).is_err() {
+            // Without memory for the queue the task polls again at once instead of waiting.
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Has one more task woken, if one waits.
+    fn wake_next(&mut self) {
+        self.due += usize::from(!self.tasks.is_empty());
+    }
+
+    /// Removes the next task that is to be woken; with `all` each one.
+    fn next(&mut self, all: bool) -> Option<Waker> {
+        if self.due == 0 && !all {
+            return None;
+        }
+        self.due = self.due.saturating_sub(1);
+        let next = self.tasks.pop();
+        if next.is_none() {
+            self.due = 0;
+        }
+        next
+    }
+}
+
 /// Driver of a file system device.
 #[derive(Debug)]
 pub struct FsDriver<T: Transport, M> {
@@ -126,8 +164,10 @@ pub struct FsDriver<T: Transport, M> {
     /// Number of messages that were sent, and of those of them that the device has handled or that are lost.
     sent: u64,
     handled: u64,
-    /// Tasks that wait for a free slot or data buffer, or until messages are handled.
-    waiting: Vec<Waker>,
+    /// Tasks that wait for a slot, for a data buffer, and until messages are handled.
+    waiting_for_slot: Waiting,
+    waiting_for_data: Waiting,
+    waiting_for_messages: Waiting,
     tag: config::Tag,
 }
 
@@ -176,7 +216,9 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
             late: Vec::new(),
             sent: 0,
             handled: 0,
-            waiting: Vec::new(),
+            waiting_for_slot: Waiting::default(),
+            waiting_for_data: Waiting::default(),
+            waiting_for_messages: Waiting::default(),
             tag,
         };
         driver.device.set_driver_ok();
@@ -219,8 +261,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         Some(BufferPlan { plan: DataPlan::new(size, self.device.permit()), replaced })
     }
 
-    /// Adds a data buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the plan. Tasks may
-    /// wait for it in both cases: see [`Self::waiting`].
+    /// Adds a data buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the plan. Then follows
+    /// [`Self::reserve`], which lets another task go on if this one cannot.
     pub fn add(&mut self, buffer: Option<DataBuffer<M>>) {
         match buffer {
             Some(buffer) => self.free_data.push(buffer.0),
@@ -241,25 +283,56 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     ///
     /// # Errors
     ///
-    /// The request cannot be submitted.
+    /// The request cannot be submitted. Other tasks may go on instead: [`Self::next_waker`].
     pub fn reserve(&mut self, request: &Request<'_>, waker: &Waker) -> Result<ReservedRequest<M>, FsError> {
         self.device.ensure_usable()?;
         if !request::fits(request, self.max_data) {
             return Err(FsError::OutOfMemory);
         }
-        let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)));
-        let Some(index) = free else { return Err(self.wait(waker)) };
+        let Some(index) = self.free_slot() else {
+            // This task may have been woken for a data buffer, or have added one.
+            self.pass_data_on();
+            self.waiting_for_slot.add(waker);
+            return Err(FsError::Busy);
+        };
         let data = if request::needs_data_buffer(request) {
             match self.take_data(request::data_size(request)) {
                 Some(buffer) => Some(buffer),
-                // All that there are are too small, and no other task wakes this one.
-                None if self.data_buffers == self.free_data.len() => return Err(FsError::OutOfMemory),
-                None => return Err(self.wait(waker)),
+                None => return Err(self.lacks_data(waker)),
             }
         } else {
             None
         };
+        self.waiting_for_slot.tasks.withdraw(waker);
+        self.waiting_for_data.tasks.withdraw(waker);
         self.take_slot(index, data, Some(waker.clone()))
+    }
+
+    /// Index of a free slot.
+    fn free_slot(&self) -> Option<usize> {
+        self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)))
+    }
+
+    /// Has a task wait for a data buffer, or fail. It may have been woken for the slot that is free, which another task then
+    /// takes.
+    #[cold]
+    fn lacks_data(&mut self, waker: &Waker) -> FsError {
+        self.waiting_for_slot.wake_next();
+        // All that there are are too small, and no other task wakes this one.
+        if self.data_buffers == self.free_data.len() {
+            self.pass_data_on();
+            return FsError::OutOfMemory;
+        }
+        self.waiting_for_data.add(waker);
+        FsError::Busy
+    }
+
+    /// Wakes a task that waits for a data buffer, if it may get one.
+    #[cold]
+    fn pass_data_on(&mut self) {
+        if !self.free_data.is_empty() || self.data_buffers < MAX_DATA_BUFFERS {
+            self.waiting_for_data.wake_next();
+        }
     }
 
     /// Takes the smallest free data buffer of at least `size` bytes.
@@ -289,7 +362,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     ///
     /// # Errors
     ///
-    /// The request is not submitted. Tasks may wait for what it has taken: see [`Self::waiting`].
+    /// The request is not submitted. Tasks may wait for what it had taken: see [`Self::next_waker`].
     pub fn submit(&mut self, request: FilledRequest<M>) -> Result<Ticket, FsError> {
         let number = request.0.number();
         if let Err(error) = self.device.ensure_usable() {
@@ -305,20 +378,6 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         Ok(Ticket(number))
     }
 
-    /// Registers a waker for when a slot or a data buffer is free.
-    fn wait(&mut self, waker: &Waker) -> FsError {
-        if self.waiting.iter().any(|other| other.will_wake(waker)) {
-            return FsError::Busy;
-        }
-        if self.waiting.try_reserve(1).is_err() {
-            // Without memory for the list the task polls again at once instead of waiting.
-            waker.wake_by_ref();
-            return FsError::Busy;
-        }
-        self.waiting.push(waker.clone());
-        FsError::Busy
-    }
-
     /// Takes the replies that have arrived from the queue, and arms the interrupt for further ones.
     fn collect(&mut self) {
         loop {
@@ -327,7 +386,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
             let Some(slot) = self.slots.get_mut(used.chain.slot()) else { continue };
             match slot {
                 Slot::InFlight { is_one_way: true, .. } => {
-                    self.handled += 1;
+                    self.count_handled();
                     self.release_buffers(used.chain);
                 }
                 Slot::InFlight { waker, .. } => {
@@ -346,6 +405,10 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         let (index, page, data) = request.into_buffers();
         if let Some(slot) = self.slots.get_mut(index) {
             *slot = Slot::Free(page);
+        }
+        self.waiting_for_slot.wake_next();
+        if data.is_some() {
+            self.waiting_for_data.wake_next();
         }
         // Does not allocate: the capacity is the maximum number of buffers.
         self.free_data.extend(data);
@@ -373,27 +436,26 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         Ok(None)
     }
 
-    /// Frees the buffers of a reply. Tasks may wait for them: see [`Self::waiting`].
+    /// Frees the buffers of a reply. Tasks may wait for them: see [`Self::next_waker`].
     pub fn release(&mut self, served: ServedRequest<M>) {
         self.release_buffers(served.into_request());
         self.send_late();
     }
 
-    /// Removes the wakers of tasks that wait to submit a request, to be woken without the driver's lock.
-    #[must_use]
-    pub fn waiting(&mut self) -> Vec<Waker> {
-        mem::take(&mut self.waiting)
-    }
-
-    /// Removes the next waker of a request whose reply has arrived; of any request if the device has failed.
+    /// Removes the next waker of a request whose reply has arrived, or of a task that can go on; any waker if the device has
+    /// failed. It is woken without the driver's lock.
     #[must_use]
     pub fn next_waker(&mut self) -> Option<Waker> {
         let is_broken = self.device.ensure_usable().is_err();
-        self.slots.iter_mut().find_map(|slot| match slot {
+        let served = self.slots.iter_mut().find_map(|slot| match slot {
             Slot::Served(served) => served.take_waker(),
             Slot::InFlight { waker, .. } if is_broken => waker.take(),
             _ => None,
-        })
+        });
+        served
+            .or_else(|| self.waiting_for_slot.next(is_broken))
+            .or_else(|| self.waiting_for_data.next(is_broken))
+            .or_else(|| self.waiting_for_messages.next(is_broken))
     }
 
     /// Acknowledges an interrupt, after which replies may have arrived.
