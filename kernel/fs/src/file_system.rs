@@ -420,6 +420,6 @@ pub enum WriteAt {
 pub struct Written {
     /// Number of bytes.
     pub count: usize,
-    /// Offset behind them in the file.
-    pub end: u64,
+    /// Offset behind them in the file. `None`: they were appended, and the file system cannot say where.
+    pub end: Option<u64>,
 }

@@ -35,7 +35,7 @@ impl<T: Transport> FuseClient<T> {
         // With `O_APPEND`, the server ignores the offset.
         let offset = if let WriteAt::Offset(offset) = position { offset } else { 0 };
         if bytes.is_empty() {
-            return Poll::Ready(Ok(Written { count: 0, end: offset }));
+            return Poll::Ready(Ok(Written { count: 0, end: Some(offset) }));
         }
         self.read_ahead.invalidate(file.ino);
         match Stage::of(call) {
@@ -82,7 +82,7 @@ impl<T: Transport> FuseClient<T> {
         let extent = Extent { state: count, ..Extent::reply(size_of::<AttrOut>()) };
         match self.submit(call, Head::new(Opcode::Getattr, node, &GetattrIn::default()), extent) {
             // The bytes have been written, though it is not known where.
-            Poll::Ready(Err(_)) => Poll::Ready(Ok(written(count, count))),
+            Poll::Ready(Err(_)) => Poll::Ready(Ok(written(count, None))),
             _ => Poll::Pending,
         }
     }
@@ -99,9 +99,8 @@ impl<T: Transport> FuseClient<T> {
             if state != 0 {
                 let attr = payload.map_err(Failure::from).and_then(|payload| payload.all::<AttrOut>());
                 // The bytes have been written, whatever the second reply says.
-                let size =
-                    attr.and_then(|attr| convert::attributes(ino, &attr)).map_or(state, |attr| attr.size);
-                return Ok(WriteStep::Done(written(state, size)));
+                let size = attr.and_then(|attr| convert::attributes(ino, &attr)).map(|attr| attr.size);
+                return Ok(WriteStep::Done(written(state, size.ok())));
             }
             let count = usize::try_from(payload?.all::<WriteOut>()?.size).unwrap_or(usize::MAX);
             if !(1..=max).contains(&count) {
@@ -109,7 +108,7 @@ impl<T: Transport> FuseClient<T> {
             }
             Ok(match position {
                 WriteAt::Offset(offset) => {
-                    WriteStep::Done(Written { count, end: offset.saturating_add(count as u64) })
+                    WriteStep::Done(Written { count, end: Some(offset.saturating_add(count as u64)) })
                 }
                 WriteAt::End => WriteStep::AskSize(count as u64),
             })
@@ -117,6 +116,6 @@ impl<T: Transport> FuseClient<T> {
     }
 }
 
-fn written(count: u64, end: u64) -> Written {
+fn written(count: u64, end: Option<u64>) -> Written {
     Written { count: usize::try_from(count).unwrap_or(usize::MAX), end }
 }

@@ -194,7 +194,7 @@ impl<S: System> RamFs<S> {
             return Poll::Ready(Err(Errno::EFBIG));
         }
         let count = if first < limited.len() { self.write_rest(ino, start, first, limited) } else { first };
-        Poll::Ready(Ok(Written { count, end: start + count as u64 }))
+        Poll::Ready(Ok(Written { count, end: Some(start + count as u64) }))
     }
 
     /// Writes the pages behind the first one while other writers wait; returns the number of bytes with the first.

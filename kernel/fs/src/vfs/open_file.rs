@@ -222,7 +222,8 @@ impl<S: System> OpenFile<S> {
         let mut position = self.position.acquire().await?;
         let start = self.write_position(position.offset);
         let written = self.write_from(start, bytes).await?;
-        position.offset = written.end;
+        // Else it stays: any other offset would be one that the program does not expect either.
+        position.offset = written.end.unwrap_or(position.offset);
         Ok(written.count)
     }
 

@@ -152,11 +152,17 @@ impl Collected {
         true
     }
 
-    /// Notes that an opening has written up to an offset.
-    fn note(&mut self, opening: &Arc<Opening>, start: WriteAt, end: u64) {
-        if self.opening.is_none() {
-            self.writer = Arc::downgrade(opening);
-            (self.is_appending, self.next) = (start == WriteAt::End, end);
+    /// Notes that an opening has written up to an offset; without one, the next write follows on none.
+    fn note(&mut self, opening: &Arc<Opening>, start: WriteAt, end: Option<u64>) {
+        if self.opening.is_some() {
+            return;
+        }
+        match end {
+            Some(end) => {
+                self.writer = Arc::downgrade(opening);
+                (self.is_appending, self.next) = (start == WriteAt::End, end);
+            }
+            None => self.writer = Weak::new(),
         }
     }
 
@@ -187,7 +193,12 @@ impl Collected {
                 return Err(Errno::EIO);
             }
             done += written.count;
-            self.next = if self.is_appending { written.end } else { self.next };
+            match written.end {
+                Some(end) if self.is_appending => self.next = end,
+                Some(_) => {}
+                // The next write is passed on at once.
+                None => self.writer = Weak::new(),
+            }
         }
         Ok(())
     }
@@ -366,7 +377,7 @@ impl<S: System> WriteBack<S> {
             let is_next = collected.is_next(opening, start, bytes.len());
             let may_begin = is_next && is_first && self.has_room(opening).await && (self.data_collected)();
             if is_next && (may_begin || !is_first) && collected.add::<S>(opening, bytes) {
-                let written = Written { count: bytes.len(), end: collected.next };
+                let written = Written { count: bytes.len(), end: Some(collected.next) };
                 // Before the call returns, so that other threads see it.
                 collected.slot.ino.store(opening.inode.ino.0, Release);
                 opening.written.forget_attr();

@@ -234,7 +234,7 @@ fn opened(files: &Files, opcode: Opcode, ino: Ino, body: &[u8]) -> Result<Vec<u8
             assert_eq!(body.size as usize, data.len());
             let start = if body.fh & APPENDING == 0 { WriteAt::Offset(body.offset) } else { WriteAt::End };
             let written = now(|call| files.ramfs.write(call, OpenInode { ino, handle: 0 }, start, data))?;
-            let end = usize::try_from(written.end).unwrap();
+            let end = usize::try_from(written.end.expect("known")).unwrap();
             files.change(ino, |bytes| {
                 bytes.resize(bytes.len().max(end), 0);
                 bytes[end - written.count..end].copy_from_slice(&data[..written.count]);

@@ -3,6 +3,8 @@
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_abi::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_WRONLY};
 use hermit_fs::{OpenFile, SetAttr, Symlinks, Vfs};
@@ -143,6 +145,31 @@ fn appended_pieces_are_collected() {
     run(other.set_size(10)).expect("a size");
     write(&file, 20);
     assert_eq!(run(file.seek(0, hermit_fs::Whence::Current)), Ok(30));
+}
+
+/// The server has appended the bytes, and does not say where.
+#[test]
+fn append_after_which_the_size_is_unknown_leaves_the_position() {
+    let is_failing = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&is_failing);
+    let (vfs, _, messages) = recorded(move |header, _| {
+        let is_getattr = header.opcode == Opcode::Getattr.number();
+        (is_getattr && fails.load(Relaxed)).then(|| Err(Errno::EIO.number()))
+    });
+    write(&open(&vfs, "/m/file", O_RDWR | O_CREAT | O_APPEND), 100);
+    let file = open(&vfs, "/m/file", O_RDWR | O_APPEND);
+    let position = || run(file.seek(0, hermit_fs::Whence::Current));
+    assert_eq!(run(file.seek(40, hermit_fs::Whence::Start)), Ok(40));
+    is_failing.store(true, Relaxed);
+    write(&file, 3);
+    assert_eq!(position(), Ok(40));
+    // No write follows on one whose place is unknown: none is collected.
+    messages.lock().clear();
+    write(&file, 3);
+    assert_eq!((writes(&messages).len(), position()), (1, Ok(40)));
+    is_failing.store(false, Relaxed);
+    write(&file, 3);
+    assert_eq!(position(), Ok(109));
 }
 
 #[test]
