@@ -295,6 +295,11 @@ export! {
 
     fn sys_realpath as realpath(name: *const c_char, buffer: *mut u8, size: usize) -> isize
     where path: UserText::new(name), buffer: UserBuffer::buffer(buffer, size) {
-        store_path(&complete(vfs()?.real_path(path.get(MAX_PATH)?))?, buffer)
+        let found = complete(vfs()?.real_path(path.get(MAX_PATH)?))?;
+        // No call with this path would succeed; `realpath` of C libraries on Linux fails so.
+        if found.len() > MAX_PATH {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        store_path(&found, buffer)
     }
 }

@@ -213,7 +213,7 @@ impl<S: System> OpenFile<S> {
     ///
     /// # Errors
     ///
-    /// `EBADF` without write access, `EFBIG`, `ENOSPC`, `EIO`.
+    /// `EBADF` without write access, `EINVAL` if the bytes would end behind the largest offset, `EFBIG`, `ENOSPC`, `EIO`.
     pub async fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.check_writable()?;
         if bytes.is_empty() {
@@ -221,6 +221,7 @@ impl<S: System> OpenFile<S> {
         }
         let mut position = self.position.acquire().await?;
         let start = self.write_position(position.offset);
+        check_end(start, bytes)?;
         let written = self.write_from(start, bytes).await?;
         // Else it stays: any other offset would be one that the program does not expect either.
         position.offset = written.end.unwrap_or(position.offset);
@@ -236,6 +237,7 @@ impl<S: System> OpenFile<S> {
     pub async fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
         self.check_writable()?;
         let start = self.write_position(offset);
+        check_end(start, bytes)?;
         Ok(self.write_from(start, bytes).await?.count)
     }
 
@@ -453,6 +455,13 @@ impl<S: System> OpenFile<S> {
     pub async fn usage(&self) -> Result<StatFs, Errno> {
         complete(|call| self.node.file_system().statfs(call)).await
     }
+}
+
+/// Checks that bytes to be written at an offset end at one of type `i64` (`rw_verify_area` of Linux).
+fn check_end(start: WriteAt, bytes: &[u8]) -> Result<(), Errno> {
+    let WriteAt::Offset(offset) = start else { return Ok(()) };
+    let end = offset.checked_add(bytes.len() as u64);
+    end.and_then(|end| i64::try_from(end).ok()).map(|_| ()).ok_or(Errno::EINVAL)
 }
 
 impl<S: System> Positioned for OpenFile<S> {

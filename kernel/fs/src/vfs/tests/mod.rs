@@ -9,3 +9,4 @@ mod listing;
 mod names;
 mod now;
 mod races;
+mod writes;
