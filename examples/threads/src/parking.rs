@@ -27,6 +27,7 @@ pub(crate) fn park(_: &Settings) {
         assert!(before.elapsed() < rest + TIMEOUT, "a wait of {rest:?} took {:?}", before.elapsed());
     }
     alternate();
+    many();
     unpark_ends_timeout();
 }
 
@@ -48,6 +49,31 @@ fn alternate() {
         take_turns(other.thread(), 0);
     });
     assert_eq!(turn.into_inner(), ROUNDS);
+}
+
+/// More threads are parked at the same time than a kernel has wait queues, and go on one after the other.
+fn many() {
+    const COUNT: usize = 400;
+    let (parked, gone_on) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let wait = |number: usize| {
+            parked.fetch_add(1, Ordering::Release);
+            // The last one goes on first.
+            while gone_on.load(Ordering::Acquire) != COUNT - 1 - number {
+                thread::park();
+            }
+            gone_on.fetch_add(1, Ordering::Release);
+        };
+        let threads: Vec<_> = (0..COUNT).map(|number| scope.spawn(move || wait(number))).collect();
+        while parked.load(Ordering::Acquire) < COUNT {
+            thread::yield_now();
+        }
+        for thread in threads.into_iter().rev() {
+            thread.thread().unpark();
+            thread.join().expect("the thread panicked");
+        }
+    });
+    assert_eq!(gone_on.into_inner(), COUNT);
 }
 
 /// `unpark` ends a long `park_timeout`.

@@ -1,5 +1,8 @@
 //! Futexes: a hash table of wait queues by address, each with a lock of its own.
 //!
+//! Mostly one address of a bucket is waited for, and its waiters are a list. Those of other addresses are in a tree, so that no
+//! number of waiting threads makes the time long for which a lock is held.
+//!
 //! A wake-up removes waiters under the lock, and makes them ready after it has released it. A thread whose address
 //! is 0 is in no queue, and a wake-up has counted it: if it runs before it is made ready, because of a timeout, it
 //! returns as one that was woken, and the wake-up that comes later is one that its next wait must expect.
@@ -9,6 +12,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use crate::list::{List, Waiting};
 use crate::sync::Lock;
 use crate::thread::Thread;
+use crate::wait_tree::WaitTree;
 
 /// Number of buckets of the hash table.
 pub const BUCKETS: usize = 256;
@@ -20,7 +24,10 @@ const BATCH: usize = if cfg!(loom) { 1 } else { 16 };
 /// Wait queue of the addresses that share a hash.
 #[derive(Debug)]
 pub struct Bucket<T: 'static> {
+    /// Waiters for one address.
     waiters: List<T, Waiting>,
+    /// Waiters for other addresses.
+    others: WaitTree<T>,
     /// Number of [`WakeUp`]s that have begun. A waiter keeps the value with which it was enqueued, so the values
     /// increase along the queue.
     epoch: u64,
@@ -30,7 +37,7 @@ impl<T> Bucket<T> {
     /// Creates an empty queue.
     #[must_use]
     pub const fn new() -> Self {
-        Self { waiters: List::new(), epoch: 0 }
+        Self { waiters: List::new(), others: WaitTree::new(), epoch: 0 }
     }
 }
 
@@ -80,12 +87,16 @@ impl<L> FutexTable<L> {
     }
 }
 
+/// Hash of an address: another one for each futex, whose upper bits depend on all bits of the address (Fibonacci hashing).
+#[inline]
+pub(crate) const fn hash(address: u64) -> u64 {
+    (address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 impl<L> FutexTable<L> {
     #[inline]
     fn bucket(&self, address: u64) -> &L {
-        // Fibonacci hashing: the upper bits of the product depend on all bits of the address.
-        let hash = (address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[7];
-        &self.buckets[usize::from(hash)]
+        &self.buckets[usize::from(hash(address).to_le_bytes()[7])]
     }
 
     /// Enqueues `thread` as a waiter for `address`, which is not 0, if `must_wait` returns true. Check and enqueue
@@ -101,7 +112,7 @@ impl<L> FutexTable<L> {
             }
             thread.entity().address.store(address, Relaxed);
             thread.entity().wait_epoch.store(bucket.epoch, Relaxed);
-            bucket.waiters.push(thread);
+            bucket.push(address, thread);
             true
         })
     }
@@ -114,7 +125,7 @@ impl<L> FutexTable<L> {
         self.bucket(address).with(|bucket| {
             let is_waiting = thread.entity().is_waiting();
             if is_waiting {
-                bucket.waiters.remove(thread);
+                bucket.remove(address, thread);
                 thread.entity().address.store(0, Relaxed);
             }
             is_waiting
@@ -139,7 +150,7 @@ impl<L> FutexTable<L> {
     where
         L: Lock<Bucket<T>>,
     {
-        let first = self.dequeue_first(address, |bucket| bucket.waiters.first().is_some());
+        let first = self.dequeue_first(address, Bucket::has_waiters);
         first.is_some_and(|(thread, has_others)| {
             wake(thread);
             has_others
@@ -157,14 +168,15 @@ impl<L> FutexTable<L> {
         L: Lock<Bucket<T>>,
     {
         self.bucket(address).with(|bucket| {
-            let first = bucket.waiters.first()?;
-            // Mostly the address is the only one of its bucket.
-            let thread = if first.entity().address.load(Relaxed) == address {
-                bucket.waiters.pop();
-                first.entity().address.store(0, Release);
-                first
-            } else {
-                bucket.dequeue_later(address)?
+            let thread = match bucket.waiters.first() {
+                // Mostly the address is the only one of its bucket.
+                Some(first) if first.entity().address.load(Relaxed) == address => {
+                    bucket.waiters.pop();
+                    first.entity().address.store(0, Release);
+                    first
+                }
+                _ if bucket.others.is_empty() => return None,
+                _ => bucket.dequeue_other(address)?,
             };
             Some((thread, inspect(bucket)))
         })
@@ -181,13 +193,9 @@ impl<L> FutexTable<L> {
         let mut batch = heapless::Vec::<_, BATCH>::new();
         self.bucket(wake_up.address).with(|bucket| {
             let epoch = *wake_up.epoch.get_or_insert_with(|| bucket.begin_wake_up());
-            let early = |thread: &&'static T| thread.entity().wait_epoch.load(Relaxed) < epoch;
-            let waiters = bucket.waiters_for(wake_up.address).take_while(early);
-            for thread in waiters.take(BATCH.min(wake_up.left)) {
-                bucket.dequeue(thread);
-                // There is room for `BATCH` waiters.
-                let _: Result<(), _> = batch.push(thread);
-            }
+            let early = core::iter::from_fn(|| bucket.dequeue_early(wake_up.address, epoch));
+            // There is room for `BATCH` waiters.
+            early.take(BATCH.min(wake_up.left)).for_each(|thread| _ = batch.push(thread));
         });
         let is_full = batch.is_full();
         wake_up.left -= batch.len();
@@ -204,25 +212,56 @@ impl<T: Thread> Bucket<T> {
         self.epoch
     }
 
-    /// The waiters for `address`, in the order of the queue. One may be removed before the next is taken.
+    /// True if the waiters for `address` are in the list. They never are in list and tree at the same time.
     #[inline]
-    fn waiters_for(&self, address: u64) -> impl Iterator<Item = &'static T> + use<T> {
-        self.waiters.iter().filter(move |thread| thread.entity().address.load(Relaxed) == address)
+    fn is_listed(&self, address: u64) -> bool {
+        self.waiters.first().is_some_and(|first| first.entity().address.load(Relaxed) == address)
     }
 
-    /// Removes the first waiter for `address`, which is not the first in the queue.
+    fn has_waiters(&self) -> bool {
+        !self.waiters.is_empty() || !self.others.is_empty()
+    }
+
+    /// Adds a waiter for `address`, which is set in the thread.
+    #[inline]
+    fn push(&mut self, address: u64, thread: &'static T) {
+        let is_listed = match self.waiters.first() {
+            None => self.others.is_empty(),
+            Some(first) => first.entity().address.load(Relaxed) == address,
+        };
+        if is_listed { self.waiters.push(thread) } else { self.push_other(thread) }
+    }
+
     #[cold]
-    fn dequeue_later(&mut self, address: u64) -> Option<&'static T> {
-        let thread = self.waiters_for(address).next()?;
-        self.dequeue(thread);
+    fn push_other(&mut self, thread: &'static T) {
+        self.others.push(thread);
+    }
+
+    /// Removes the first waiter for `address`, if it was enqueued before an epoch. From here on the thread may run, and wait for
+    /// another address.
+    #[inline]
+    fn dequeue_early(&mut self, address: u64, epoch: u64) -> Option<&'static T> {
+        let is_listed = self.is_listed(address);
+        let first = if is_listed { self.waiters.first() } else { self.others.first(address) };
+        let thread = first.filter(|thread| thread.entity().wait_epoch.load(Relaxed) < epoch)?;
+        self.remove(address, thread);
+        thread.entity().address.store(0, Release);
         Some(thread)
     }
 
-    /// Removes a waiter. From here on the thread may run, and wait for another address.
+    /// Removes a waiter for `address`, which is still set in the thread.
     #[inline]
-    fn dequeue(&mut self, thread: &'static T) {
-        self.waiters.remove(thread);
+    fn remove(&mut self, address: u64, thread: &'static T) {
+        if self.is_listed(address) { self.waiters.remove(thread) } else { self.others.remove(thread) }
+    }
+
+    /// Removes the first waiter for `address` from the tree. From here on the thread may run, and wait for another address.
+    #[cold]
+    fn dequeue_other(&mut self, address: u64) -> Option<&'static T> {
+        let thread = self.others.first(address)?;
+        self.others.remove(thread);
         thread.entity().address.store(0, Release);
+        Some(thread)
     }
 }
 
@@ -231,9 +270,10 @@ impl<T: Thread> Bucket<T> {
 mod tests {
     extern crate std;
 
-    use super::{BATCH, BUCKETS, Bucket, FutexTable, WakeUp};
+    use super::{BATCH, BUCKETS, Bucket, FutexTable, WakeUp, hash};
     use crate::sync::Lock;
     use crate::testing::{TestThread, threads};
+    use crate::wait_tree::tests::STEPS;
     use core::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::Mutex;
     use std::vec::Vec;
@@ -328,5 +368,42 @@ mod tests {
             assert_eq!(locked() - before, 3 + COUNT);
         }
         assert_eq!(wake(&table, 8, usize::MAX).len(), COUNT);
+    }
+
+    /// As [`std::thread::park`] waits, each thread for an address of its own; here all share a bucket, and their hashes differ
+    /// in the last bits only.
+    #[test]
+    fn wake_up_of_one_of_many_addresses_of_a_bucket_takes_few_steps() {
+        const COUNT: usize = 2_000;
+        // The inverse of the hash's factor, modulo 2^64.
+        let inverse = (0..6).fold(1_u64, |inverse, _| {
+            inverse.wrapping_mul(2_u64.wrapping_sub(hash(4).wrapping_mul(inverse)))
+        });
+        // Multiplied by it, these are numbers of futexes, of which those below 2^62 are addresses divided by 4.
+        let numbers = (0_u64..).map(|last| last.wrapping_mul(inverse)).filter(|number| number >> 62 == 0);
+        let addresses: Vec<u64> = numbers.skip(1).map(|number| number << 2).take(COUNT).collect();
+        let (table, all) = (table(), threads(COUNT));
+        let steps_of = |action: &dyn Fn()| {
+            let before = STEPS.get();
+            action();
+            STEPS.get() - before
+        };
+        for (thread, address) in all.iter().zip(&addresses) {
+            assert_eq!(hash(*address) >> 56, 0);
+            assert!(steps_of(&|| assert!(table.wait(*address, thread, || true))) <= 64);
+        }
+        let woken = |address, number| {
+            assert!(table.wake_one(address, |thread: &TestThread| assert_eq!(thread.number, number)));
+        };
+        // The first one last: it is not in the tree.
+        for (number, address) in addresses.iter().enumerate().rev() {
+            let steps = steps_of(&|| match number % 3 {
+                0 => woken(*address, number),
+                1 => assert_eq!(wake(&table, *address, usize::MAX), [number]),
+                _ => assert!(table.cancel(*address, all[number])),
+            });
+            assert!(steps <= 4 * 64, "{steps} steps");
+        }
+        assert!(all.iter().all(|thread| !thread.entity.is_waiting()));
     }
 }

@@ -60,6 +60,7 @@ pub mod sync;
 pub mod thread;
 pub mod thread_table;
 pub mod timers;
+mod wait_tree;
 
 #[cfg(test)]
 #[cfg(loom)]

@@ -9,6 +9,7 @@ pub use crate::link::Link;
 
 use crate::link::TimerLink;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+use crate::wait_tree::TreeNode;
 
 /// Highest priority; the lowest is 0.
 pub const MAX_PRIORITY: u8 = 30;
@@ -49,6 +50,7 @@ pub(crate) struct TimerNode<T: 'static> {
 pub struct Entity<T: 'static> {
     pub(crate) ready: Links<T>,
     pub(crate) waiting: Links<T>,
+    pub(crate) tree: TreeNode<T>,
     pub(crate) timer: TimerNode<T>,
     /// The futex address that the thread waits for; 0 if it waits for none.
     pub(crate) address: AtomicU64,
@@ -94,6 +96,7 @@ impl<T> Entity<T> {
         Self {
             ready: Links::new(),
             waiting: Links::new(),
+            tree: TreeNode::new(),
             timer: TimerNode {
                 deadline: AtomicU64::new(0),
                 child: TimerLink::new(None),
