@@ -37,10 +37,10 @@ pub(crate) struct Links<T: 'static> {
 pub(crate) struct TimerNode<T: 'static> {
     /// When the timer expires, in nanoseconds of the caller's clock.
     pub(crate) deadline: AtomicU64,
-    pub(crate) child: TimerLink<T>,
-    pub(crate) next: TimerLink<T>,
-    /// The previous sibling, or the parent if this is the first child.
-    pub(crate) previous: TimerLink<T>,
+    pub(crate) children: [TimerLink<T>; 2],
+    pub(crate) parent: TimerLink<T>,
+    /// One more than the lesser rank of the children, of which an absent one has 0.
+    pub(crate) rank: AtomicU8,
     /// Whether the node is in a heap. Once it is not, the owner may insert it into another CPU's heap.
     pub(crate) queued: AtomicBool,
 }
@@ -99,9 +99,9 @@ impl<T> Entity<T> {
             tree: TreeNode::new(),
             timer: TimerNode {
                 deadline: AtomicU64::new(0),
-                child: TimerLink::new(None),
-                next: TimerLink::new(None),
-                previous: TimerLink::new(None),
+                children: [TimerLink::new(None), TimerLink::new(None)],
+                parent: TimerLink::new(None),
+                rank: AtomicU8::new(0),
                 queued: AtomicBool::new(false),
             },
             address: AtomicU64::new(0),

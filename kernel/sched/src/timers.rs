@@ -1,12 +1,17 @@
-//! Timers of sleeping threads: an intrusive pairing heap, whose nodes are fields of the threads.
+//! Timers of sleeping threads: an intrusive leftist heap, whose nodes are fields of the threads.
 //!
-//! Insertion takes constant time, removal amortised logarithmic time in the number of timers (Fredman, Sedgewick,
-//! Sleator, Tarjan: The pairing heap, 1986).
+//! Insertion and removal take logarithmic time in the number of timers, each of them (Crane: Linear lists and priority queues
+//! as balanced binary trees, 1972): they are made under a spinlock, so a bound on the average would not do. The rank of a
+//! node, the length of the shortest path to a node that lacks a child, is nowhere greater on the right than on the left.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use crate::link::TimerLink;
 use crate::list::same;
 use crate::thread::{Thread, TimerNode};
+
+/// Maximum number of timers that expire at a time.
+pub const BATCH: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// A heap of threads by deadline.
 #[derive(Debug)]
@@ -43,51 +48,76 @@ pub fn is_queued<T: Thread>(thread: &'static T) -> bool {
     timer(thread).queued.load(Acquire)
 }
 
-/// Melds two heaps: the root with the later deadline becomes the first child of the other root.
+fn child<T: Thread>(node: &'static T, side: Side) -> &'static TimerLink<T> {
+    let [left, right] = &timer(node).children;
+    match side {
+        Side::Left => left,
+        Side::Right => right,
+    }
+}
+
+/// A child of a node.
+#[derive(Clone, Copy)]
+enum Side {
+    Left,
+    Right,
+}
+
+fn rank<T: Thread>(node: Option<&'static T>) -> u8 {
+    node.map_or(0, |node| timer(node).rank.load(Relaxed))
+}
+
+/// Melds two heaps, whose roots have no parents: along the right edges, whose lengths are logarithmic.
 fn meld<T: Thread>(one: &'static T, other: &'static T) -> &'static T {
-    let (parent, child) = if deadline(other) < deadline(one) { (other, one) } else { (one, other) };
-    let first = timer(parent).child.load();
-    if let Some(first) = first {
-        timer(first).previous.store(Some(child));
+    let in_order = |one, other| if deadline(other) < deadline(one) { (other, one) } else { (one, other) };
+    let (root, mut rest) = in_order(one, other);
+    let mut above = root;
+    while let Some(right) = child(above, Side::Right).load() {
+        #[cfg(test)]
+        #[cfg(not(loom))]
+        tests::count_step();
+        let (next, later) = in_order(right, rest);
+        set_right(above, next);
+        (above, rest) = (next, later);
     }
-    timer(child).next.store(first);
-    timer(child).previous.store(Some(parent));
-    timer(parent).child.store(Some(child));
-    parent
+    set_right(above, rest);
+    let mut changed = Some(above);
+    while let Some(node) = changed {
+        balance(node);
+        changed = timer(node).parent.load();
+    }
+    root
 }
 
-/// Detaches the first sibling; returns it and the remaining siblings.
-fn detach<T: Thread>(first: &'static T) -> (&'static T, Option<&'static T>) {
-    let rest = timer(first).next.load();
-    timer(first).next.store(None);
-    timer(first).previous.store(None);
-    (first, rest)
+fn set_right<T: Thread>(parent: &'static T, node: &'static T) {
+    child(parent, Side::Right).store(Some(node));
+    timer(node).parent.store(Some(parent));
 }
 
-/// Melds siblings into one heap in two passes: pairs from left to right, then all pairs from right to left.
-fn meld_siblings<T: Thread>(mut siblings: Option<&'static T>) -> Option<&'static T> {
-    // The melded pairs, linked through `next`, the last pair first.
-    let mut pairs: Option<&'static T> = None;
-    while let Some(sibling) = siblings {
-        let (one, rest) = detach(sibling);
-        let (pair, rest) = match rest {
-            Some(other) => {
-                let (other, rest) = detach(other);
-                (meld(one, other), rest)
-            }
-            None => (one, None),
-        };
-        timer(pair).next.store(pairs);
-        pairs = Some(pair);
-        siblings = rest;
+/// Exchanges the children of a node if the right one has the greater rank. Returns whether the node's own rank has changed.
+fn balance<T: Thread>(node: &'static T) -> bool {
+    #[cfg(test)]
+    #[cfg(not(loom))]
+    tests::count_step();
+    let (left, right) = (child(node, Side::Left).load(), child(node, Side::Right).load());
+    if rank(left) < rank(right) {
+        child(node, Side::Left).store(right);
+        child(node, Side::Right).store(left);
     }
-    let mut heap: Option<&'static T> = None;
-    while let Some(pair) = pairs {
-        let (one, rest) = detach(pair);
-        heap = Some(heap.map_or(one, |heap| meld(heap, one)));
-        pairs = rest;
+    let own = rank(left).min(rank(right)) + 1;
+    let has_changed = own != timer(node).rank.load(Relaxed);
+    if has_changed {
+        timer(node).rank.store(own, Relaxed);
     }
-    heap
+    has_changed
+}
+
+/// Takes the children of a node and melds them.
+fn meld_children<T: Thread>(node: &'static T) -> Option<&'static T> {
+    let (left, right) = (child(node, Side::Left).load(), child(node, Side::Right).load());
+    [left, right].into_iter().flatten().for_each(|child| timer(child).parent.store(None));
+    // Without a left child there is no right one either.
+    Some(right.map_or(left?, |right| meld(left.unwrap_or(right), right)))
 }
 
 impl<T: Thread> TimerHeap<T> {
@@ -102,9 +132,8 @@ impl<T: Thread> TimerHeap<T> {
     pub fn insert(&mut self, thread: &'static T, deadline: u64) -> bool {
         let own = timer(thread);
         own.deadline.store(deadline, Relaxed);
-        own.child.store(None);
-        own.next.store(None);
-        own.previous.store(None);
+        own.children.iter().chain([&own.parent]).for_each(|link| link.store(None));
+        own.rank.store(1, Relaxed);
         own.queued.store(true, Relaxed);
         let root = self.root.map_or(thread, |root| meld(root, thread));
         self.root = Some(root);
@@ -124,28 +153,34 @@ impl<T: Thread> TimerHeap<T> {
 
     /// Takes the node of a thread out of the tree.
     fn unlink(&mut self, thread: &'static T) {
-        let own = timer(thread);
-        let children = meld_siblings(own.child.load());
-        if self.root.is_some_and(|root| same(root, thread)) {
-            self.root = children;
+        let below = meld_children(thread);
+        let Some(parent) = timer(thread).parent.load() else {
+            self.root = below;
             return;
-        }
-        let next = own.next.load();
-        if let Some(previous) = own.previous.load() {
-            let first_child = timer(previous).child.load().is_some_and(|child| same(child, thread));
-            if first_child { timer(previous).child.store(next) } else { timer(previous).next.store(next) }
-        }
-        if let Some(next) = next {
-            timer(next).previous.store(own.previous.load());
-        }
-        self.root = match (self.root, children) {
-            (Some(root), Some(children)) => Some(meld(root, children)),
-            (root, children) => root.or(children),
         };
+        if let Some(below) = below {
+            timer(below).parent.store(Some(parent));
+        }
+        let is_left = child(parent, Side::Left).load().is_some_and(|left| same(left, thread));
+        child(parent, if is_left { Side::Left } else { Side::Right }).store(below);
+        let mut changed = Some(parent);
+        while let Some(node) = changed.filter(|node| balance(*node)) {
+            changed = timer(node).parent.load();
+        }
+    }
+
+    /// Removes and returns the first threads in the order of their deadlines, if these are not later than `now`: at most
+    /// [`BATCH`]. The caller wakes them without the lock of the heap. It calls again if [`Self::next_deadline`] is not later
+    /// than `now` either, but lets other interrupts through before.
+    #[must_use = "the threads sleep until they are woken"]
+    pub fn expire(&mut self, now: u64) -> heapless::Vec<&'static T, BATCH> {
+        let mut due = heapless::Vec::new();
+        core::iter::from_fn(|| self.pop_due(now)).take(BATCH).for_each(|thread| _ = due.push(thread));
+        due
     }
 
     /// Removes and returns the thread with the earliest deadline, if that is not later than `now`.
-    pub fn pop_due(&mut self, now: u64) -> Option<&'static T> {
+    fn pop_due(&mut self, now: u64) -> Option<&'static T> {
         let thread = self.root.filter(|&root| deadline(root) <= now)?;
         self.remove(thread);
         Some(thread)
@@ -157,11 +192,22 @@ impl<T: Thread> TimerHeap<T> {
 mod tests {
     extern crate std;
 
-    use super::{TimerHeap, is_queued};
+    use super::{BATCH, TimerHeap, is_queued};
     use crate::testing::{TestThread, threads};
+    use core::cell::Cell;
     use proptest::collection::vec;
     use proptest::{prop_assert, prop_assert_eq, proptest};
+    use std::thread_local;
     use std::vec::Vec;
+
+    thread_local! {
+        /// Number of nodes that were visited.
+        static STEPS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count_step() {
+        STEPS.set(STEPS.get() + 1);
+    }
 
     proptest! {
         #[test]
@@ -209,5 +255,35 @@ mod tests {
             .collect();
         assert_eq!(order.len(), 10_000);
         assert!(order.is_sorted());
+    }
+
+    /// Each step under the lock of the heap is bounded, not only their average.
+    #[test]
+    fn ten_thousand_timers_of_one_deadline_expire_in_batches_of_few_steps() {
+        const MAX_STEPS: usize = 64;
+        let all = threads(10_000);
+        let mut timers = TimerHeap::<TestThread>::new();
+        let steps_of = |action: &mut dyn FnMut()| {
+            let before = STEPS.get();
+            action();
+            STEPS.get() - before
+        };
+        for thread in &all {
+            assert!(steps_of(&mut || _ = timers.insert(thread, 7)) <= MAX_STEPS);
+        }
+        timers.insert(threads(1)[0], 9);
+        assert!(timers.expire(6).is_empty());
+        for batch in 1..=10_000 / BATCH / 2 {
+            let steps = steps_of(&mut || assert_eq!(timers.expire(8).len(), BATCH));
+            assert!(steps <= BATCH * MAX_STEPS, "{steps} steps");
+            assert_eq!(all.iter().filter(|thread| !is_queued::<TestThread>(thread)).count(), batch * BATCH);
+        }
+        // The others are woken before.
+        for thread in all.into_iter().filter(|thread| is_queued::<TestThread>(thread)) {
+            let steps = steps_of(&mut || timers.remove(thread));
+            assert!(steps <= MAX_STEPS, "{steps} steps");
+        }
+        assert!(timers.expire(8).is_empty());
+        assert_eq!(timers.next_deadline(), Some(9));
     }
 }

@@ -250,13 +250,13 @@ impl Cpu {
         }
     }
 
-    /// Wakes threads whose deadlines have passed, ends the time slice if it is over, and sets the timer again.
+    /// Wakes threads whose deadlines have passed, ends the time slice if it is over, and sets the timer again. If more threads
+    /// are due than one batch, the timer is due at once, and interrupts that came meanwhile are handled in between.
     fn timer_fired(&self, masked: &Masked) {
         self.armed.store(NEVER, Relaxed);
         let now = clock::monotonic();
-        while let Some(due) = self.timers.with(masked, |timers| timers.pop_due(now)) {
-            wake(masked, due);
-        }
+        let due = self.timers.with(masked, |timers| timers.expire(now));
+        due.into_iter().for_each(|thread| wake(masked, thread));
         if self.slice_end.load(Relaxed) <= now {
             // An idle CPU picks its next thread under the lock of the run queue, and then starts a slice if needed.
             if self.sched.try_end_slice() || self.is_idle() {

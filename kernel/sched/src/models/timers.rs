@@ -40,7 +40,8 @@ impl Timers {
 
     /// The timer interrupt of the CPU.
     fn fire(&self, now: u64) {
-        while let Some(due) = self.0.with(|timers| timers.pop_due(now)) {
+        // In batches of one, until one is not full.
+        while let [due] = self.0.with(|timers| timers.expire(now))[..] {
             due.wake();
         }
     }
