@@ -259,7 +259,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
             let growth = match set.insert(&mut entry) {
                 Ok(number) => {
                     registration.number.store(number, Relaxed);
-                    return Ok(Examined::new(number, address, waker, Arc::clone(object)));
+                    let of = (number, address, event.events);
+                    return Ok(Examined::new(of, waker, Arc::clone(object)));
                 }
                 Err(growth) => growth,
             };
@@ -278,7 +279,12 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
     /// Looks at the object of an entry. Returns its event, if it has one.
     fn examine(&self, examined: &Examined, purpose: Purpose) -> Option<Event> {
         let mut context = Context::from_waker(&examined.waker);
-        let found = events(examined.object.watch(&mut context));
+        let ready = if examined.is_exclusive {
+            examined.object.watch_exclusive(&mut context)
+        } else {
+            examined.object.watch(&mut context)
+        };
+        let found = events(ready);
         let mut set = self.shared.set.lock();
         let outcome = set.settle(examined, found, purpose);
         let Some(Outcome { event, is_news }) = outcome else {

@@ -7,6 +7,7 @@ use core::task::{Context, Poll};
 
 use hermit_interface::Errno;
 
+use crate::calls::ReadCalls;
 use crate::{Object, ReadBuffer, Readiness, Stat};
 
 /// Wait queue of an object: the wakers of the tasks that wait for it to change.
@@ -19,6 +20,9 @@ pub trait WaitQueue: Debug + Send + Sync {
 
     /// Calls and removes all registered wakers.
     fn wake(&self);
+
+    /// Calls and removes the waker that was registered first.
+    fn wake_one(&self);
 }
 
 /// Size of a read or write in bytes: one `u64`.
@@ -34,21 +38,24 @@ pub struct EventFd<W> {
     /// Semaphore mode (`EFD_SEMAPHORE`): a read subtracts 1 instead of resetting the counter to 0.
     semaphore: bool,
     nonblocking: AtomicBool,
+    readers: ReadCalls<W>,
+    /// Writers that wait, and tasks that wait for the counter to be ready.
     waiters: W,
 }
 
 impl<W: WaitQueue> EventFd<W> {
-    /// Creates a counter with an initial value.
-    pub const fn new(value: u64, semaphore: bool, nonblocking: bool, waiters: W) -> Self {
-        Self { value: AtomicU64::new(value), semaphore, nonblocking: AtomicBool::new(nonblocking), waiters }
+    /// Creates a counter with an initial value, and the wait queues that `queue` makes.
+    pub fn new(value: u64, semaphore: bool, nonblocking: bool, queue: impl Fn() -> W) -> Self {
+        let (value, nonblocking) = (AtomicU64::new(value), AtomicBool::new(nonblocking));
+        Self { value, semaphore, nonblocking, readers: ReadCalls::new(queue()), waiters: queue() }
     }
 
-    /// Takes the counter's value, or 1 in semaphore mode; `None` if the counter is 0.
-    fn take(&self) -> Option<u64> {
+    /// Takes the counter's value, or 1 in semaphore mode, and returns whether it is above 0 then; `None` if the counter is 0.
+    fn take(&self) -> Option<(u64, bool)> {
         let semaphore = self.semaphore;
         let rest = |value: u64| if semaphore { value.checked_sub(1) } else { (value != 0).then_some(0) };
         let before = self.value.fetch_update(AcqRel, Acquire, rest).ok()?;
-        Some(if semaphore { 1 } else { before })
+        Some(if semaphore { (1, before > 1) } else { (before, false) })
     }
 
     /// Adds to the counter; `None` if it would exceed [`MAX`].
@@ -57,25 +64,22 @@ impl<W: WaitQueue> EventFd<W> {
         self.value.fetch_update(AcqRel, Acquire, sum).ok().map(drop)
     }
 
-    /// Polls `action`, which returns `None` if it must wait.
-    fn poll<T>(
-        &self,
-        context: &mut Context<'_>,
-        action: impl Fn(&Self) -> Option<T>,
-    ) -> Poll<Result<T, Errno>> {
-        let mut result = action(self);
-        if result.is_none() {
-            if self.nonblocking.load(Relaxed) {
-                return Poll::Ready(Err(Errno::EAGAIN));
-            }
-            self.waiters.add(context);
-            // Again, as the counter may have changed before the waker was registered.
-            result = action(self);
+    fn readiness(&self) -> Readiness {
+        let value = self.value.load(Acquire);
+        Readiness { read: value > 0, write: value < MAX, ..Readiness::default() }
+    }
+
+    /// [`Self::add`], or registers the waker of a writer.
+    fn poll_add(&self, context: &Context<'_>, number: u64) -> Poll<Result<(), Errno>> {
+        if self.add(number).is_some() {
+            return Poll::Ready(Ok(()));
         }
-        result.map_or(Poll::Pending, |result| {
-            self.waiters.wake();
-            Poll::Ready(Ok(result))
-        })
+        if self.nonblocking.load(Relaxed) {
+            return Poll::Ready(Err(Errno::EAGAIN));
+        }
+        self.waiters.add(context);
+        // Again, as the counter may have changed before the waker was registered.
+        self.add(number).map_or(Poll::Pending, |()| Poll::Ready(Ok(())))
     }
 }
 
@@ -84,7 +88,8 @@ impl<W: WaitQueue + 'static> Object for EventFd<W> {
         if buffer.room() < SIZE {
             return Poll::Ready(Err(Errno::EINVAL));
         }
-        self.poll(context, Self::take).map_ok(|value| {
+        self.readers.poll(context, &self.nonblocking, || self.take()).map_ok(|value| {
+            self.waiters.wake();
             buffer.append(&value.to_le_bytes());
         })
     }
@@ -93,7 +98,11 @@ impl<W: WaitQueue + 'static> Object for EventFd<W> {
         let number =
             bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).filter(|&number| number <= MAX);
         let Some(number) = number else { return Poll::Ready(Err(Errno::EINVAL)) };
-        self.poll(context, |counter| counter.add(number)).map_ok(|()| SIZE)
+        self.poll_add(context, number).map_ok(|()| {
+            self.waiters.wake();
+            self.readers.wake_one();
+            SIZE
+        })
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
@@ -102,16 +111,26 @@ impl<W: WaitQueue + 'static> Object for EventFd<W> {
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
         self.waiters.add(context);
-        let value = self.value.load(Acquire);
-        Readiness { read: value > 0, write: value < MAX, ..Readiness::default() }
+        self.readiness()
     }
 
     fn is_watchable(&self) -> bool {
         true
     }
 
+    fn watch_exclusive(&self, context: &mut Context<'_>) -> Readiness {
+        self.readers.watch(context);
+        let ready = self.readiness();
+        if ready.write {
+            return ready;
+        }
+        // Hardly ever: a read is what it waits for, too.
+        self.poll_ready(context)
+    }
+
     fn unwatch(&self, context: &Context<'_>) {
         self.waiters.remove(context);
+        self.readers.unwatch(context);
     }
 
     fn is_nonblocking(&self) -> bool {
@@ -132,9 +151,22 @@ mod tests {
     use crate::testing::FakeWaitQueue;
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
+    use core::sync::atomic::AtomicUsize;
     use core::sync::atomic::Ordering::Relaxed;
     use core::task::{Context, Poll, Waker};
     use hermit_interface::Errno;
+    use std::sync::Arc;
+    use std::task::Wake;
+    use std::vec::Vec;
+
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+
+    impl Wake for Counter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
 
     /// Reads; returns the counter's value before and after.
     fn read(counter: &EventFd<FakeWaitQueue>) -> Poll<Result<(u64, u64), Errno>> {
@@ -153,18 +185,18 @@ mod tests {
 
     #[test]
     fn read_resets_the_counter_and_write_wakes_readers() {
-        let counter = EventFd::new(3, false, false, FakeWaitQueue::default());
+        let counter = EventFd::new(3, false, false, FakeWaitQueue::default);
         assert_eq!(write(&counter, 4), Poll::Ready(Ok(8)));
         assert_eq!(read(&counter), Poll::Ready(Ok((7, 0))));
         assert_eq!(read(&counter), Poll::Pending);
-        assert_eq!(counter.waiters.0.lock().unwrap().len(), 1);
+        assert_eq!(counter.readers.count(), 1);
         assert_eq!(write(&counter, 1), Poll::Ready(Ok(8)));
-        assert!(counter.waiters.0.lock().unwrap().is_empty());
+        assert_eq!(counter.readers.count(), 0);
     }
 
     #[test]
     fn semaphore_read_takes_one() {
-        let counter = EventFd::new(2, true, true, FakeWaitQueue::default());
+        let counter = EventFd::new(2, true, true, FakeWaitQueue::default);
         assert_eq!(read(&counter), Poll::Ready(Ok((2, 1))));
         assert_eq!(read(&counter), Poll::Ready(Ok((1, 0))));
         assert_eq!(read(&counter), Poll::Ready(Err(Errno::EAGAIN)));
@@ -172,7 +204,7 @@ mod tests {
 
     #[test]
     fn write_beyond_the_maximum_fails() {
-        let counter = EventFd::new(MAX, false, true, FakeWaitQueue::default());
+        let counter = EventFd::new(MAX, false, true, FakeWaitQueue::default);
         assert_eq!(write(&counter, 1), Poll::Ready(Err(Errno::EAGAIN)));
         assert_eq!(write(&counter, u64::MAX), Poll::Ready(Err(Errno::EINVAL)));
         let ready = counter.poll_ready(&mut Context::from_waker(Waker::noop()));
@@ -181,11 +213,50 @@ mod tests {
 
     #[test]
     fn read_and_write_need_eight_bytes() {
-        let counter = EventFd::new(1, false, true, FakeWaitQueue::default());
+        let counter = EventFd::new(1, false, true, FakeWaitQueue::default);
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(counter.poll_write(&mut context, &[1; 7]), Poll::Ready(Err(Errno::EINVAL)));
         let mut bytes = [MaybeUninit::uninit(); 7];
         let short = counter.poll_read(&mut context, &mut ReadBuffer::new(&mut bytes));
         assert_eq!(short, Poll::Ready(Err(Errno::EINVAL)));
+    }
+
+    /// Tasks that count their wake-ups.
+    fn readers(count: usize) -> Vec<(Arc<Counter>, Waker)> {
+        (0..count)
+            .map(|_| {
+                let counter = Arc::new(Counter::default());
+                (Arc::clone(&counter), Waker::from(counter))
+            })
+            .collect()
+    }
+
+    /// Reads for a task; returns true if it has read something.
+    fn read_for(counter: &EventFd<FakeWaitQueue>, waker: &Waker) -> bool {
+        let mut bytes = [MaybeUninit::uninit(); 8];
+        counter.poll_read(&mut Context::from_waker(waker), &mut ReadBuffer::new(&mut bytes)).is_ready()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
+    fn write_wakes_as_many_of_a_thousand_readers_as_can_read() {
+        let counter = EventFd::new(0, true, false, FakeWaitQueue::default);
+        let readers = readers(1000);
+        assert!(!readers.iter().any(|(_, waker)| read_for(&counter, waker)));
+        // One that polls waits beside them.
+        let (watcher, waker) = (Arc::new(Counter::default()), Waker::from(Arc::new(Counter::default())));
+        assert!(!counter.poll_ready(&mut Context::from_waker(&Waker::from(Arc::clone(&watcher)))).read);
+        let woken = || readers.iter().filter(|(count, _)| count.0.load(Relaxed) > 0).count();
+        assert_eq!(write(&counter, 3), Poll::Ready(Ok(8)));
+        assert_eq!((woken(), watcher.0.load(Relaxed)), (1, 1));
+        // Each that reads wakes the next one, while there is something.
+        for (index, (_, waker)) in readers.iter().enumerate().take(3) {
+            assert!(read_for(&counter, waker));
+            assert_eq!(woken(), (index + 2).min(3));
+        }
+        // A call that is faster than the one that is woken; which waits again and is woken by the next write.
+        assert_eq!(write(&counter, 1), Poll::Ready(Ok(8)));
+        assert!(read_for(&counter, &waker) && !read_for(&counter, &readers[3].1));
+        assert_eq!((woken(), counter.readers.count()), (4, 997));
     }
 }

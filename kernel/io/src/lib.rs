@@ -20,11 +20,12 @@
 //!     fn add(&self, _context: &Context<'_>) {}
 //!     fn remove(&self, _context: &Context<'_>) -> bool { false }
 //!     fn wake(&self) {}
+//!     fn wake_one(&self) {}
 //! }
 //!
 //! let table: DescriptorTable<parking_lot::RawMutex, Arc<dyn Object>> = DescriptorTable::new();
 //! let descriptor = table.reserve()?;
-//! table.fill(descriptor, Arc::new(EventFd::new(7, false, true, NoWaiters)));
+//! table.fill(descriptor, Arc::new(EventFd::new(7, false, true, || NoWaiters)));
 //! let mut memory = [MaybeUninit::uninit(); 8];
 //! let mut buffer = ReadBuffer::new(&mut memory);
 //! let mut context = Context::from_waker(Waker::noop());
@@ -39,6 +40,7 @@ extern crate alloc;
 
 mod argument;
 mod buffer;
+mod calls;
 mod console;
 mod epoll;
 mod eventfd;

@@ -141,7 +141,13 @@ pub trait Object: Any + Send + Sync {
         self.poll_ready(context)
     }
 
-    /// Removes the waker that [`Self::watch`] has registered.
+    /// [`Self::watch`] for an exclusive entry (`EPOLLEXCLUSIVE`): a change that is for one task need wake only one of the wakers
+    /// that are registered so, and of the calls that wait for the same. The default wakes all.
+    fn watch_exclusive(&self, context: &mut Context<'_>) -> Readiness {
+        self.watch(context)
+    }
+
+    /// Removes the waker that [`Self::watch`] or [`Self::watch_exclusive`] has registered.
     fn unwatch(&self, context: &Context<'_>) {
         let _ = context;
     }

@@ -11,6 +11,7 @@ use hermit_abi::{O_RDONLY, O_WRONLY, PIPE_BUF};
 use hermit_interface::{Errno, Readiness};
 use lock_api::{Mutex, RawMutex};
 
+use crate::calls::ReadCalls;
 use crate::{Object, ReadBuffer, Stat, WaitQueue};
 
 /// Bytes that a pipe holds, as on Linux; fewer under Miri, which fills them one by one.
@@ -66,38 +67,46 @@ impl Ring {
 /// A pipe, which its two ends share.
 pub struct Pipe<R: RawMutex, W> {
     ring: Mutex<R, Ring>,
-    /// Readers that wait for bytes, and writers that wait for room.
-    readers: W,
+    /// Calls that wait for bytes, and tasks that wait for the end for reading to be ready.
+    readers: ReadCalls<W>,
+    watchers: W,
+    /// Both at the end for writing: not each writer can use any room.
     writers: W,
 }
 
 impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
-    /// An empty pipe, whose ends are to be created with it.
+    /// An empty pipe with the wait queues that `queue` makes, whose ends are to be created with it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(readers: W, writers: W) -> Result<Self, Errno> {
+    pub fn new(queue: impl Fn() -> W) -> Result<Self, Errno> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(CAPACITY).map_err(|_| Errno::ENOMEM)?;
         bytes.resize(CAPACITY, 0);
         let ring = Ring { bytes, start: 0, len: 0, has_reader: true, has_writer: true };
-        Ok(Self { ring: Mutex::new(ring), readers, writers })
+        let readers = ReadCalls::new(queue());
+        Ok(Self { ring: Mutex::new(ring), readers, watchers: queue(), writers: queue() })
     }
 
-    /// Reads what there is; `None` if a read has to wait.
-    fn read(&self, buffer: &mut ReadBuffer<'_>) -> Option<()> {
+    fn reader_readiness(&self) -> Readiness {
+        let ring = self.ring.lock();
+        Readiness { read: ring.len > 0, hang_up: !ring.has_writer, ..Readiness::default() }
+    }
+
+    /// Reads what there is, and returns whether there is more; `None` if a read has to wait.
+    fn read(&self, buffer: &mut ReadBuffer<'_>) -> Option<bool> {
         let before = buffer.len();
-        let has_writer = loop {
+        let (has_writer, has_more) = loop {
             let mut ring = self.ring.lock();
             if buffer.room() == 0 || ring.take(buffer) == 0 {
-                break ring.has_writer;
+                break (ring.has_writer, ring.len > 0);
             }
         };
         if buffer.len() > before {
             self.writers.wake();
         }
-        (buffer.len() > before || buffer.room() == 0 || !has_writer).then_some(())
+        (buffer.len() > before || buffer.room() == 0 || !has_writer).then_some(has_more)
     }
 
     /// Writes what there is room for, and up to [`PIPE_BUF`] bytes at once or not at all; `None` if a write has to wait.
@@ -117,27 +126,11 @@ impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
                 break;
             }
             count += written;
-            self.readers.wake();
+            self.watchers.wake();
+            self.readers.wake_one();
         }
         (count > 0 || bytes.is_empty()).then_some(Ok(count))
     }
-}
-
-/// Tries an action that returns `None` if it has to wait; registers the waker and tries again before it does.
-fn poll<T, W: WaitQueue>(
-    context: &Context<'_>,
-    (queue, nonblocking): (&W, &AtomicBool),
-    mut action: impl FnMut() -> Option<Result<T, Errno>>,
-) -> Poll<Result<T, Errno>> {
-    if let Some(result) = action() {
-        return Poll::Ready(result);
-    }
-    if nonblocking.load(Relaxed) {
-        return Poll::Ready(Err(Errno::EAGAIN));
-    }
-    queue.add(context);
-    // Again, as the pipe may have changed before the waker was registered.
-    action().map_or(Poll::Pending, Poll::Ready)
 }
 
 /// The end of a pipe for reading.
@@ -176,7 +169,8 @@ impl<R: RawMutex, W: WaitQueue> PipeWriter<R, W> {
 impl<R: RawMutex, W: WaitQueue> Drop for PipeWriter<R, W> {
     fn drop(&mut self) {
         self.pipe.ring.lock().has_writer = false;
-        self.pipe.readers.wake();
+        self.pipe.watchers.wake();
+        self.pipe.readers.wake_all();
     }
 }
 
@@ -230,17 +224,23 @@ where
     W: WaitQueue + 'static,
 {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
-        poll(context, (&self.pipe.readers, &self.nonblocking), || self.pipe.read(buffer).map(Ok))
+        let read = || self.pipe.read(buffer).map(|has_more| ((), has_more));
+        self.pipe.readers.poll(context, &self.nonblocking, read)
     }
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
-        self.pipe.readers.add(context);
-        let ring = self.pipe.ring.lock();
-        Readiness { read: ring.len > 0, hang_up: !ring.has_writer, ..Readiness::default() }
+        self.pipe.watchers.add(context);
+        self.pipe.reader_readiness()
+    }
+
+    fn watch_exclusive(&self, context: &mut Context<'_>) -> Readiness {
+        self.pipe.readers.watch(context);
+        self.pipe.reader_readiness()
     }
 
     fn unwatch(&self, context: &Context<'_>) {
-        self.pipe.readers.remove(context);
+        self.pipe.watchers.remove(context);
+        self.pipe.readers.unwatch(context);
     }
 
     common!(O_RDONLY);
@@ -252,7 +252,15 @@ where
     W: WaitQueue + 'static,
 {
     fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
-        poll(context, (&self.pipe.writers, &self.nonblocking), || self.pipe.write(bytes))
+        if let Some(written) = self.pipe.write(bytes) {
+            return Poll::Ready(written);
+        }
+        if self.nonblocking.load(Relaxed) {
+            return Poll::Ready(Err(Errno::EAGAIN));
+        }
+        self.pipe.writers.add(context);
+        // Again, as the pipe may have changed before the waker was registered.
+        self.pipe.write(bytes).map_or(Poll::Pending, Poll::Ready)
     }
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
@@ -280,18 +288,30 @@ mod tests {
     use crate::testing::FakeWaitQueue;
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
+    use core::sync::atomic::AtomicUsize;
+    use core::sync::atomic::Ordering::Relaxed;
     use core::task::{Context, Poll, Waker};
     use hermit_abi::PIPE_BUF;
     use hermit_interface::Errno;
     use std::sync::Arc;
+    use std::task::Wake;
     use std::vec;
     use std::vec::Vec;
+
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+
+    impl Wake for Counter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
 
     type Ends =
         (PipeReader<parking_lot::RawMutex, FakeWaitQueue>, PipeWriter<parking_lot::RawMutex, FakeWaitQueue>);
 
     fn ends(nonblocking: bool) -> Ends {
-        let pipe = Arc::new(Pipe::new(FakeWaitQueue::default(), FakeWaitQueue::default()).unwrap());
+        let pipe = Arc::new(Pipe::new(FakeWaitQueue::default).unwrap());
         (PipeReader::new(Arc::clone(&pipe), nonblocking), PipeWriter::new(pipe, nonblocking))
     }
 
@@ -340,6 +360,28 @@ mod tests {
             }));
             (ring.start, ring.len) = ((ring.start + ring.len) % CAPACITY, 0);
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
+    fn write_wakes_one_of_a_thousand_readers_and_that_the_next_if_it_leaves_something() {
+        let (reader, writer) = ends(false);
+        let tasks: Vec<_> = (0..1000).map(|_| Arc::new(Counter::default())).collect();
+        let read_for = |index: usize, size: usize| {
+            let waker = Waker::from(Arc::clone(&tasks[index]));
+            let mut memory = vec![MaybeUninit::uninit(); size];
+            reader.poll_read(&mut Context::from_waker(&waker), &mut ReadBuffer::new(&mut memory)).is_ready()
+        };
+        assert!(!(0..1000).any(|index| read_for(index, 2)));
+        let woken = || tasks.iter().map(|task| task.0.load(Relaxed)).sum::<usize>();
+        assert_eq!(write(&writer, b"abc"), Poll::Ready(Ok(3)));
+        assert_eq!(woken(), 1);
+        assert!(read_for(0, 2));
+        assert_eq!(woken(), 2);
+        assert!(read_for(1, 2) && !read_for(1, 2));
+        assert_eq!((woken(), reader.pipe.readers.count()), (2, 999));
+        drop(writer);
+        assert_eq!((woken(), reader.pipe.readers.count()), (2 + 999, 0));
     }
 
     #[test]

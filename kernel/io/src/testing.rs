@@ -26,4 +26,11 @@ impl WaitQueue for FakeWaitQueue {
     fn wake(&self) {
         self.0.lock().unwrap().drain(..).for_each(Waker::wake);
     }
+
+    fn wake_one(&self) {
+        let mut wakers = self.0.lock().unwrap();
+        let first = (!wakers.is_empty()).then(|| wakers.remove(0));
+        drop(wakers);
+        first.into_iter().for_each(Waker::wake);
+    }
 }

@@ -43,4 +43,8 @@ impl hermit_io::WaitQueue for WaitQueue {
         let wakers = self.0.lock().take();
         wakers.wake();
     }
+
+    fn wake_one(&self) {
+        self.wake_one();
+    }
 }

@@ -45,6 +45,7 @@ pub(crate) fn eventfd() {
     sizes_and_flags();
     nonblocking_mode();
     blocked_reader_is_woken();
+    one_write_is_for_all_blocked_readers();
     blocked_writer_is_woken();
     alternate();
 }
@@ -111,6 +112,18 @@ fn blocked_reader_is_woken() {
         assert!(!done.load(Ordering::SeqCst), "there was nothing to read");
         assert_eq!(counter.write(42), Ok(8));
         assert_eq!(reader.join().expect("the reader panicked"), Ok(42));
+    });
+}
+
+/// A write wakes one reader of a semaphore, which wakes the next one as long as there is something.
+fn one_write_is_for_all_blocked_readers() {
+    const READERS: u64 = 20;
+    let counter = EventFd::new(0, EFD_SEMAPHORE);
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(|| counter.read())).collect();
+        thread::sleep(QUIET_TIME);
+        assert_eq!(counter.write(READERS), Ok(8));
+        assert!(readers.into_iter().all(|reader| reader.join().expect("the reader panicked") == Ok(1)));
     });
 }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt::{self, Debug};
 use core::task::Waker;
 
-use hermit_abi::{EPOLLET, EPOLLONESHOT};
+use hermit_abi::{EPOLLET, EPOLLEXCLUSIVE, EPOLLONESHOT};
 
 use super::{Change, Event, MODES};
 use crate::slot_map::{CHUNKS, Chunk, ChunkPlan, chunk_size, position};
@@ -65,9 +65,13 @@ impl Debug for Entry {
 }
 
 impl Examined {
-    /// A new entry.
-    pub(super) const fn new(number: Number, address: usize, waker: Waker, object: Arc<dyn Object>) -> Self {
-        Self { number, address, waker, object }
+    /// An entry with these `EPOLL` bits.
+    pub(super) const fn new(
+        (number, address, events): (Number, usize, u32),
+        waker: Waker,
+        object: Arc<dyn Object>,
+    ) -> Self {
+        Self { number, address, is_exclusive: events & EPOLLEXCLUSIVE != 0, waker, object }
     }
 }
 
@@ -150,6 +154,8 @@ impl Entry {
 pub(super) struct Examined {
     pub(super) number: Number,
     address: usize,
+    /// True if a change of the object need not wake each instance that watches it.
+    pub(super) is_exclusive: bool,
     pub(super) waker: Waker,
     pub(super) object: Arc<dyn Object>,
 }
@@ -370,10 +376,11 @@ impl EntrySet {
         (entry.events, entry.data) = (event.events, event.data);
         match entry.phase {
             Phase::Idle => {
-                let (address, waker, object) = (entry.address, entry.waker.clone(), entry.object()?);
+                let of = (number, entry.address, entry.events);
+                let examined = Examined::new(of, entry.waker.clone(), entry.object()?);
                 entry.phase = Phase::EXAMINED;
                 self.examined += 1;
-                Some(Examined { number, address, waker, object })
+                Some(examined)
             }
             // It is examined anyway.
             Phase::Ready => None,
@@ -424,13 +431,13 @@ impl EntrySet {
             return None;
         };
         let Some(object) = entry.object() else { return self.remove(number).map(Taken::Stale) };
-        let (address, waker) = (entry.address, entry.waker.clone());
+        let examined = Examined::new((number, entry.address, entry.events), entry.waker.clone(), object);
         self.unlink(number);
         if let Some(entry) = self.entries.get_mut(number) {
             entry.begin_examination(purpose);
         }
         self.examined += 1;
-        Some(Taken::Entry(Examined { number, address, waker, object }))
+        Some(Taken::Entry(examined))
     }
 
     /// Ends the examination of an entry, for which its object reports `found`. `None` if the entry has left the set.

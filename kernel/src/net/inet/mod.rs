@@ -208,6 +208,10 @@ impl<P: Protocol> Object for InetSocket<P> {
         self.socket.watch(context)
     }
 
+    fn watch_exclusive(&self, context: &mut Context<'_>) -> Readiness {
+        self.socket.watch_exclusive(context)
+    }
+
     fn unwatch(&self, context: &Context<'_>) {
         self.socket.unwatch(context);
     }

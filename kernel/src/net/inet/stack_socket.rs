@@ -171,9 +171,19 @@ impl StackSocket {
         Readiness::from_bits(ready)
     }
 
-    /// Removes the waker that [`Self::watch`] has registered.
+    /// [`Self::watch`] by an exclusive entry: it waits among the calls of which an event wakes one.
+    pub(super) fn watch_exclusive(&self, context: &Context<'_>) -> Readiness {
+        let ready = self.network.with(|stack| {
+            self.exclusive_waiters().add(context);
+            stack.readiness(self.number)
+        });
+        Readiness::from_bits(ready)
+    }
+
+    /// Removes the waker that [`Self::watch`] or [`Self::watch_exclusive`] has registered.
     pub(super) fn unwatch(&self, context: &Context<'_>) {
         self.waiters().remove(context);
+        self.exclusive_waiters().remove(context);
     }
 
     /// Waits until sent data is acknowledged, if `SO_LINGER` is on.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[test]
 fn edge_of_an_instance_is_seen_after_a_read_of_what_it_watches() {
     let (outer, inner) = (instance(), instance());
-    let counter: Arc<dyn Object> = Arc::new(EventFd::new(0, false, true, FakeWaitQueue::default()));
+    let counter: Arc<dyn Object> = Arc::new(EventFd::new(0, false, true, FakeWaitQueue::default));
     let nested: Arc<dyn Object> = Arc::clone(&inner) as _;
     inner.add(3, &counter, event(EPOLLIN, 1)).unwrap();
     outer.add(4, &nested, event(EPOLLIN | EPOLLET, 2)).unwrap();
