@@ -10,7 +10,7 @@ use elf::abi;
 use elf::endian::LittleEndian;
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::to_usize;
+use crate::{image, to_usize};
 
 /// Physical address of the executable; the loader ends below.
 pub const EXECUTABLE_ADDRESS: u64 = 2 << 20;
@@ -50,6 +50,9 @@ pub struct BootImage<'a> {
 /// The parts of a boot image; `None` for any other file.
 #[must_use]
 pub fn parse(file: &[u8]) -> Option<BootImage<'_>> {
+    if !image::has_bounded_tables(file) {
+        return None;
+    }
     let elf = ElfBytes::<LittleEndian>::minimal_parse(file).ok()?;
     let mut segments = elf.segments()?.iter().filter(|segment| segment.p_type == abi::PT_LOAD);
     let mut contents = || -> Option<_> {

@@ -27,6 +27,13 @@ pub const MAX_SIZE: u64 = 1 << 30;
 /// Size of a symbol table entry (`Elf64_Sym`) in bytes.
 pub const SYMBOL_SIZE: usize = 24;
 
+/// Maximum number of program headers. Linkers write about ten. Each of them costs a constant number of passes over a part
+/// of the file, so their number bounds the time that a check takes, whatever the file contains.
+pub const MAX_PROGRAM_HEADERS: u16 = 64;
+
+/// Maximum size in bytes of a segment of notes. Compilers and linkers write some hundred bytes.
+const MAX_NOTES: u64 = 64 << 10;
+
 /// Why an image is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
@@ -51,6 +58,9 @@ pub enum ImageError {
     /// The image was built for another ABI version.
     #[error("built for ABI version {0}, expected {ABI_VERSION}: rebuild it with this version of hermit-sys")]
     Abi(u32),
+    /// The file has more program headers than [`MAX_PROGRAM_HEADERS`], or says that their number is elsewhere (`PN_XNUM`).
+    #[error("the file has {0} program headers, more than {MAX_PROGRAM_HEADERS}")]
+    TooManyHeaders(u16),
     /// A part of the file to which its headers refer is missing.
     #[error("the file is truncated or its {0} damaged")]
     Truncated(&'static str),
@@ -222,11 +232,34 @@ fn parse(bytes: &[u8]) -> Result<ElfBytes<'_, LittleEndian>, ImageError> {
     if machine != abi::EM_X86_64 {
         return Err(ImageError::Machine(machine));
     }
+    let [program_headers, _] = header_counts(bytes).ok_or(ImageError::Truncated("header"))?;
+    if program_headers > MAX_PROGRAM_HEADERS {
+        return Err(ImageError::TooManyHeaders(program_headers));
+    }
+    if !has_bounded_tables(bytes) {
+        return Err(ImageError::Truncated("section headers"));
+    }
     let file = ElfBytes::minimal_parse(bytes).map_err(|_| ImageError::Truncated("headers"))?;
     if file.ehdr.e_type != abi::ET_DYN {
         return Err(ImageError::Type(file.ehdr.e_type));
     }
     Ok(file)
+}
+
+/// Returns the numbers of program headers and of section headers in the file header (`e_phnum`, `e_shnum`).
+fn header_counts(file: &[u8]) -> Option<[u16; 2]> {
+    let half = |at: usize| Some(u16::from_le_bytes(file.get(at..at + 2)?.try_into().ok()?));
+    Some([half(56)?, half(60)?])
+}
+
+/// Returns true if the file header of a 64-bit file itself has the sizes of both tables, and that of the program headers
+/// is within its bound. Otherwise their numbers, of 32 and 64 bits, are in the first section header (ELF gABI, `PN_XNUM`
+/// and `SHN_LORESERVE`): no image has as many, and reading such tables would take as long as the file is large.
+pub(crate) fn has_bounded_tables(file: &[u8]) -> bool {
+    let has_sections = file.get(40..48).is_some_and(|offset| offset != [0; 8]);
+    header_counts(file).is_some_and(|[program_headers, section_headers]| {
+        program_headers <= MAX_PROGRAM_HEADERS && (section_headers != 0 || !has_sections)
+    })
 }
 
 /// Checks that the section headers are in the file. Booting does not need them, but they come last, so that a
@@ -241,6 +274,9 @@ fn check_section_headers(bytes: &[u8], file: &ElfBytes<'_, LittleEndian>) -> Res
 
 fn check_note(file: &ElfBytes<'_, LittleEndian>, headers: &ProgramHeaders<'_>) -> Result<(), ImageError> {
     for header in headers.iter().filter(|header| header.p_type == abi::PT_NOTE) {
+        if header.p_filesz > MAX_NOTES {
+            return Err(ImageError::Segment("its notes are too large"));
+        }
         let notes = file.segment_data_as_notes(&header).map_err(|_| ImageError::Truncated("notes"))?;
         for note in notes {
             let Note::Unknown(note) = note else { continue };

@@ -14,7 +14,7 @@ use crate::boot_info::Region;
 pub const HEADER_SIZE: usize = 64;
 
 /// The tables of program and section headers of a file whose ELF header was read; `None` if it is no 64-bit ELF file with
-/// valid headers.
+/// valid headers, as many as an image may have.
 #[must_use]
 pub fn tables(file: &[u8]) -> Option<[Region; 2]> {
     let header = parse(file)?.ehdr;
@@ -52,7 +52,7 @@ fn segments(file: &[u8], code: bool) -> impl Iterator<Item = Region> {
 
 fn parse(file: &[u8]) -> Option<ElfBytes<'_, LittleEndian>> {
     let is_64_bit = file.get(4) == Some(&abi::ELFCLASS64);
-    ElfBytes::minimal_parse(file).ok().filter(|_| is_64_bit)
+    if is_64_bit && super::has_bounded_tables(file) { ElfBytes::minimal_parse(file).ok() } else { None }
 }
 
 #[cfg(test)]

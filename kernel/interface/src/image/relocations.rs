@@ -4,7 +4,7 @@
 //! The packed table consists of words (ELF gABI, "Relative Relocation Table"). An even one is the offset of a relocated
 //! word. An odd one is a bitmap of the 63 words that follow those of the entry before it: bit 1 stands for the first.
 
-use core::iter;
+use core::iter::{self, Peekable};
 
 use elf::ElfBytes;
 use elf::abi;
@@ -81,7 +81,7 @@ impl<'a> Relocations<'a> {
 
     /// Calls a function for each relocation, those of the packed table first: offset of the relocated word, and addend.
     pub(super) fn for_each(self, image: &Image<'a>, mut relocate: impl FnMut(u64, u64)) {
-        let mut data = Data::of(image);
+        let mut data = Data::new(image.segments());
         for group in groups(self.packed) {
             if let Some(contents) = data.contents(group) {
                 group
@@ -136,7 +136,7 @@ fn check_packed(image: &Image<'_>, table: &[u8]) -> Result<(), ImageError> {
     if table.get(..WORD_SIZE).is_some_and(|first| word(first, 0) & 1 != 0) {
         return Err(ImageError::Relocation("bitmap without an address"));
     }
-    let (mut data, mut free) = (Data::of(image), 0);
+    let (mut data, mut free) = (Data::new(image.segments()), 0);
     for group in groups(table) {
         let is_inside = data.contents(group).is_some()
             || group.offsets().all(|offset| data.contents(Group::of(offset)).is_some());
@@ -200,29 +200,25 @@ fn groups(table: &[u8]) -> impl Iterator<Item = Group> {
     })
 }
 
-/// Initial contents of the writable segments, to which RELRO data belong, too.
-#[derive(Clone, Copy, Debug)]
-struct Data<'a> {
-    image: Image<'a>,
-    /// The segment of the last group, in which the next one is, most likely.
-    segment: Option<Segment<'a>>,
+/// Cursor over the initial contents of the writable segments, to which RELRO data belong, too. It moves forward only: the
+/// groups of a packed table ascend, as segments do, so a pass over a table takes as many steps as there are segments and groups.
+struct Data<I: Iterator> {
+    segments: Peekable<I>,
 }
 
-impl<'a> Data<'a> {
-    fn of(image: &Image<'a>) -> Self {
-        Self { image: *image, segment: None }
+impl<'a, I: Iterator<Item = Segment<'a>>> Data<I> {
+    /// Cursor at the first one of `segments`, which ascend.
+    fn new(segments: I) -> Self {
+        Self { segments: segments.peekable() }
     }
 
-    /// The bytes from the first word of a group to the end of the last. `None` if not all of them are initial contents of one writable
-    /// segment.
+    /// Returns the bytes from the first word of a group to the end of the last. `None` if not all of them are initial
+    /// contents of one writable segment, or if the cursor has passed them.
     fn contents(&mut self, group: Group) -> Option<&'a [u8]> {
         let size = (group.bitmap.ilog2() as usize + 1) * WORD_SIZE;
-        let in_segment = |segment: &Segment<'a>| contents(segment, group.start, size);
-        self.segment.as_ref().and_then(in_segment).or_else(|| {
-            let mut writable = self.image.segments().filter(|segment| segment.write);
-            self.segment = writable.find(|segment| in_segment(segment).is_some());
-            in_segment(self.segment.as_ref()?)
-        })
+        let ends_before = |segment: &Segment<'_>| segment.start + segment.data.len() as u64 <= group.start;
+        while self.segments.next_if(|segment| !segment.write || ends_before(segment)).is_some() {}
+        contents(self.segments.peek()?, group.start, size)
     }
 }
 
@@ -230,4 +226,37 @@ impl<'a> Data<'a> {
 fn contents<'a>(segment: &Segment<'a>, start: u64, size: usize) -> Option<&'a [u8]> {
     let offset = usize::try_from(start.checked_sub(segment.start)?).ok()?;
     segment.data.get(offset..offset.checked_add(size)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Data, Group, Segment, WORD_SIZE};
+    use crate::address::PAGE_SIZE;
+
+    /// Number of segments of a page each.
+    const SEGMENTS: u64 = 60;
+
+    /// Each border between two segments is in the middle of a group, so that the group's words are looked up one by one.
+    #[test]
+    fn pass_over_relocations_takes_each_segment_once() {
+        let page = [0; PAGE_SIZE as usize];
+        let segment = |number| Segment {
+            start: number * PAGE_SIZE,
+            size: PAGE_SIZE,
+            data: &page,
+            offset: 0,
+            write: true,
+            execute: false,
+        };
+        let mut taken = 0;
+        let mut data = Data::new((0..SEGMENTS).map(segment).inspect(|_| taken += 1));
+        for border in 1..SEGMENTS {
+            let group = Group { start: border * PAGE_SIZE - WORD_SIZE as u64, bitmap: 0b11 };
+            assert!(data.contents(group).is_none(), "no segment has both words");
+            assert!(group.offsets().all(|offset| data.contents(Group::of(offset)).is_some()));
+        }
+        assert!(data.contents(Group::of(0)).is_none(), "the cursor has passed it");
+        drop(data);
+        assert_eq!(taken, SEGMENTS);
+    }
 }

@@ -2,13 +2,15 @@
 
 use alloc::vec::Vec;
 
-use elf::abi;
+use elf::abi::{self, PN_XNUM};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::any;
 use proptest::proptest;
+use zerocopy::IntoBytes;
 
+use super::relocations::{DT_RELR, DT_RELRSZ};
 use super::sample::{NOTE, ProgramHeader, Sample, TLS};
-use super::{Image, ImageError, SymbolTable, check, word};
+use super::{Image, ImageError, MAX_PROGRAM_HEADERS, SymbolTable, check, parts, word};
 
 /// Relocations of the sample's table with addends.
 const WITH_ADDENDS: [(u64, u64); 2] = [(0x2300, 0x1010), (0x3008, 0x2000)];
@@ -85,6 +87,76 @@ fn other_files_are_identified() {
     assert_eq!(error(b"\x7fELF\x02\x01"), ImageError::Truncated("header"));
     assert_eq!(error_of(|sample| sample.header.machine = 183), ImageError::Machine(183));
     assert_eq!(error_of(|sample| sample.header.kind = 2), ImageError::Type(2));
+}
+
+#[test]
+fn tables_of_headers_are_bounded() {
+    let headers = |count| error_of(|sample| sample.header.phnum = count);
+    for count in [MAX_PROGRAM_HEADERS + 1, PN_XNUM] {
+        assert_eq!(headers(count), ImageError::TooManyHeaders(count));
+    }
+    let missing = ImageError::Truncated("section headers");
+    assert_eq!(error_of(|sample| sample.header.shnum = 0), missing, "their number is elsewhere");
+    let files = [PN_XNUM, 7].map(|count| {
+        let mut sample = Sample::default();
+        sample.header.phnum = count;
+        sample.build()
+    });
+    assert!(parts::tables(&files[0]).is_none() && parts::tables(&files[1]).is_some());
+}
+
+/// An image with as many segments as there may be, a page of data each, and with packed relocations at each border.
+#[test]
+fn image_with_the_maximum_number_of_segments_passes() {
+    let mut sample = Sample::default();
+    let own = sample.segments;
+    let (first, last) = (0x10, u64::from(MAX_PROGRAM_HEADERS) - own.len() as u64);
+    let mut file = sample.build();
+    let at = file.len().next_multiple_of(0x1000);
+    file.resize(at, 0);
+    // The table of program headers moves to the end of the file.
+    sample.header.phoff = at as u64;
+    sample.header.phnum = MAX_PROGRAM_HEADERS;
+    let mut table: Vec<_> = own.to_vec();
+    table.extend((0..last).map(|number| ProgramHeader {
+        vaddr: (first + number) * 0x1000,
+        filesz: 0x1000,
+        memsz: 0x1000,
+        ..own[2]
+    }));
+    let borders: Vec<_> = (1..last).map(|number| (first + number) * 0x1000 - 16).collect();
+    let entries: Vec<_> = borders.iter().flat_map(|&border| [border, 0b111]).collect();
+    let packed_at = at + 0x1000;
+    file[..64].copy_from_slice(sample.header.as_bytes());
+    file.extend_from_slice(table.as_bytes());
+    file.resize(packed_at, 0);
+    file.extend_from_slice(entries.as_bytes());
+    // A segment with the relocations, at the end of the file.
+    let with_table = ProgramHeader {
+        offset: packed_at as u64,
+        vaddr: (first + last - 1) * 0x1000,
+        filesz: entries.as_bytes().len() as u64,
+        memsz: 0x1000,
+        flags: abi::PF_R,
+        ..own[2]
+    };
+    let end = at + table.as_bytes().len();
+    file[end - size_of::<ProgramHeader>()..end].copy_from_slice(with_table.as_bytes());
+    let words = entries.len() / 2 - 1;
+    let dynamic = [
+        [DT_RELR.cast_unsigned(), with_table.vaddr],
+        [DT_RELRSZ.cast_unsigned(), words as u64 * 16],
+        [0, 0],
+    ];
+    file[0x2000..0x2000 + size_of_val(&dynamic)].copy_from_slice(dynamic.as_bytes());
+    let image = check(&file).unwrap();
+    assert_eq!(relocations(&image).len(), 3 * words);
+}
+
+#[test]
+fn large_notes_are_rejected() {
+    let error = error_of(|sample| sample.segments[NOTE].filesz = 64 * 1024 + 1);
+    assert_eq!(error, ImageError::Segment("its notes are too large"));
 }
 
 #[test]
