@@ -1,12 +1,14 @@
 //! `--cgroup`: the cgroup of uhyve and of all processes that it starts (cgroups(7)).
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process;
 
-use anyhow::{Result, anyhow, ensure};
-use rustix::fs::fstatfs;
+use anyhow::{Result, anyhow, bail};
+use hermit_options::open::{Kind, Opener, beneath};
+use rustix::fs::{Mode, OFlags, fstatfs};
 
 /// File of a cgroup to which the ID of a process is written that moves there.
 const PROCESSES: &str = "cgroup.procs";
@@ -20,27 +22,31 @@ const CGROUP2: u64 = 0x6367_7270;
 /// # Errors
 ///
 /// The folder is no cgroup, or this user may not move the process.
-pub(crate) fn join(folder: &Path) -> Result<()> {
-    let is_cgroup = File::open(folder)
-        .is_ok_and(|folder| fstatfs(&folder).is_ok_and(|system| u64::try_from(system.f_type) == Ok(CGROUP2)));
-    ensure!(is_cgroup, "--cgroup: {} is no folder of cgroups of version 2", folder.display());
-    let file = OpenOptions::new().write(true).open(folder.join(PROCESSES));
+pub(crate) fn join(opener: &Opener, folder: &Path) -> Result<()> {
+    let found = opener.find(folder, Kind::Folder);
+    let is_cgroup =
+        |found: &OwnedFd| fstatfs(found).is_ok_and(|system| u64::try_from(system.f_type) == Ok(CGROUP2));
+    let Some(found) = found.ok().filter(is_cgroup) else {
+        bail!("--cgroup: {} is no folder of cgroups of version 2", folder.display());
+    };
+    let file = beneath(found, PROCESSES.as_bytes(), OFlags::WRONLY, Mode::empty());
+    let file = file.map(File::from).map_err(io::Error::from);
     let written = file.and_then(|mut file| file.write_all(process::id().to_string().as_bytes()));
     written.map_err(|error| anyhow!("--cgroup: {} cannot be joined: {error}", folder.display()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PROCESSES, join};
+    use super::{Opener, PROCESSES, join};
     use std::fs;
 
     #[test]
     fn folder_without_limits_is_no_cgroup() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(PROCESSES), "").unwrap();
-        let error = join(folder.path()).unwrap_err().to_string();
+        let error = join(&Opener::default(), folder.path()).unwrap_err().to_string();
         assert!(error.contains("--cgroup") && error.contains(folder.path().to_str().unwrap()), "{error}");
         assert_eq!(fs::read_to_string(folder.path().join(PROCESSES)).unwrap(), "");
-        assert!(join(&folder.path().join("none")).is_err());
+        assert!(join(&Opener::default(), &folder.path().join("none")).is_err());
     }
 }

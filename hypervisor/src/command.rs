@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Parser;
 use hermit_interface::exit::{KILLED, NOT_STARTED};
+use hermit_options::open::Opener;
 use hermit_options::{grace_message, timeout_message};
 
 use crate::cli::Arguments;
@@ -51,8 +52,9 @@ pub fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return failed(error, USAGE_ERROR),
     };
+    let opener = Opener::new(&config.mounts);
     let status = stats::ProcessStatus::open(has_stats || report.0.is_some());
-    let joined = cgroup.as_deref().map_or(Ok(()), cgroup::join);
+    let joined = cgroup.as_deref().map_or(Ok(()), |folder| cgroup::join(&opener, folder));
     match joined.and_then(|()| run(config, limits, has_stats, status, started)) {
         Ok((outcome, statistics)) => {
             report.write(&statistics, outcome);

@@ -1,16 +1,15 @@
 //! Device manager: creates the devices of a VM, and assigns their registers and interrupt lines.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::RawFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermit_interface::boot_info::{MmioDevice, Region};
 use hermit_interface::machine::{CLOCK, HOLE, POWER_BUTTON_LINE};
-use hermit_options::disk::{self, DiskError};
+use hermit_options::disk::DiskError;
 use hermit_options::mount::{self, MountError};
+use hermit_options::open::Opener;
 use hermit_options::passt::PasstStartup;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -131,7 +130,12 @@ impl DeviceManager {
     /// # Errors
     ///
     /// See [`DeviceManagerError`].
-    pub fn new(config: &Config, memory: &Memory, engine: &dyn Engine) -> Result<Self, DeviceManagerError> {
+    pub fn new(
+        config: &Config,
+        opener: &Opener,
+        memory: &Memory,
+        engine: &dyn Engine,
+    ) -> Result<Self, DeviceManagerError> {
         let StandardStreams { input, output, error } =
             StandardStreams::open(config.console).map_err(DeviceManagerError::Standard)?;
         let console = ConsoleDevice::new(output.clone(), Some(input));
@@ -141,7 +145,7 @@ impl DeviceManager {
         ];
         for (number, disk) in config.disks.iter().enumerate() {
             let serving = Serving::Own(Role::Disk, format!("disk {number}"));
-            devices.push((serving, Box::new(open(disk)?)));
+            devices.push((serving, Box::new(open(opener, disk)?)));
         }
         // Optional devices come last, so that the lines of the others do not depend on them.
         let connection = config.network.as_ref().map(network::create_device).transpose()?;
@@ -160,7 +164,7 @@ impl DeviceManager {
         let mut folders = Vec::new();
         let max_descriptors = mount_descriptors(config.mounts.len());
         for (number, mount) in config.mounts.iter().enumerate() {
-            let device = FileSystem::new(mount::tag(number), mount, max_descriptors)?;
+            let device = FileSystem::new(opener, mount::tag(number), mount, max_descriptors)?;
             folders.push(Folder { descriptor: device.folder(), read_only: mount.read_only });
             devices.push((Serving::Own(Role::Files, format!("files {number}")), Box::new(device)));
         }
@@ -246,16 +250,10 @@ fn connect(
 }
 
 /// Opens and locks the file of a disk.
-fn open(disk: &DiskConfig) -> Result<Block, DeviceManagerError> {
+fn open(opener: &Opener, disk: &DiskConfig) -> Result<Block, DeviceManagerError> {
     let failed = |source| DiskError::Open { file: disk.file.clone(), source };
-    let mut file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file).map_err(failed)?;
-    let kind = file.metadata().map_err(failed)?.file_type();
-    if !kind.is_file() && !kind.is_block_device() {
-        let reason = io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device");
-        return Err(failed(reason).into());
-    }
+    let file = disk.open(opener)?;
     check_lock(lock::lock(&file, disk.read_only), &disk.file)?;
-    disk::check_size(&mut file, &disk.file)?;
     let limiter = RateLimiter::new(disk.limits).map_err(|error| failed(error.into()))?;
     Ok(Block::new(file, disk.read_only).map_err(failed)?.with_limiter(limiter))
 }

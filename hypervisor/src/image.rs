@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use hermit_interface::boot_image;
 use hermit_interface::image::{self, Image, ImageError};
+use hermit_options::open::{Kind, Opener};
 
 use self::reader::Contents;
 use crate::config::MemorySize;
@@ -66,9 +67,10 @@ impl ImageFile {
     /// # Errors
     ///
     /// See [`FileError`].
-    pub fn open(name: &Path, memory: MemorySize) -> Result<Self, FileError> {
+    pub fn open(opener: &Opener, name: &Path, memory: MemorySize) -> Result<Self, FileError> {
         let limit = memory.bytes().saturating_add(MAX_UNLOADED).min(MAX_FILE_SIZE);
-        let read = File::open(name).and_then(|file| Ok((reader::read_within(&file, limit)?, file)));
+        let read =
+            opener.read(name, Kind::File).and_then(|file| Ok((reader::read_within(&file, limit)?, file)));
         let (contents, file) = read.map_err(|source| FileError::Read { file: name.to_owned(), source })?;
         let contents =
             contents.ok_or_else(|| FileError::TooLarge { file: name.to_owned(), limit: limit >> 20 })?;
@@ -107,13 +109,13 @@ impl ImageFile {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileError, ImageFile};
+    use super::{FileError, ImageFile, Opener};
     use crate::config::MemorySize;
     use std::path::Path;
     use tempfile::NamedTempFile;
 
     fn open(path: &Path) -> Result<ImageFile, FileError> {
-        ImageFile::open(path, MemorySize::default())
+        ImageFile::open(&Opener::default(), path, MemorySize::default())
     }
 
     #[test]
@@ -141,7 +143,8 @@ mod tests {
             [("128M", 1 << 30, 640), ("64M", 577 << 20, 576), ("1024G", 4 << 30, 2048)]
         {
             file.as_file().set_len(size).unwrap();
-            let error = ImageFile::open(file.path(), memory.parse().unwrap()).unwrap_err();
+            let error =
+                ImageFile::open(&Opener::default(), file.path(), memory.parse().unwrap()).unwrap_err();
             assert!(error.to_string().contains(&format!("more than {limit} MiB")), "{error}");
         }
     }

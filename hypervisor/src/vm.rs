@@ -10,6 +10,7 @@ use hermit_interface::boot_info::Platform;
 use hermit_interface::command_line::Encoder;
 use hermit_options::memory::MemoryExceeded;
 use hermit_options::mount;
+use hermit_options::open::Opener;
 use hermit_options::root::{RootError, RootTree};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
@@ -152,11 +153,12 @@ impl Vm<Configured> {
         // Before anything is started or opened that the host's user would have to clean up.
         check_jail(&config).map_err(SandboxError::from)?;
         hermit_options::memory::check(config.memory)?;
-        let file = ImageFile::open(&config.image, config.memory)?;
+        let opener = Opener::new(&config.mounts);
+        let file = ImageFile::open(&opener, &config.image, config.memory)?;
         let image = file.check()?;
-        let tree = root_tree(&config)?;
+        let tree = root_tree(&opener, &config)?;
         let mut selection = SelectedEngine::new(&config, calibration)?;
-        let devices = DeviceManager::new(&config, &selection.memory, &*selection.engine)?;
+        let devices = DeviceManager::new(&config, &opener, &selection.memory, &*selection.engine)?;
         let params = BootParams {
             code: file.code(),
             platform: selection.platform,
@@ -203,9 +205,9 @@ fn check_jail(config: &Config) -> Result<(), JailError> {
 }
 
 /// Reads the tree of `--root`.
-fn root_tree(config: &Config) -> Result<Option<RootTree>, RootError> {
+fn root_tree(opener: &Opener, config: &Config) -> Result<Option<RootTree>, RootError> {
     let Some(path) = &config.root else { return Ok(None) };
-    let tree = RootTree::load(path, config.memory.bytes())?;
+    let tree = RootTree::load(opener, path, config.memory.bytes())?;
     tree.notes().for_each(|note| crate::log::note(format_args!("{note}")));
     Ok(Some(tree))
 }

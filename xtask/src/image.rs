@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_image::{EXECUTABLE_ADDRESS, LoaderRecord, MAGIC};
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use hermit_options::open::Opener;
 use hermit_options::root::RootTree;
 use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -60,7 +61,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         None => PathBuf::from(program::name_of(&image)).with_extension("boot"),
     };
     let tree = match &arguments.root {
-        Some(root) => RootTree::load(root, MAX_TREE_SIZE)?,
+        Some(root) => RootTree::load(&Opener::default(), root, MAX_TREE_SIZE)?,
         None => RootTree { archive: Vec::new(), left_out: Vec::new() },
     };
     tree.notes().for_each(|note| eprintln!("{note}"));

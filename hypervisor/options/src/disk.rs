@@ -6,6 +6,9 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rustix::fs::OFlags;
+
+use crate::open::{Kind, Opener};
 use crate::rate::RateLimits;
 
 /// Size of a sector in bytes (virtio 1.2 §5.2.4): the capacity of a disk is a number of sectors.
@@ -58,23 +61,22 @@ impl DiskConfig {
         text
     }
 
-    /// Checks that the file can be read and is as large as a disk can be.
+    /// Opens the file, for writing unless the guest only reads it, and checks that it is as large as a disk can be.
     ///
     /// # Errors
     ///
     /// See [`DiskError`].
-    pub fn check(&self) -> Result<(), DiskError> {
-        let open = |source| DiskError::Open { file: self.file.clone(), source };
-        check_size(&mut File::open(&self.file).map_err(open)?, &self.file)
+    pub fn open(&self, opener: &Opener) -> Result<File, DiskError> {
+        let flags = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        let opened = opener.open(&self.file, Kind::Disk, flags);
+        let mut disk = opened.map_err(|source| DiskError::Open { file: self.file.clone(), source })?;
+        check_size(&mut disk, &self.file)?;
+        Ok(disk)
     }
 }
 
 /// Checks that an opened disk consists of whole sectors; moves the file's offset.
-///
-/// # Errors
-///
-/// See [`DiskError`].
-pub fn check_size(disk: &mut File, file: &Path) -> Result<(), DiskError> {
+fn check_size(disk: &mut File, file: &Path) -> Result<(), DiskError> {
     // stat(2) reports the size of a block device as 0: seek to its end instead.
     let size = disk.seek(SeekFrom::End(0));
     let size = size.map_err(|source| DiskError::Open { file: file.to_owned(), source })?;
@@ -109,6 +111,7 @@ impl FromStr for DiskConfig {
 #[cfg(test)]
 mod tests {
     use super::DiskConfig;
+    use crate::open::Opener;
     use crate::rate::RateLimits;
     use std::fs;
 
@@ -151,12 +154,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk =
             DiskConfig { file: folder.path().join("disk"), read_only: false, limits: RateLimits::default() };
-        assert!(disk.check().unwrap_err().to_string().contains("cannot open the disk"));
+        let check = || disk.open(&Opener::default()).map(drop);
+        assert!(check().unwrap_err().to_string().contains("cannot open the disk"));
         for (size, is_valid) in [(0, true), (512, true), (1000, false), (513, false)] {
             fs::write(&disk.file, vec![0; size]).unwrap();
-            assert_eq!(disk.check().is_ok(), is_valid, "{size}");
+            assert_eq!(check().is_ok(), is_valid, "{size}");
         }
-        let error = disk.check().unwrap_err().to_string();
+        let error = check().unwrap_err().to_string();
         assert!(error.contains("513 bytes") && error.contains("truncate -s %512"), "{error}");
     }
 }

@@ -2,12 +2,16 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueParserFactory};
+
+use crate::open::{Kind, Opener};
+
+/// Maximum size in bytes of a file with variables, as of all arguments and variables of a program on Linux (execve(2)).
+const MAX_FILE_SIZE: u64 = 2 << 20;
 
 /// Why a file with variables cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -111,10 +115,14 @@ impl ValueParserFactory for EnvOption {
 }
 
 /// The variables of `files` and `options`, in this order; of those with the same name the last one.
-pub(crate) fn merge(files: &[PathBuf], options: &[EnvOption]) -> Result<Vec<Variable>, EnvironmentError> {
+pub(crate) fn merge(
+    opener: &Opener,
+    files: &[PathBuf],
+    options: &[EnvOption],
+) -> Result<Vec<Variable>, EnvironmentError> {
     let mut variables = Vec::new();
     for file in files {
-        variables.extend(read(file)?);
+        variables.extend(read(opener, file)?);
     }
     variables.extend(options.iter().filter_map(EnvOption::variable));
     let mut merged: Vec<Variable> = Vec::new();
@@ -125,9 +133,14 @@ pub(crate) fn merge(files: &[PathBuf], options: &[EnvOption]) -> Result<Vec<Vari
     Ok(merged)
 }
 
-fn read(file: &Path) -> Result<Vec<Variable>, EnvironmentError> {
+fn read(opener: &Opener, file: &Path) -> Result<Vec<Variable>, EnvironmentError> {
     let failed = |source| EnvironmentError::Read { file: file.to_owned(), source };
-    let text = fs::read_to_string(file).map_err(failed)?;
+    let mut text = String::new();
+    let opened = opener.read(file, Kind::File).map_err(failed)?;
+    opened.take(MAX_FILE_SIZE + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_FILE_SIZE {
+        return Err(failed(io::ErrorKind::FileTooLarge.into()));
+    }
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut variables = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -157,7 +170,8 @@ fn parse_line(line: &str) -> Result<Option<Variable>, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EnvOption, EnvironmentError, Variable, merge, parse_line};
+    use super::{EnvOption, EnvironmentError, MAX_FILE_SIZE, Variable, merge, parse_line};
+    use crate::open::Opener;
     use proptest::prelude::*;
     use std::ffi::OsString;
     use std::fs;
@@ -209,7 +223,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("env");
         fs::write(&file, "\u{feff}A=1\r\nB=2\n#C=3\n").unwrap();
-        let merged = merge(&[file], &[option("A=4"), option("D=5")]).unwrap();
+        let merged = merge(&Opener::default(), &[file], &[option("A=4"), option("D=5")]).unwrap();
         assert_eq!(merged.into_iter().map(|it| it.0).collect::<Vec<_>>(), ["B=2", "A=4", "D=5"]);
     }
 
@@ -217,10 +231,24 @@ mod tests {
     fn invalid_file_is_an_error_with_the_line_and_without_its_text() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("env");
-        assert!(matches!(merge(std::slice::from_ref(&file), &[]), Err(EnvironmentError::Read { .. })));
+        assert!(matches!(
+            merge(&Opener::default(), std::slice::from_ref(&file), &[]),
+            Err(EnvironmentError::Read { .. })
+        ));
         fs::write(&file, "A=1\nmy secret\n").unwrap();
-        let error = merge(&[file], &[]).unwrap_err().to_string();
+        let error = merge(&Opener::default(), &[file], &[]).unwrap_err().to_string();
         assert!(error.contains("line 2: ") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn file_is_read_up_to_its_limit() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let size = usize::try_from(MAX_FILE_SIZE).unwrap();
+        for (length, is_read) in [(size, true), (size + 1, false)] {
+            fs::write(file.path(), "A=".to_owned() + &"b".repeat(length - 2)).unwrap();
+            let merged = merge(&Opener::default(), &[file.path().to_owned()], &[]);
+            assert_eq!(merged.is_ok(), is_read, "{length}");
+        }
     }
 
     proptest! {

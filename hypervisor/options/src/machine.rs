@@ -12,6 +12,7 @@ use hermit_interface::time_limit::{DEFAULT_GRACE, parse_grace, parse_seconds};
 use crate::disk::DiskConfig;
 use crate::environment::{self, EnvOption, EnvironmentError, Variable};
 use crate::mount::MountConfig;
+use crate::open::Opener;
 
 /// Options of a machine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -97,13 +98,19 @@ impl MachineOptions {
         self.grace.unwrap_or(DEFAULT_GRACE)
     }
 
+    /// What opens the files of these options.
+    #[must_use]
+    pub fn opener(&self) -> Opener {
+        Opener::new(&self.mount)
+    }
+
     /// The program's environment: variables of `--env-file` and `--env`, the last one of each name.
     ///
     /// # Errors
     ///
     /// See [`EnvironmentError`].
     pub fn environment(&self) -> Result<Vec<Variable>, EnvironmentError> {
-        environment::merge(&self.env_file, &self.env)
+        environment::merge(&self.opener(), &self.env_file, &self.env)
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::open::{Kind, Opener};
+
 /// A folder of the host that the guest mounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountConfig {
@@ -85,12 +87,8 @@ impl MountConfig {
     ///
     /// See [`MountError`].
     pub fn check(&self) -> Result<(), MountError> {
-        let failed = |source| MountError { folder: self.host.clone(), source };
-        if std::fs::metadata(&self.host).map_err(failed)?.is_dir() {
-            Ok(())
-        } else {
-            Err(failed(io::ErrorKind::NotADirectory.into()))
-        }
+        let found = Opener::default().find(&self.host, Kind::Folder);
+        found.map(drop).map_err(|source| MountError { folder: self.host.clone(), source })
     }
 }
 

@@ -2,11 +2,12 @@
 
 mod pack;
 
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hermit_interface::tar::{self, TarError};
+
+use crate::open::{Kind, Opener};
 
 /// A tree as a tar archive.
 #[derive(Debug)]
@@ -33,6 +34,14 @@ pub enum RootError {
     Changed {
         /// Path of the file.
         path: PathBuf,
+    },
+    /// A folder is too far below the one that is packed.
+    #[error("--root: {path} is more than {limit} folders deep", path = .path.display())]
+    TooDeep {
+        /// Path of the folder.
+        path: PathBuf,
+        /// Maximum depth.
+        limit: usize,
     },
     /// The file is no valid tar archive.
     #[error("--root: {path} is no tar archive that can be read: {error}", path = .path.display())]
@@ -61,12 +70,12 @@ impl RootTree {
     /// # Errors
     ///
     /// See [`RootError`].
-    pub fn load(path: &Path, memory: u64) -> Result<Self, RootError> {
+    pub fn load(opener: &Opener, path: &Path, memory: u64) -> Result<Self, RootError> {
         let read = |error| RootError::Read { path: path.to_owned(), error };
-        let tree = if fs::metadata(path).map_err(read)?.is_dir() {
-            pack::folder(path, memory)?
+        let file = opener.read(path, Kind::FileOrFolder).map_err(read)?;
+        let tree = if file.metadata().map_err(read)?.is_dir() {
+            pack::folder(file, path, memory)?
         } else {
-            let file = File::open(path).map_err(read)?;
             let mut archive = Vec::new();
             file.take(memory + 1).read_to_end(&mut archive).map_err(read)?;
             Self { archive, left_out: Vec::new() }

@@ -5,7 +5,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, fstat, open};
+use hermit_options::open::{Kind, Opener};
+use rustix::fs::{Mode, fstat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, mount_remount, unmount,
 };
@@ -96,11 +97,9 @@ pub(crate) fn check(jail: &Jail) -> Result<(), JailError> {
 
 /// Opens the root folder, which only root can write to.
 fn open_root(path: &Path) -> Result<OwnedFd, JailError> {
-    let no_folder =
-        |error: rustix::io::Errno| JailError::NoFolder { path: path.to_owned(), source: error.into() };
-    let folder =
-        open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(no_folder)?;
-    let status = fstat(&folder).map_err(no_folder)?;
+    let no_folder = |source: io::Error| JailError::NoFolder { path: path.to_owned(), source };
+    let folder = Opener::default().find(path, Kind::Folder).map_err(no_folder)?;
+    let status = fstat(&folder).map_err(|error| no_folder(error.into()))?;
     if status.st_uid != 0 || Mode::from_raw_mode(status.st_mode).intersects(WRITABLE) {
         return Err(JailError::Writable(path.to_owned()));
     }

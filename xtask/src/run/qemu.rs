@@ -44,7 +44,7 @@ impl VmOptions {
         memory::check(self.machine.memory)?;
         let mut options = Vec::new();
         for (number, disk) in self.machine.block.iter().enumerate() {
-            disk.check()?;
+            disk.open(&self.machine.opener())?;
             options.extend(qemu::disk_options(number, disk));
         }
         let mut virtiofsds = Vec::new();
@@ -102,7 +102,7 @@ impl VmOptions {
     /// The tree of `--root` in a temporary file.
     fn tree_for_qemu(&self) -> Result<Option<NamedTempFile>> {
         let Some(root) = &self.machine.root else { return Ok(None) };
-        let tree = RootTree::load(root, self.machine.memory.bytes())?;
+        let tree = RootTree::load(&self.machine.opener(), root, self.machine.memory.bytes())?;
         if !self.machine.quiet {
             tree.notes().for_each(|note| eprintln!("{note}"));
         }

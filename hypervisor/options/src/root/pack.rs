@@ -1,28 +1,42 @@
-//! Packing of a folder.
+//! Packing of a folder, which others may change meanwhile.
+//!
+//! Each folder is read, and each name in it opened, by a descriptor, and never by a link or in another file system
+//! ([`beneath`]); what is packed of an inode, its attributes included, is that of the inode that was opened. So nothing
+//! outside of the folder is packed, whatever is put in place of a name.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
-use std::fs::{self, File, Metadata};
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Dir, Mode, OFlags, readlinkat};
 use tar::{Builder, EntryType, Header};
 
 use super::{RootError, RootTree};
+use crate::open::{beneath, reopen};
 
-/// Packs a folder: names in order, so that the same tree gives the same archive; owners are left out. It ends when the
-/// archive has more than `limit` bytes.
-pub(super) fn folder(folder: &Path, limit: u64) -> Result<RootTree, RootError> {
+/// Maximum depth of folders. Each level has an open descriptor, of which a process has 1,024 by default, and takes stack.
+const MAX_DEPTH: usize = 256;
+
+/// Minimum size in bytes of an entry in an archive: a header.
+const ENTRY_SIZE: u64 = 512;
+
+/// Packs the open folder whose path is `path`: names in order, so that the same tree gives the same archive; owners are left
+/// out. It ends when the archive has more than `limit` bytes.
+pub(super) fn folder(folder: File, path: &Path, limit: u64) -> Result<RootTree, RootError> {
     let mut packer = Packer {
-        folder,
+        path,
         limit,
         archive: Builder::new(Vec::new()),
         first_names: HashMap::new(),
         left_out: Vec::new(),
     };
-    packer.add(Path::new("."))?;
-    let archive = packer.archive.into_inner().map_err(|error| failed(folder, error))?;
+    let metadata = folder.metadata().map_err(|error| failed(path, error))?;
+    packer.add_folder(Path::new("."), &folder, &metadata)?;
+    let archive = packer.archive.into_inner().map_err(|error| failed(path, error))?;
     Ok(RootTree { archive, left_out: packer.left_out })
 }
 
@@ -31,7 +45,8 @@ fn failed(path: &Path, error: io::Error) -> RootError {
 }
 
 struct Packer<'a> {
-    folder: &'a Path,
+    /// Path of the folder, for messages.
+    path: &'a Path,
     limit: u64,
     archive: Builder<Vec<u8>>,
     /// First name of each file with several ones, by device and inode.
@@ -40,61 +55,103 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    /// Adds a file, or a folder with all that it contains; `name` is its path in the tree.
-    fn add(&mut self, name: &Path) -> Result<(), RootError> {
-        // Without `.` in paths for messages.
-        let path: PathBuf = self.folder.join(name).components().collect();
-        let metadata = if name == Path::new(".") { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
-        let metadata = metadata.map_err(|error| failed(&path, error))?;
+    /// Path on the host for messages, without `.` in it.
+    fn path_of(&self, name: &Path) -> PathBuf {
+        self.path.join(name).components().collect()
+    }
+
+    /// Checks that there is room for `size` further bytes.
+    fn require_room(&self, size: u64) -> Result<(), RootError> {
+        let archived = self.archive.get_ref().len() as u64;
+        if archived.saturating_add(size) <= self.limit {
+            return Ok(());
+        }
+        Err(RootError::TooLarge { path: self.path.to_owned(), limit: self.limit >> 20 })
+    }
+
+    /// Adds a folder with all that it contains; `name` is its path in the tree.
+    fn add_folder(&mut self, name: &Path, folder: &File, metadata: &Metadata) -> Result<(), RootError> {
+        let path = self.path_of(name);
+        let failed = |error| failed(&path, error);
+        if name.components().count() > MAX_DEPTH {
+            return Err(RootError::TooDeep { path, limit: MAX_DEPTH });
+        }
+        self.require_room(ENTRY_SIZE)?;
+        let header = &mut header(metadata, EntryType::Directory);
+        self.archive.append_data(header, name.join(""), io::empty()).map_err(failed)?;
+        for entry in self.names(&path, folder)? {
+            self.add(&name.join(OsStr::from_bytes(&entry)), folder, &entry)?;
+        }
+        Ok(())
+    }
+
+    /// Names in a folder, in order, unless they are more than the archive could have.
+    fn names(&self, path: &Path, folder: &File) -> Result<Vec<Vec<u8>>, RootError> {
+        let failed = |error: rustix::io::Errno| failed(path, error.into());
+        let mut names = Vec::new();
+        for entry in Dir::read_from(folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_bytes();
+            if !matches!(name, b"." | b"..") {
+                names.push(name.to_owned());
+                self.require_room(names.len() as u64 * ENTRY_SIZE)?;
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Adds what has a name in `folder`; `name` is its path in the tree.
+    fn add(&mut self, name: &Path, folder: &File, entry: &[u8]) -> Result<(), RootError> {
+        let path = self.path_of(name);
+        let inode = beneath(folder, entry, OFlags::PATH, Mode::empty()).map(File::from);
+        let inode = inode.map_err(|error| failed(&path, error.into()))?;
+        let metadata = inode.metadata().map_err(|error| failed(&path, error))?;
         let file_type = metadata.file_type();
         if file_type.is_dir() {
-            return self.add_folder(name, &path, &metadata);
+            let folder = open(&inode, OFlags::DIRECTORY).map_err(|error| failed(&path, error))?;
+            return self.add_folder(name, &folder, &metadata);
         }
-        if file_type.is_socket()
-            || file_type.is_fifo()
-            || file_type.is_block_device()
-            || file_type.is_char_device()
-        {
+        if !file_type.is_file() && !file_type.is_symlink() {
             self.left_out.push(path);
             return Ok(());
         }
+        self.require_room(ENTRY_SIZE)?;
         let added = if let Some(first) = self.first_name(name, &metadata) {
             self.archive.append_link(&mut header(&metadata, EntryType::Link), name, first)
         } else if file_type.is_symlink() {
-            let target = fs::read_link(&path).map_err(|error| failed(&path, error))?;
-            self.archive.append_link(&mut header(&metadata, EntryType::Symlink), name, target)
+            self.add_symlink(name, &inode, &metadata)
         } else {
-            return self.add_file(name, path, &metadata);
+            return self.add_file(name, &path, &inode, &metadata);
         };
         added.map_err(|error| failed(&path, error))
     }
 
-    fn add_folder(&mut self, name: &Path, path: &Path, metadata: &Metadata) -> Result<(), RootError> {
-        let failed = |error| failed(path, error);
-        let header = &mut header(metadata, EntryType::Directory);
-        self.archive.append_data(header, name.join(""), io::empty()).map_err(failed)?;
-        let entries = fs::read_dir(path).map_err(failed)?;
-        let names: io::Result<Vec<OsString>> = entries.map(|entry| Ok(entry?.file_name())).collect();
-        let mut names = names.map_err(failed)?;
-        names.sort();
-        names.iter().try_for_each(|entry| self.add(&name.join(entry)))
+    fn add_symlink(&mut self, name: &Path, link: &File, metadata: &Metadata) -> io::Result<()> {
+        let target = readlinkat(link, "", Vec::new())?;
+        let header = &mut header(metadata, EntryType::Symlink);
+        self.archive.append_link(header, name, OsStr::from_bytes(target.as_bytes()))
     }
 
-    fn add_file(&mut self, name: &Path, path: PathBuf, metadata: &Metadata) -> Result<(), RootError> {
-        let archived = self.archive.get_ref().len() as u64;
-        if archived.saturating_add(metadata.len()) > self.limit {
-            return Err(RootError::TooLarge { path: self.folder.to_owned(), limit: self.limit >> 20 });
-        }
+    fn add_file(
+        &mut self,
+        name: &Path,
+        path: &Path,
+        inode: &File,
+        metadata: &Metadata,
+    ) -> Result<(), RootError> {
+        self.require_room(metadata.len())?;
         let mut contents = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(metadata.len()).read_to_end(&mut contents));
-        read.map_err(|error| failed(&path, error))?;
+        let file = open(inode, OFlags::NONBLOCK);
+        let read = file.and_then(|file| file.take(metadata.len()).read_to_end(&mut contents));
+        read.map_err(|error| failed(path, error))?;
         if contents.len() as u64 != metadata.len() {
-            return Err(RootError::Changed { path });
+            return Err(RootError::Changed { path: path.to_owned() });
         }
         let mut header = header(metadata, EntryType::Regular);
         header.set_size(metadata.len());
         let added = self.archive.append_data(&mut header, name, &contents[..]);
-        added.map_err(|error| failed(&path, error))
+        added.map_err(|error| failed(path, error))
     }
 
     /// The name under which the same file was added before.
@@ -106,6 +163,11 @@ impl Packer<'_> {
         let first = before.or_insert_with(|| name.to_owned());
         (first != name).then(|| first.clone())
     }
+}
+
+/// Opens a file or a folder, found as `inode`, for reading.
+fn open(inode: &File, flags: OFlags) -> io::Result<File> {
+    Ok(reopen(inode, OFlags::RDONLY | flags)?.into())
 }
 
 /// The header of an entry without size.

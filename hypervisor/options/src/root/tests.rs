@@ -4,14 +4,18 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use hermit_interface::tar::{Content, Entries, Entry};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::tempdir;
 
 use super::{RootError, RootTree};
+use crate::open::Opener;
 
 fn load(path: &Path) -> Result<RootTree, RootError> {
-    RootTree::load(path, 1 << 20)
+    RootTree::load(&Opener::default(), path, 1 << 20)
 }
 
 fn error(path: &Path) -> String {
@@ -81,4 +85,52 @@ fn errors_name_the_file_and_what_is_wrong() {
     symlink("/proc/self/mem", &file).unwrap();
     assert!(error(&file).contains("cannot read"), "it cannot be read at 0");
     assert!(load(folder.path()).is_ok(), "a link that points anywhere is a link");
+}
+
+/// Another user exchanges a file with a link to a file that is not theirs, while root packs the folder.
+#[test]
+fn link_in_place_of_a_file_is_never_followed() {
+    let (folder, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let secret = other.path().join("secret");
+    fs::write(&secret, "secret of root!!").unwrap();
+    let names = ["file", "link"].map(|name| folder.path().join(name));
+    fs::write(&names[0], "text of the user").unwrap();
+    symlink(&secret, &names[1]).unwrap();
+    let stop = AtomicBool::new(false);
+    let packed = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                renameat_with(CWD, &names[0], CWD, &names[1], RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let packed: Vec<_> = (0..2000).map(|_| load(folder.path())).collect();
+        stop.store(true, Ordering::Relaxed);
+        packed
+    });
+    for tree in packed.into_iter().filter_map(Result::ok) {
+        assert!(!tree.archive.windows(16).any(|bytes| bytes == b"secret of root!!"));
+    }
+}
+
+#[test]
+fn depth_of_folders_is_bounded() {
+    let folder = tempdir().unwrap();
+    let deep = |levels: usize| vec!["d"; levels].join("/");
+    fs::create_dir_all(folder.path().join(deep(255))).unwrap();
+    assert!(load(folder.path()).is_ok());
+    fs::create_dir_all(folder.path().join(deep(256))).unwrap();
+    assert!(error(folder.path()).contains("is more than 256 folders deep"));
+}
+
+/// Neither names nor links have contents that count.
+#[test]
+fn number_of_entries_is_bounded_by_the_memory() {
+    let folder = tempdir().unwrap();
+    for number in 0..8 {
+        symlink("x", folder.path().join(number.to_string())).unwrap();
+    }
+    let packed = |memory| RootTree::load(&Opener::default(), folder.path(), memory);
+    assert!(packed(16 << 10).is_ok());
+    assert!(matches!(packed(4 << 10), Err(RootError::TooLarge { .. })));
+    assert!(matches!(packed(2 << 10), Err(RootError::TooLarge { .. })), "before the names are read");
 }

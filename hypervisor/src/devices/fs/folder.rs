@@ -1,24 +1,20 @@
-//! Access to the host's files: every call names an open descriptor, and at most one component of a path.
+//! Access to the host's files: every call names an open descriptor, and at most one component of a path, which is resolved by
+//! [`beneath`].
 
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use hermit_options::open::beneath;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fdatasync, fstat, fstatfs, linkat,
-    mkdirat, open, openat, openat2, renameat_with, symlinkat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fdatasync, fstat, fstatfs, linkat, mkdirat, open,
+    openat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
-/// How names are resolved: below the directory, in its file system, and never by a symbolic link. `O_NOFOLLOW` and the
-/// check of the name ([`super::message::Name`]) imply the same; two reasons are better than one.
-const CONFINED: ResolveFlags = ResolveFlags::BENEATH
-    .union(ResolveFlags::NO_MAGICLINKS)
-    .union(ResolveFlags::NO_SYMLINKS)
-    .union(ResolveFlags::NO_XDEV);
-
-/// Flags of all opens. `O_NONBLOCK`: what was no FIFO when it was looked up cannot become one, but no call here may ever
-/// wait until the other end is open.
-const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+/// Flags of all opens by a descriptor. `O_NONBLOCK`: what was no FIFO when it was looked up cannot become one, but no call
+/// here may ever wait until the other end is open.
+const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
 /// Flags of open(2) that the guest chooses when it opens a file.
 const OF_GUEST: OFlags =
@@ -49,16 +45,16 @@ const fn reports_at_close(file_system: u64) -> bool {
 }
 
 impl Folder {
-    /// Opens a folder by its path, before the process is confined.
+    /// A folder by its descriptor (`O_PATH`), before the process is confined.
     ///
     /// # Errors
     ///
-    /// It is no folder, or `/proc` is not mounted.
-    pub(super) fn open(path: &std::path::Path) -> rustix::io::Result<Self> {
+    /// `/proc` is not mounted.
+    pub(super) fn new(root: OwnedFd) -> io::Result<Self> {
+        let reports_at_close = u64::try_from(fstatfs(&root)?.f_type).is_ok_and(reports_at_close);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = Arc::new(open(path, flags, Mode::empty())?);
-        let reports_at_close = u64::try_from(fstatfs(&*root)?.f_type).is_ok_and(reports_at_close);
-        Ok(Self { root, descriptors: open("/proc/self/fd", flags, Mode::empty())?, reports_at_close })
+        let descriptors = open("/proc/self/fd", flags, Mode::empty())?;
+        Ok(Self { root: Arc::new(root), descriptors, reports_at_close })
     }
 
     /// Writes back what close(2) would, and reports what fails. `ENOSYS` where it would report nothing.
@@ -69,7 +65,7 @@ impl Folder {
 
     /// Finds a name in a directory: a descriptor (`O_PATH`) of the inode, be it a symbolic link.
     pub(super) fn lookup(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
-        openat2(directory, name, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), CONFINED)
+        beneath(directory, name, OFlags::PATH, Mode::empty())
     }
 
     /// Opens a file or a directory by its descriptor, with the flags that a guest may choose. Whatever else it is, such as
@@ -84,7 +80,7 @@ impl Folder {
             _ => return Err(Errno::ACCESS),
         }
         // The entry in /proc is a link, which is followed: to an inode that is none.
-        openat(&self.descriptors, number(inode), flags | (ALWAYS - OFlags::NOFOLLOW), Mode::empty())
+        openat(&self.descriptors, number(inode), flags | ALWAYS, Mode::empty())
     }
 
     /// A descriptor (`O_PATH`) of the inode of an open file.
@@ -100,7 +96,7 @@ impl Folder {
         mode: u32,
     ) -> Result<OwnedFd, Errno> {
         let flags = (flags & OF_GUEST) - OFlags::TRUNC;
-        openat2(directory, name, flags | ALWAYS | OFlags::CREATE | OFlags::EXCL, permissions(mode), CONFINED)
+        beneath(directory, name, flags | OFlags::CREATE | OFlags::EXCL, permissions(mode))
     }
 
     /// Makes a directory.

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use hermit_fuse::{Opcode, VIRTIO_DEVICE_ID};
 use hermit_options::mount::{MountConfig, MountError};
+use hermit_options::open::{Kind, Opener};
 use virtio_queue::Queue;
 use vm_memory::GuestMemoryMmap;
 
@@ -49,10 +50,14 @@ impl FileSystem {
     /// # Errors
     ///
     /// The folder cannot be opened.
-    pub fn new(tag: String, mount: &MountConfig, max_descriptors: usize) -> Result<Self, MountError> {
-        let failed =
-            |error: rustix::io::Errno| MountError { folder: mount.host.clone(), source: error.into() };
-        let folder = Folder::open(&mount.host).map_err(failed)?;
+    pub fn new(
+        opener: &Opener,
+        tag: String,
+        mount: &MountConfig,
+        max_descriptors: usize,
+    ) -> Result<Self, MountError> {
+        let folder = opener.find(&mount.host, Kind::Folder).and_then(Folder::new);
+        let folder = folder.map_err(|source| MountError { folder: mount.host.clone(), source })?;
         let policy = Policy { is_read_only: mount.read_only, cache: mount.cache };
         let server = Server::new(folder, policy, Budget::new(max_descriptors));
         Ok(Self { tag, server, invalid_request: WarnOnce::default() })

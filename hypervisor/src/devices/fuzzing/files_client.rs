@@ -8,6 +8,7 @@ use hermit_fuse::flags::InitFlags;
 use hermit_fuse::request::InitIn;
 use hermit_fuse::{InHeader, MAJOR_VERSION, MINOR_VERSION, Opcode, OutHeader};
 use hermit_options::mount::{CachePolicy, MountConfig, MountError};
+use hermit_options::open::Opener;
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -78,7 +79,7 @@ impl FilesClient {
         cache: CachePolicy,
     ) -> Result<FileSystem, MountError> {
         let mount = MountConfig { host: folder.to_owned(), guest: "/srv".to_owned(), read_only, cache };
-        FileSystem::new("fs0".to_owned(), &mount, Self::MAX_DESCRIPTORS)
+        FileSystem::new(&Opener::default(), "fs0".to_owned(), &mount, Self::MAX_DESCRIPTORS)
     }
 
     /// Descriptor of the folder.

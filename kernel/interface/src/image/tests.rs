@@ -143,11 +143,8 @@ fn image_with_the_maximum_number_of_segments_passes() {
     let end = at + table.as_bytes().len();
     file[end - size_of::<ProgramHeader>()..end].copy_from_slice(with_table.as_bytes());
     let words = entries.len() / 2 - 1;
-    let dynamic = [
-        [DT_RELR.cast_unsigned(), with_table.vaddr],
-        [DT_RELRSZ.cast_unsigned(), words as u64 * 16],
-        [0, 0],
-    ];
+    let dynamic =
+        [[DT_RELR.cast_unsigned(), with_table.vaddr], [DT_RELRSZ.cast_unsigned(), words as u64 * 16], [0, 0]];
     file[0x2000..0x2000 + size_of_val(&dynamic)].copy_from_slice(dynamic.as_bytes());
     let image = check(&file).unwrap();
     assert_eq!(relocations(&image).len(), 3 * words);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
+use hermit_options::open::Opener;
 use hermit_options::root::RootTree;
 use tempfile::{NamedTempFile, TempDir};
 
@@ -136,7 +137,7 @@ fn tree_with(folder: &Path, text: &str) -> Result<Vec<u8>> {
     let tree = folder.join("tree");
     fs::create_dir_all(&tree)?;
     fs::write(tree.join("file"), text)?;
-    Ok(RootTree::load(&tree, 1 << 20)?.archive)
+    Ok(RootTree::load(&Opener::default(), &tree, 1 << 20)?.archive)
 }
 
 /// A module replaces the tree that is in the file.

@@ -12,6 +12,7 @@ use anyhow::{Context, Error, Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::port_forward::PortForward;
+use hermit_options::open::Opener;
 use hermit_options::root::RootTree;
 use tempfile::TempDir;
 
@@ -366,7 +367,7 @@ impl TestGuest<'_> {
         let more = [net, disk.collect(), self.more.clone()].concat();
         let pack = |root: &PathBuf| {
             let archive = folder.path().join("root.tar");
-            fs::write(&archive, RootTree::load(root, self.memory.bytes())?.archive)?;
+            fs::write(&archive, RootTree::load(&Opener::default(), root, self.memory.bytes())?.archive)?;
             Ok::<_, Error>(archive)
         };
         let guest = qemu::Guest {
