@@ -41,7 +41,8 @@ pub struct Arguments {
     /// host.hermit.internal
     #[arg(long, value_name = "tap=NAME|passt|none[,KEY[=VALUE]...]")]
     net: Option<NetworkOption>,
-    /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory
+    /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory. The file is replaced when uhyve starts, with the
+    /// reason `running`
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Join this cgroup before the guest is started, such as /sys/fs/cgroup/guests/web: its limits of CPU time, memory and

@@ -1,22 +1,26 @@
 //! The command `uhyve`.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
-use std::fs::File;
-use std::io::Write;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
 use hermit_interface::exit::{KILLED, NOT_STARTED};
 use hermit_options::open::Opener;
-use hermit_options::{grace_message, timeout_message};
+use hermit_options::{MachineOptions, grace_message, timeout_message};
 
+use crate::alarm::{self, Alarm};
 use crate::cli::Arguments;
 use crate::config::Config;
 use crate::log::say;
 use crate::power_button::PowerButton;
+use crate::report::{self, Outcome, SIGNAL_BASE, TIMED_OUT};
 use crate::signals::{MainEvent, Signals};
 use crate::stats::Statistics;
 use crate::vm::Vm;
@@ -26,72 +30,102 @@ use crate::{cgroup, check, log, sandbox, stats};
 /// Exit code for a wrong command line, as of clap.
 const USAGE_ERROR: u8 = 2;
 
-/// Exit code after the time limit, as of timeout(1).
-const TIMED_OUT: u8 = 124;
-
-/// Base of the exit codes for signals, as of a shell: it is added to the signal's number.
-const SIGNAL_BASE: u8 = 128;
-
 /// Runs the command with the arguments of this process, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let started = Instant::now();
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return wrong_command_line(&error),
+    };
     log::init(arguments.machine.verbose, arguments.machine.quiet);
     if arguments.check {
         return check::main(arguments.allow_partial_sandbox, arguments.jail.as_ref());
     }
-    let limits = Limits { timeout: arguments.machine.timeout, grace: arguments.machine.grace() };
-    let has_stats = arguments.machine.stats;
-    let report = match ReportFile::create(arguments.report.as_deref()) {
-        Ok(report) => report,
-        Err(error) => return failed(format_args!("{error:#}"), USAGE_ERROR),
+    let prepared = Prepared::new(&arguments.machine, started);
+    let prepared = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => return failed(format_args!("{error:#}"), NOT_STARTED),
     };
+    if let Some(path) = &arguments.report
+        && let Err(error) = report::create(&arguments.machine.opener(), path)
+    {
+        return failed(format_args!("--report: {}: {error}", path.display()), USAGE_ERROR);
+    }
+    alarm::arm();
     let cgroup = arguments.cgroup.clone();
     let config = match arguments.config() {
         Ok(config) => config,
-        Err(error) => return failed(error, USAGE_ERROR),
+        Err(error) => {
+            write_end(Outcome { reason: "not started", code: USAGE_ERROR }, None);
+            return failed(error, USAGE_ERROR);
+        }
     };
     let opener = Opener::new(&config.mounts);
-    let status = stats::ProcessStatus::open(has_stats || report.0.is_some());
     let joined = cgroup.as_deref().map_or(Ok(()), |folder| cgroup::join(&opener, folder));
-    match joined.and_then(|()| run(config, limits, has_stats, status, started)) {
+    match joined.and_then(|()| run(config, prepared)) {
         Ok((outcome, statistics)) => {
-            report.write(&statistics, outcome);
+            write_end(outcome, Some(&statistics));
             ExitCode::from(outcome.code)
         }
         Err(error) => {
-            report.write(&Statistics::default(), Outcome { reason: "not started", code: NOT_STARTED });
+            write_end(Outcome { reason: "not started", code: NOT_STARTED }, None);
             failed(error, NOT_STARTED)
         }
     }
 }
 
-/// How the run has ended.
-#[derive(Clone, Copy, Debug)]
-struct Outcome {
-    /// Reason in the report (docs/running.md).
-    reason: &'static str,
-    /// uhyve's exit code.
-    code: u8,
+/// What holds from the start on, while files are read, too: signals and time limits.
+#[derive(Debug)]
+struct Prepared {
+    started: Instant,
+    signals: Signals,
+    limits: Limits,
+    alarm: Option<Alarm>,
+    has_stats: bool,
 }
 
-/// File of `--report`, opened before the sandbox denies it.
-#[derive(Debug)]
-struct ReportFile(Option<File>);
-
-impl ReportFile {
-    fn create(path: Option<&Path>) -> Result<Self> {
-        let create =
-            |path: &Path| File::create(path).with_context(|| format!("--report: {}", path.display()));
-        Ok(Self(path.map(create).transpose()?))
+impl Prepared {
+    fn new(machine: &MachineOptions, started: Instant) -> Result<Self> {
+        let limits = Limits { timeout: machine.timeout, grace: machine.grace() };
+        let signals = Signals::new()?;
+        let alarm = limits.timeout.map(|limit| Alarm::new(limit, started)).transpose()?;
+        Ok(Self { started, signals, limits, alarm, has_stats: machine.stats })
     }
+}
 
-    fn write(&self, statistics: &Statistics, Outcome { reason, code }: Outcome) {
-        let Some(mut file) = self.0.as_ref() else { return };
-        if let Err(error) = file.write_all(statistics.json(reason, code).as_bytes()) {
-            say(format_args!("error: --report: {error}"));
+/// Prints what is wrong with the command line, or the help that it asks for.
+fn wrong_command_line(error: &clap::Error) -> ExitCode {
+    // It fails if the reader has closed the pipe.
+    let _: io::Result<()> = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(path) = report_path(env::args_os().skip(1)) {
+        // What is wrong has been said.
+        let _: io::Result<()> = report::create(&Opener::default(), Path::new(&path));
+        write_end(Outcome { reason: "not started", code: USAGE_ERROR }, None);
+    }
+    ExitCode::from(USAGE_ERROR)
+}
+
+/// The value of `--report` in a command line that is wrong elsewhere.
+fn report_path(arguments: impl Iterator<Item = OsString>) -> Option<OsString> {
+    let mut own = arguments.take_while(|argument| argument != "--");
+    while let Some(argument) = own.next() {
+        if argument == "--report" {
+            return own.next();
         }
+        if let Some(path) = argument.as_encoded_bytes().strip_prefix(b"--report=") {
+            return Some(OsStr::from_bytes(path).to_owned());
+        }
+    }
+    None
+}
+
+fn write_end(outcome: Outcome, statistics: Option<&Statistics>) {
+    if let Err(error) = report::write_end(outcome, statistics) {
+        say(format_args!("error: --report: {error}"));
     }
 }
 
@@ -123,20 +157,18 @@ enum End {
 }
 
 /// Runs the VM to its end.
-fn run(
-    config: Config,
-    limits: Limits,
-    has_stats: bool,
-    status: stats::ProcessStatus,
-    started: Instant,
-) -> Result<(Outcome, Statistics)> {
+fn run(config: Config, prepared: Prepared) -> Result<(Outcome, Statistics)> {
+    let Prepared { started, signals, limits, alarm, has_stats } = prepared;
     sandbox::close_inherited()?;
-    let signals = Signals::new()?;
-    let vm = Vm::new(config).load()?.start()?;
+    let status = stats::ProcessStatus::open(has_stats || report::is_wanted());
+    let vm = Vm::new(config).load()?;
+    // From now on the main thread waits, and the sandbox would deny to delete the timers.
+    drop(alarm);
+    let vm = vm.start()?;
     let (handle, memory, exits) = (vm.handle(), vm.memory(), vm.exits());
     ::log::info!("the guest runs after {:?}", started.elapsed());
     signals.watch_shutdown(handle.shutdown_event())?;
-    let deadline = limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = limits.timeout.and_then(|timeout| started.checked_add(timeout));
     let end = wait(&signals, &vm.power_button(), deadline, limits.grace)?;
     if !matches!(end, End::Shutdown) {
         handle.shut_down(ShutdownCause::Requested);
@@ -147,7 +179,7 @@ fn run(
         say(format_args!("{}", statistics.text()));
     }
     let (reason, code) = match end {
-        End::Shutdown => report(&cause),
+        End::Shutdown => describe(&cause),
         End::Signal(number) => ("signal", SIGNAL_BASE.saturating_add(number)),
         End::TimedOut => {
             say(format_args!("error: {}", timeout_message(limits.timeout.unwrap_or_default())));
@@ -184,7 +216,7 @@ fn wait(signals: &Signals, button: &PowerButton, deadline: Option<Instant>, grac
 }
 
 /// Returns reason and exit code of a shutdown, and prints an error unless the guest has exited.
-fn report(cause: &ShutdownCause) -> (&'static str, u8) {
+fn describe(cause: &ShutdownCause) -> (&'static str, u8) {
     match cause {
         ShutdownCause::Exited(status) => ("exited", *status),
         // By gdb's `kill`: as if by SIGTERM.
@@ -202,6 +234,22 @@ fn report(cause: &ShutdownCause) -> (&'static str, u8) {
         ShutdownCause::Denied(reason) => {
             say(format_args!("error: {reason}"));
             ("sandbox", sandbox::EXIT_CODE)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::report_path;
+
+    #[test]
+    fn report_is_found_in_a_wrong_command_line() {
+        let path = |line: &str| report_path(line.split(' ').map(Into::into));
+        for line in ["--report r.json --cpus 0 image", "--cpus 0 --report=r.json image"] {
+            assert_eq!(path(line), Some("r.json".into()), "{line}");
+        }
+        for line in ["--cpus 0 image", "--cpus 0 image -- --report r.json", "--report"] {
+            assert_eq!(path(line), None, "{line}");
         }
     }
 }

@@ -53,8 +53,9 @@
 //! | [`sandbox`] | confinement of the hypervisor |
 //! | [`gdb`] | a server for gdb |
 //! | [`vm`], [`vm_handle`] | a VM: configured, loaded, running; its shutdown |
-//! | [`command`], [`signals`], [`stats`], [`allocator`] | the command `uhyve` |
+//! | [`command`], [`signals`], [`report`], [`stats`], [`allocator`] | the command `uhyve` |
 
+mod alarm;
 pub mod allocator;
 pub mod boot;
 mod cgroup;
@@ -74,6 +75,7 @@ pub mod network;
 mod once_per_boot;
 pub mod power_button;
 mod random;
+pub mod report;
 pub mod sandbox;
 pub mod signals;
 mod standard_streams;

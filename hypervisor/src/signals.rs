@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 use signal_hook::low_level::pipe;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::signal::register_signal_handler;
 
+use crate::report::SIGNAL_BASE;
+use crate::sandbox::exit_on;
 use crate::vcpu_manager::ignore_signal;
 
 /// Signals that request the end of the guest.
@@ -24,9 +25,6 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// guest's process; without a handler for SIGXFSZ a write beyond the file size limit would kill this process, and not
 /// return an error.
 const NOT_INHERITED: [i32; 2] = [libc::SIGCHLD, libc::SIGXFSZ];
-
-/// Base of the exit codes for signals, as of a shell: it is added to the signal's number.
-const SIGNAL_BASE: i32 = 128;
 
 /// epoll data of the VM's shutdown event.
 const SHUTDOWN: u64 = u64::MAX;
@@ -67,11 +65,8 @@ impl Signals {
         for signal in SIGNALS.into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal)) {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
-            flag::register_conditional_shutdown(
-                signal,
-                SIGNAL_BASE + signal,
-                Arc::clone(&signals.exits_at_once),
-            )?;
+            let code = u8::try_from(signal).map_or(u8::MAX, |number| SIGNAL_BASE.saturating_add(number));
+            exit_on(signal, code, Arc::clone(&signals.exits_at_once))?;
             pipe::register(signal, write)?;
             signals.watch(read.as_raw_fd(), signals.pipes.len() as u64)?;
             signals.pipes.push((signal, read));

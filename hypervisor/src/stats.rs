@@ -86,21 +86,22 @@ impl Statistics {
         }
         text
     }
+}
 
-    /// JSON of the report (`--report`): how the run has ended, uhyve's exit status, and the statistics.
-    pub(crate) fn json(&self, reason: &str, status: u8) -> String {
-        let exits: Vec<_> = NAMES.iter().zip(self.exits).map(|(name, count)| (*name, count)).collect();
-        let exits: serde_json::Map<_, _> =
-            exits.into_iter().map(|(name, count)| (name.replace(' ', "_"), count.into())).collect();
-        let report = serde_json::json!({
-            "reason": reason,
-            "status": status,
-            "run_time_seconds": self.run_time.as_secs_f64(),
-            "exits": exits,
-            "peak_memory_bytes": self.peak_kb.map(|peak| peak * 1024),
-        });
-        format!("{report:#}\n")
-    }
+/// JSON of the report (`--report`): how the run has ended, uhyve's exit status, and the statistics. What is not known is null.
+pub(crate) fn json(reason: &str, status: Option<u8>, statistics: Option<&Statistics>) -> String {
+    let exits = statistics.map(|statistics| {
+        let names = NAMES.iter().map(|name| name.replace(' ', "_"));
+        names.zip(statistics.exits.map(serde_json::Value::from)).collect::<serde_json::Map<_, _>>()
+    });
+    let report = serde_json::json!({
+        "reason": reason,
+        "status": status,
+        "run_time_seconds": statistics.map(|statistics| statistics.run_time.as_secs_f64()),
+        "exits": exits,
+        "peak_memory_bytes": statistics.and_then(|statistics| statistics.peak_kb).map(|peak| peak * 1024),
+    });
+    format!("{report:#}")
 }
 
 /// Value of a field of `/proc/self/status` in kB.
@@ -118,8 +119,19 @@ fn total_peak_kb(peak: u64, status: &str, shared: Option<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Statistics, field_kb, total_peak_kb};
+    use super::{Statistics, field_kb, json, total_peak_kb};
     use std::time::Duration;
+
+    impl Statistics {
+        /// Statistics whose text is as long as can be.
+        pub(crate) const fn maximum() -> Self {
+            Self {
+                run_time: Duration::from_nanos(u64::MAX),
+                exits: [u64::MAX; 7],
+                peak_kb: Some(u64::MAX >> 10),
+            }
+        }
+    }
 
     const STATUS: &str = "Name:\tuhyve\nVmHWM:\t    9000 kB\nRssShmem:\t    1000 kB\nThreads:\t4\n";
 
@@ -127,12 +139,13 @@ mod tests {
     fn json_has_reason_status_exits_and_peak() {
         let run_time = Duration::from_millis(1500);
         let statistics = Statistics { run_time, exits: [1, 2, 3, 4, 5, 6, 7], peak_kb: Some(10) };
-        let json: serde_json::Value = serde_json::from_str(&statistics.json("exited", 3)).unwrap();
+        let text = |statistics| json("exited", Some(3), Some(statistics));
+        let json: serde_json::Value = serde_json::from_str(&text(&statistics)).unwrap();
         assert_eq!((&json["reason"], &json["status"]), (&"exited".into(), &3.into()));
         assert_eq!((&json["exits"]["port_writes"], &json["exits"]["bus_locks"]), (&2.into(), &6.into()));
         assert_eq!((&json["peak_memory_bytes"], &json["run_time_seconds"]), (&10240.into(), &1.5.into()));
         let unknown = Statistics { peak_kb: None, ..statistics };
-        assert!(unknown.json("exited", 3).contains("\"peak_memory_bytes\": null"));
+        assert!(text(&unknown).contains("\"peak_memory_bytes\": null"));
     }
 
     #[test]

@@ -8,12 +8,10 @@ use syscalls::Sysno;
 use vmm_sys_util::signal::register_signal_handler;
 
 use super::Role;
+use crate::report::{self, ABORTED};
 
 /// Exit code after a denied system call: that of a shell for a process that SIGSYS has killed.
 pub const EXIT_CODE: u8 = 159;
-
-/// Exit code of a process that has aborted: that of a shell for one that SIGABRT has killed.
-const ABORTED: u8 = 134;
 
 /// `si_code` of a SIGSYS from a seccomp filter (seccomp(2)).
 const SYS_SECCOMP: libc::c_int = 1;
@@ -42,7 +40,7 @@ pub(super) fn has_role() -> bool {
 }
 
 /// Handler of SIGSYS. It is async-signal-safe (signal-safety(7)): it formats integers into a buffer on the stack, and
-/// calls write(2) and _exit(2), which every role may do.
+/// calls write(2), for the message and the report of the run, and _exit(2), which every role may do.
 extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: `register_signal_handler` sets SA_SIGINFO, so the kernel passes a pointer to a valid `siginfo_t`, which
     // exists until the handler returns.
@@ -59,6 +57,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
             write_message(&registers);
         }
     }
+    report::write_end_at_once(exit_code);
     // SAFETY: _exit(2) takes an integer, is async-signal-safe and does not return: it runs no destructors and no other
     // code of this process, whose state the signal may have interrupted at any point.
     unsafe { libc::_exit(exit_code.into()) }

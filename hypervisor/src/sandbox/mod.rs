@@ -10,7 +10,7 @@
 //! | `speculation` | side channels of speculative execution, and of hyperthreads |
 //! | `filters`, `calls` | system calls that a thread of a [`Role`] does not need: seccomp |
 //!
-//! `denial` reports a denied system call, and exits the process; `panics` and `allocator` keep the standard library and
+//! `denial` reports a denied system call, and exits the process, as `at_once` does after a signal; `panics` and `allocator` keep the standard library and
 //! the C library from making some. [`Threads`] starts the threads so that no guest runs before all of them are
 //! confined. `docs/sandbox.md` lists what is allowed and why.
 //!
@@ -18,6 +18,7 @@
 //! uses this crate as a library gives the VM a thread of its own.
 
 mod allocator;
+mod at_once;
 pub(crate) mod bpf;
 mod calls;
 mod denial;
@@ -36,6 +37,7 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
+pub(crate) use at_once::exit_on;
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
 pub use jail::JailError;

@@ -18,6 +18,7 @@ use hermit_fuse::Opcode;
 use hermit_fuse::flags::SetattrValid;
 use hermit_fuse::request::SetattrIn;
 use hermit_options::mount::CachePolicy;
+use hermit_options::open::Opener;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
 use rustix::thread::{CapabilitySets, capabilities, no_new_privs};
@@ -42,6 +43,7 @@ pub(crate) fn act(action: &str) {
         "files" => files(),
         "descriptors" => descriptors(),
         "off" => off(),
+        action if action.starts_with("report ") => report(Path::new(&action["report ".len()..])),
         _ => panic!("there is no action `{action}`"),
     }
 }
@@ -331,6 +333,22 @@ fn off() {
     threads.spawn("free".to_owned(), Role::Vcpu, || drop(File::open("/etc/passwd").unwrap())).unwrap();
     threads.start().unwrap().into_iter().for_each(|thread| thread.join().unwrap());
     drop(File::open("/etc/passwd").unwrap());
+}
+
+/// Makes a denied call in a process that has a report.
+fn report(path: &Path) {
+    uhyve::report::create(&Opener::default(), path).unwrap();
+    in_thread(|| drop(File::open("/etc/passwd")));
+}
+
+#[test]
+fn denied_call_is_in_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let outcome = probe::run(&format!("role: report {}", report.display()));
+    assert_eq!(outcome.output.status.code(), Some(159), "{}", outcome.errors);
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+    assert_eq!((&json["reason"], &json["status"]), (&"sandbox".into(), &159.into()), "{json}");
 }
 
 #[test]

@@ -1,0 +1,28 @@
+//! Signals that end the process at once, with the report of the run.
+#![expect(unsafe_code, reason = "the action of a signal handler may only make async-signal-safe calls")]
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::low_level;
+
+use crate::report;
+
+/// Has a signal exit the process with `code`, while `is_enabled` is set.
+///
+/// # Errors
+///
+/// The host refuses the handler.
+pub(crate) fn exit_on(signal: i32, code: u8, is_enabled: Arc<AtomicBool>) -> io::Result<()> {
+    let action = move || {
+        if is_enabled.load(Ordering::Relaxed) {
+            report::write_end_at_once(code);
+            low_level::exit(code.into());
+        }
+    };
+    // SAFETY: an action must be async-signal-safe (signal-safety(7)), and must not panic. This one loads an atomic
+    // variable; `write_end_at_once` reads a `OnceLock`, which is an atomic load, compares integers and calls write(2) with
+    // a text that was formatted before; `exit` is _exit(2). The `Arc` is not dropped here.
+    unsafe { low_level::register(signal, action) }.map(drop)
+}
