@@ -1,7 +1,7 @@
 //! Reading of an image's file: without debugging information, which is most of many files.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
@@ -10,7 +10,7 @@ use hermit_interface::image::{self, parts};
 use hermit_interface::to_usize;
 use zerocopy::FromZeros as _;
 
-/// Distance in bytes up to which two parts of a file are read by one call.
+/// Distance in bytes below which two parts of a file are read by one call.
 const MAX_GAP: usize = 4096;
 
 /// Contents of a file that was read.
@@ -22,33 +22,27 @@ pub(super) struct Contents {
     pub(super) lacks_code: bool,
 }
 
-/// Reads a file, or of an ELF file the [parts](mod@parts) that an image consists of, without its code if that need not be
-/// checked, and leaves the rest zero. `None` if it has more than `limit` bytes. What has no size, such as a pipe, is read up to
-/// there.
+/// Reads of a file the [parts](mod@parts) that an image consists of, without its code if that need not be checked, and leaves
+/// the rest zero. `None` if it has more than `limit` bytes. Of a file whose header is not that of an image, the
+/// header is read, which is enough to tell what is wrong.
 pub(super) fn read_within(file: &File, limit: u64) -> io::Result<Option<Contents>> {
     let size = file.metadata()?.len();
     if size > limit {
         return Ok(None);
     }
-    if size > parts::HEADER_SIZE as u64
-        && let Some(contents) = read_parts(file, to_usize(size))?
-    {
-        return Ok(Some(contents));
-    }
-    let mut bytes = Vec::new();
-    // Growing the buffer in steps would copy it, and fragment the heap.
-    bytes.try_reserve_exact(to_usize(size))?;
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= limit).then_some(Contents { bytes, lacks_code: false }))
+    let size = to_usize(size);
+    let mut header = vec![0; parts::HEADER_SIZE.min(size)];
+    file.read_exact_at(&mut header, 0)?;
+    Ok(Some(read_parts(file, &header, size)?.unwrap_or(Contents { bytes: header, lacks_code: false })))
 }
 
-/// Reads the parts of an ELF file; `None` of another one.
-fn read_parts(file: &File, size: usize) -> io::Result<Option<Contents>> {
+/// Reads the parts of a file with this header; `None` if that is not the header of an image.
+fn read_parts(file: &File, header: &[u8], size: usize) -> io::Result<Option<Contents>> {
     // Zeros that are never written to take no memory: the allocator gets them from the host, and gives them back at the end. It
     // would keep them if a block of that size had been freed before (`M_MMAP_THRESHOLD` of glibc).
     let mut bytes = u8::new_vec_zeroed(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    if let Some(header) = bytes.get_mut(..parts::HEADER_SIZE) {
-        file.read_exact_at(header, 0)?;
+    if let Some(place) = bytes.get_mut(..header.len()) {
+        place.copy_from_slice(header);
     }
     let Some(tables) = parts::tables(&bytes) else { return Ok(None) };
     let clip = |part: Region| to_usize(part.start).min(size)..to_usize(part.end()).min(size);
@@ -63,28 +57,42 @@ fn read_parts(file: &File, size: usize) -> io::Result<Option<Contents>> {
     Ok(Some(Contents { bytes, lacks_code }))
 }
 
-/// Reads ranges of the file to the same places in `bytes`; those that are close to each other by one call.
-fn read_ranges(file: &File, bytes: &mut [u8], mut ranges: Vec<Range<usize>>) -> io::Result<()> {
-    ranges.sort_unstable_by_key(|range| range.start);
-    let joined = ranges.chunk_by(|one, next| next.start <= one.end.saturating_add(MAX_GAP));
-    for ranges in joined {
-        let start = ranges.first().map_or(0, |first| first.start);
-        let end = ranges.iter().map(|range| range.end).max().unwrap_or(start);
-        if let Some(piece) = bytes.get_mut(start..end) {
-            file.read_exact_at(piece, start as u64)?;
+/// Reads ranges of the file to the same places in `bytes`.
+fn read_ranges(file: &File, bytes: &mut [u8], ranges: Vec<Range<usize>>) -> io::Result<()> {
+    for range in join(ranges) {
+        let start = range.start as u64;
+        if let Some(piece) = bytes.get_mut(range) {
+            file.read_exact_at(piece, start)?;
         }
     }
     Ok(())
 }
 
+/// Joins ranges that overlap or are close to each other: no byte is read twice, whatever the headers of a file say.
+fn join(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start < last.end.saturating_add(MAX_GAP) => {
+                last.end = last.end.max(range.end);
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Contents, read_ranges, read_within};
+    use super::{Contents, MAX_GAP, join, read_ranges, read_within};
     use hermit_interface::boot_info::Region;
     use hermit_interface::image::sample::Sample;
     use hermit_interface::image::{self, parts};
     use hermit_interface::to_usize;
-    use std::fs::File;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::ops::Range;
     use std::os::unix::fs::FileExt;
     use tempfile::NamedTempFile;
 
@@ -131,13 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn truncated_image_is_read_as_it_is() {
+    fn truncated_image_is_rejected_as_it_is() {
         let image = Sample::default().build();
         for size in [63, 64, 65, 200, image.len() - 1] {
             let file = NamedTempFile::new().unwrap();
             file.as_file().write_all_at(&image[..size], 0).unwrap();
             let contents = read_within(file.as_file(), 1 << 20).unwrap().unwrap();
-            assert!(contents.bytes == image[..size] && !contents.lacks_code, "{size}");
+            let error = |bytes: &[u8]| image::check(bytes).map(|_| ()).unwrap_err();
+            assert!(error(&contents.bytes) == error(&image[..size]) && !contents.lacks_code, "{size}");
         }
     }
 
@@ -151,16 +160,39 @@ mod tests {
         assert_eq!(read, (0..9).chain(0x4000..0x4100).collect::<Vec<_>>());
     }
 
-    /// The size of a device is 0, and a file may grow after its size was read.
+    /// Long ranges, each with a short one behind its start.
     #[test]
-    fn read_ends_at_the_limit_whatever_the_size_says() {
-        let endless = File::open("/dev/zero").unwrap();
-        assert_eq!(read_within(&endless, 1 << 20).unwrap(), None);
+    fn no_byte_is_read_twice() {
+        let ranges = (0..1000_usize).flat_map(|number| {
+            let start = number * 3 * MAX_GAP;
+            [start..1 << 30, start + 1..start + 2]
+        });
+        let joined = join(ranges.collect());
+        assert!(matches!(joined[..], [Range { start: 0, end: 0x4000_0000 }]), "{joined:?}");
+        assert_eq!(join(vec![MAX_GAP + 2..MAX_GAP + 3, 0..1]), [0..1, MAX_GAP + 2..MAX_GAP + 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn joined_ranges_have_all_bytes_once(ranges in vec((0..1_usize << 20, 0..1_usize << 16), 0..40)) {
+            let ranges: Vec<_> = ranges.into_iter().map(|(start, size)| start..start + size).collect();
+            let joined = join(ranges.clone());
+            let is_in_one = |range: &Range<usize>| {
+                joined.iter().any(|whole| whole.start <= range.start && range.end <= whole.end)
+            };
+            prop_assert!(ranges.iter().all(is_in_one));
+            prop_assert!(joined.windows(2).all(|pair| pair[0].end < pair[1].start));
+        }
+    }
+
+    #[test]
+    fn header_alone_is_read_of_a_file_that_is_no_image() {
         let file = NamedTempFile::new().unwrap();
         for (size, is_read) in [(0, true), (4096, true), (4097, false)] {
             file.as_file().set_len(size).unwrap();
             let contents = read_within(file.as_file(), 4096).unwrap();
-            assert_eq!(contents.map(|contents| contents.bytes.len() as u64), is_read.then_some(size));
+            let length = contents.map(|contents| contents.bytes.len() as u64);
+            assert_eq!(length, is_read.then_some(size.min(64)));
         }
     }
 }
