@@ -3,6 +3,7 @@
 mod compiler;
 mod crate_table;
 mod documents;
+mod opened_paths;
 mod rules;
 mod scan;
 mod unsafe_code;
@@ -148,7 +149,7 @@ pub(crate) fn check_text() -> Result<()> {
     let banned = words::banned(glossary);
     let in_rust = rust.iter().flat_map(|(file, text)| {
         let (general, x86) = (rules::check(file, text), x86_names::check(file, text));
-        general.into_iter().chain(x86)
+        general.into_iter().chain(x86).chain(opened_paths::check(file, text))
     });
     let mut violations: Vec<String> = in_rust.map(|found| found.to_string()).collect();
     let root = workspace::root();

@@ -81,6 +81,11 @@ fn ending(path: String) -> String {
     if path.ends_with('/') { path } else { path + ".rs" }
 }
 
+/// The code alone, with spaces in place of tests; lines and columns stay the same.
+pub(super) fn code_without_tests(text: &str) -> Vec<u8> {
+    without_tests(text).0
+}
+
 /// The code alone, and the names of the modules for tests that are files of their own.
 fn without_tests(text: &str) -> (Vec<u8>, Vec<String>) {
     let mut code = code_only(text);
