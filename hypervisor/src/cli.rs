@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use hermit_options::MachineOptions;
+use hermit_options::mount::check_guest_paths;
 
 use crate::config::jail::Jail;
 use crate::config::network::{BackendConfig, NetworkConfig, NetworkOption, PortForward, first_conflict};
@@ -76,6 +77,7 @@ impl Arguments {
     pub fn config(self) -> Result<Config, String> {
         let environment = self.machine.environment().map_err(|error| error.to_string())?;
         let machine = self.machine;
+        check_guest_paths(&machine.mount)?;
         let mut network = network(self.net, machine.ports)?;
         if let Some(network) = &mut network {
             network.forward_dns();

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use hermit_options::MachineOptions;
-use hermit_options::mount::{CachePolicy, MountConfig};
+use hermit_options::mount::{CachePolicy, MountConfig, check_guest_paths};
 
 use crate::network;
 use crate::process;
@@ -127,6 +127,7 @@ impl VmOptions {
             }
         }
         self.environment()?;
+        check_guest_paths(&self.machine.mount).map_err(usage_error)?;
         if self.board == Some(Board::Microvm) && !self.machine.block.is_empty() {
             return Err(usage_error("microvm has no disks: use --board pc"));
         }

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use crate::open::{Kind, Opener};
 
+/// Directories on which the kernel itself mounts a file system.
+const KERNEL_DIRECTORIES: [&str; 2] = ["dev", "proc"];
+
 /// A folder of the host that the guest mounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountConfig {
@@ -92,6 +95,34 @@ impl MountConfig {
     }
 }
 
+/// Finds a mount that would hide another one, or a directory of the kernel's. The guest could not tell which files it
+/// works on.
+///
+/// # Errors
+///
+/// A message that names the mount.
+pub fn check_guest_paths(mounts: &[MountConfig]) -> Result<(), String> {
+    for (number, mount) in mounts.iter().enumerate() {
+        let path = components(&mount.guest);
+        if KERNEL_DIRECTORIES.iter().any(|directory| path == [*directory]) {
+            return Err(format!("--mount: {} is the kernel's own directory: choose another", mount.guest));
+        }
+        let is_hidden = |earlier: &&MountConfig| components(&earlier.guest).starts_with(&path);
+        if let Some(hidden) = mounts.iter().take(number).find(is_hidden) {
+            let (path, hidden) = (&mount.guest, &hidden.guest);
+            return Err(format!(
+                "--mount: {path} would hide {hidden}: name it first, or choose another path"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Names in a path of the guest.
+fn components(path: &str) -> Vec<&str> {
+    path.split('/').filter(|name| !matches!(*name, "" | ".")).collect()
+}
+
 impl FromStr for MountConfig {
     type Err = String;
 
@@ -118,7 +149,7 @@ impl FromStr for MountConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::{CachePolicy, MountConfig};
+    use super::{CachePolicy, MountConfig, check_guest_paths};
     use std::fs;
 
     #[test]
@@ -144,6 +175,28 @@ mod tests {
         {
             let error = text.parse::<MountConfig>().unwrap_err();
             assert!(error.contains("HOST:/GUEST:ro"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn mount_that_hides_another_is_rejected() {
+        let check = |paths: &[&str]| {
+            let mounts: Vec<MountConfig> =
+                paths.iter().map(|path| format!("x:{path}").parse().unwrap()).collect();
+            check_guest_paths(&mounts)
+        };
+        for paths in [&["/a", "/b"][..], &["/a", "/a/b"], &["/a", "/ab"], &["/dev/x", "/proc/y"]] {
+            assert_eq!(check(paths), Ok(()), "{paths:?}");
+        }
+        for (paths, text) in [
+            (&["/a", "/a"][..], "/a would hide /a"),
+            (&["/a", "/b", "//a/./"], "//a/./ would hide /a"),
+            (&["/a/b", "/a"], "/a would hide /a/b"),
+            (&["/dev"], "/dev is the kernel's own"),
+            (&["/proc/"], "/proc/ is the kernel's own"),
+        ] {
+            let error = check(paths).unwrap_err();
+            assert!(error.contains(text), "{error}");
         }
     }
 

@@ -44,6 +44,8 @@ mod shutdown;
 #[path = "../common/stalled.rs"]
 mod stalled;
 #[cfg(test)]
+mod start;
+#[cfg(test)]
 #[path = "../common/virtio/mod.rs"]
 mod virtio;
 #[cfg(test)]
