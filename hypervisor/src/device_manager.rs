@@ -164,7 +164,10 @@ impl DeviceManager {
         let mut folders = Vec::new();
         let max_descriptors = mount_descriptors(config.mounts.len());
         for (number, mount) in config.mounts.iter().enumerate() {
-            let device = FileSystem::new(opener, mount::tag(number), mount, max_descriptors)?;
+            let mut device = FileSystem::new(opener, mount::tag(number), mount, max_descriptors)?;
+            let failed =
+                |error: rustix::io::Errno| MountError { folder: mount.host.clone(), source: error.into() };
+            device.set_limiter(RateLimiter::new(mount.limits).map_err(failed)?);
             folders.push(Folder { descriptor: device.folder(), read_only: mount.read_only });
             devices.push((Serving::Own(Role::Files, format!("files {number}")), Box::new(device)));
         }

@@ -212,10 +212,11 @@ fn root_tree(opener: &Opener, config: &Config) -> Result<Option<RootTree>, RootE
     Ok(Some(tree))
 }
 
-/// Whether a disk or the network has a limited rate.
+/// Whether a disk, a mount or the network has a limited rate.
 fn has_rate_limits(config: &Config) -> bool {
     let disks = config.disks.iter().map(|disk| disk.limits);
-    let mut limits = disks.chain(config.network.iter().map(|network| network.limits));
+    let mounts = config.mounts.iter().map(|mount| mount.limits);
+    let mut limits = disks.chain(mounts).chain(config.network.iter().map(|network| network.limits));
     limits.any(|limits| !limits.is_unlimited())
 }
 

@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use hermit_options::MachineOptions;
 use hermit_options::mount::{CachePolicy, MountConfig, check_guest_paths};
+use hermit_options::rate::RateLimits;
 
 use crate::network;
 use crate::process;
@@ -152,12 +153,19 @@ impl VmOptions {
         if self.machine.workdir.is_some() || self.needs_qemu() {
             return;
         }
-        self.machine.mount.push(MountConfig {
-            host: folder.to_owned(),
-            guest: path.to_owned(),
-            read_only: true,
-            cache: CachePolicy::default(),
-        });
+        let mounts = &mut self.machine.mount;
+        if mounts.iter().all(|mount| Path::new(&mount.guest) != folder) {
+            // Behind mounts above the folder, and before those in it: none hides another.
+            let above = mounts.iter().rposition(|mount| folder.starts_with(&mount.guest));
+            let mount = MountConfig {
+                host: folder.to_owned(),
+                guest: path.to_owned(),
+                read_only: true,
+                cache: CachePolicy::default(),
+                limits: RateLimits::default(),
+            };
+            mounts.insert(above.map_or(0, |above| above + 1), mount);
+        }
         self.machine.workdir = Some(path.to_owned());
     }
 

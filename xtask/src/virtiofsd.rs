@@ -37,6 +37,9 @@ impl Virtiofsd {
     /// Fails if the folder does not exist, or virtiofsd cannot be started: it needs to be run as root.
     pub(crate) fn start(mount: &MountConfig) -> Result<Self> {
         mount.check()?;
+        if !mount.limits.is_unlimited() {
+            bail!("virtiofsd has no limits: --mount with bps= or iops= needs --platform process or kvm");
+        }
         if !Path::new(PROGRAM).exists() {
             bail!("--mount in QEMU needs {PROGRAM} of QEMU 7.2 in Debian: use --platform process");
         }

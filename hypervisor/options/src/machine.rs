@@ -35,8 +35,9 @@ pub struct MachineOptions {
     pub block: Vec<DiskConfig>,
     /// A folder of the host that the guest sees at this path, such as ./site:/srv; with :ro it cannot be changed; cache= says
     /// how long the guest may rely on what it knows of names and attributes: auto, a second; always, for folders that
-    /// nothing else changes; never; may be given several times
-    #[arg(long, value_name = "HOST:GUEST[:ro][,cache=POLICY]")]
+    /// nothing else changes; never; bps= and iops= limit bytes and requests per second, as of a disk; may be given several
+    /// times
+    #[arg(long, value_name = "HOST:GUEST[:ro][,cache=POLICY][,bps=RATE][,iops=RATE]")]
     pub mount: Vec<MountConfig>,
     /// The directory of the guest in which the program starts; / by default
     #[arg(short, long, value_name = "PATH", value_parser = parse_workdir)]
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn options_and_arguments_are_inverse() {
-        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro,bps=1024,iops=5/9 --mount a:/b:ro,cache=never --workdir /b --root tree.tar --publish 0:80/udp --gdb 0 \
+        let all = "--cpus 2 --memory 64M --env A=b --env C --env-file f --block a:ro,bps=1024,iops=5/9 --mount a:/b:ro,cache=never,bps=1024,iops=5/9 --workdir /b --root tree.tar --publish 0:80/udp --gdb 0 \
                    --timeout 1.5 --grace 2.5 --stats --verbose";
         for text in ["--cpus 1 --memory 128M", all, "--cpus 1 --memory 128M --quiet"] {
             let words: Vec<_> = text.split_whitespace().collect();

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::open::{Kind, Opener};
+use crate::rate::RateLimits;
 
 /// Directories on which the kernel itself mounts a file system.
 const KERNEL_DIRECTORIES: [&str; 2] = ["dev", "proc"];
@@ -22,6 +23,8 @@ pub struct MountConfig {
     pub read_only: bool,
     /// How long the guest may use what it knows of names and attributes.
     pub cache: CachePolicy,
+    /// Limits of bytes and requests per second.
+    pub limits: RateLimits,
 }
 
 /// Tag of the device of the mount with this number, by which the guest finds it.
@@ -81,6 +84,9 @@ impl MountConfig {
         if self.cache != CachePolicy::default() {
             text.push(format!(",cache={}", self.cache.name()));
         }
+        let RateLimits { bytes, operations } = self.limits;
+        bytes.iter().for_each(|rate| text.push(format!(",bps={rate}")));
+        operations.iter().for_each(|rate| text.push(format!(",iops={rate}")));
         text
     }
 
@@ -127,15 +133,24 @@ impl FromStr for MountConfig {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let usage =
-            || "a mount is written HOST:/GUEST or HOST:/GUEST:ro, perhaps with ,cache=auto, always or never";
-        let (rest, cache) = match text.rsplit_once(",cache=") {
-            Some((rest, name)) => {
-                let known = CachePolicy::NAMES.into_iter().find(|(known, _)| *known == name);
-                (rest, known.ok_or_else(usage)?.1)
-            }
-            None => (text, CachePolicy::default()),
+        let usage = || {
+            "a mount is written HOST:/GUEST or HOST:/GUEST:ro, perhaps with ,cache=auto, always or never, ,bps=RATE or \
+             ,iops=RATE"
         };
+        let (mut rest, mut cache, mut limits) = (text, None, RateLimits::default());
+        // From the end, so that paths may have commas.
+        while let Some((before, option)) = rest.rsplit_once(',') {
+            match option.split_once('=') {
+                Some(("cache", name)) if cache.is_none() => {
+                    let known = CachePolicy::NAMES.into_iter().find(|(known, _)| *known == name);
+                    cache = Some(known.ok_or_else(usage)?.1);
+                }
+                Some(("bps", rate)) => limits.set_bytes(rate)?,
+                Some(("iops", rate)) => limits.set_operations(rate)?,
+                _ => break,
+            }
+            rest = before;
+        }
         let (rest, read_only) = rest.strip_suffix(":ro").map_or((rest, false), |rest| (rest, true));
         // From the end, so that the host's path may have colons.
         let (host, guest) = rest.rsplit_once(':').ok_or_else(usage)?;
@@ -143,13 +158,15 @@ impl FromStr for MountConfig {
         if host.is_empty() || !guest.starts_with('/') || is_root {
             return Err(usage().to_owned());
         }
-        Ok(Self { host: host.into(), guest: guest.to_owned(), read_only, cache })
+        let cache = cache.unwrap_or_default();
+        Ok(Self { host: host.into(), guest: guest.to_owned(), read_only, cache, limits })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{CachePolicy, MountConfig, check_guest_paths};
+    use crate::rate::RateLimits;
     use std::fs;
 
     #[test]
@@ -161,11 +178,15 @@ mod tests {
             ("a:/b:ro,cache=always", "a", "/b", true, CachePolicy::Always),
         ] {
             let mount: MountConfig = text.parse().unwrap();
-            let expected = MountConfig { host: host.into(), guest: guest.to_owned(), read_only, cache };
+            let (host, guest, limits) = (host.into(), guest.to_owned(), RateLimits::default());
+            let expected = MountConfig { host, guest, read_only, cache, limits };
             assert_eq!((&mount, mount.to_argument()), (&expected, text.into()));
         }
         let default: MountConfig = "a:/b,cache=auto".parse().unwrap();
         assert_eq!(default.to_argument(), "a:/b");
+        let limited: MountConfig = "a:/b:ro,iops=5,cache=never,bps=1K/9".parse().unwrap();
+        assert_eq!(limited.to_argument(), "a:/b:ro,cache=never,bps=1024/9,iops=5");
+        assert!(limited.limits.bytes.is_some() && limited.limits.operations.is_some());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rate limits: the keys `bps=`, `iops=` and `pps=` of `--block` and `--net`.
+//! Rate limits: the keys `bps=`, `iops=` and `pps=` of `--block`, `--mount` and `--net`.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -18,7 +18,7 @@ pub struct Rate {
 pub struct RateLimits {
     /// Bytes.
     pub bytes: Option<Rate>,
-    /// Requests to a disk, or frames.
+    /// Requests to a disk or for a mounted folder, or frames.
     pub operations: Option<Rate>,
 }
 

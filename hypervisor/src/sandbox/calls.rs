@@ -360,7 +360,7 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
         Role::Network => PASST_NETWORK,
         _ => &[],
     };
-    let is_limited = rules.rate_limits && matches!(role, Role::Disk | Role::Network);
+    let is_limited = rules.rate_limits && matches!(role, Role::Disk | Role::Files | Role::Network);
     let limits = if is_limited { RATE_LIMITS } else { &[] };
     [COMMON, own, more, debugging, backend, limits].into_iter().flatten().copied()
 }

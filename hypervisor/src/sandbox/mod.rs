@@ -145,7 +145,7 @@ pub struct Rules {
     pub allow_partial: bool,
     /// File descriptor of the tap that the network thread may use.
     pub tap: Option<RawFd>,
-    /// Threads of disks and network set timers, by which they wait for the limits of their rates.
+    /// Threads of disks, mounts and network set timers, by which they wait for the limits of their rates.
     pub rate_limits: bool,
     /// Jail that the process enters.
     pub jail: Option<Jail>,

@@ -298,9 +298,9 @@ fn tap_rule_allows_network_thread_the_tap_only() {
 }
 
 #[test]
-fn rule_of_rate_limits_allows_disk_and_network_threads_to_set_timers() {
+fn rule_of_rate_limits_allows_threads_of_limited_devices_to_set_timers() {
     expect("limits", |name| match name {
-        "timerfd_settime" => Some(&[Role::Disk, Role::Network][..]),
+        "timerfd_settime" => Some(&[Role::Disk, Role::Files, Role::Network][..]),
         _ if name.contains("timerfd") => Some(&[][..]),
         _ => None,
     });

@@ -5,6 +5,9 @@ use hermit_fuse::TAG_SIZE;
 /// Maximum number of descriptors of `hiprio` and of the request queue: enough for [`MAX_DATA`] in pages of 4 KiB.
 pub(super) const QUEUE_SIZES: [u16; 2] = [64, 512];
 
+/// Index of `hiprio`, the queue of requests that the others must not delay.
+pub(super) const HIGH_PRIORITY: usize = 0;
+
 /// Maximum size in bytes of the data of a request or a reply.
 pub(super) const MAX_DATA: usize = 1024 * 1024;
 

@@ -19,6 +19,7 @@ mod server;
 mod slots;
 mod vectored;
 
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -28,12 +29,13 @@ use hermit_options::open::{Kind, Opener};
 use virtio_queue::Queue;
 use vm_memory::GuestMemoryMmap;
 
-use self::config::QUEUE_SIZES;
+use self::config::{HIGH_PRIORITY, QUEUE_SIZES};
 use self::folder::Folder;
 use self::message::RequestError;
 use self::server::{Budget, Policy, Server};
-use super::virtio::chain::{Chain, Completion, serve_chains};
-use super::virtio::{DeviceError, QueueProgress, VirtioDevice, read_window};
+use super::rate_limiter::RateLimiter;
+use super::virtio::chain::{Chain, Completion, serve_chains, serve_limited_chains};
+use super::virtio::{DeviceError, HostEvent, QueueProgress, VirtioDevice, read_window};
 use super::warn_once::WarnOnce;
 
 /// A virtio file-system device on a folder of the host.
@@ -41,6 +43,7 @@ use super::warn_once::WarnOnce;
 pub struct FileSystem {
     tag: String,
     server: Server,
+    limiter: RateLimiter,
     invalid_request: WarnOnce,
 }
 
@@ -60,7 +63,13 @@ impl FileSystem {
         let folder = folder.map_err(|source| MountError { folder: mount.host.clone(), source })?;
         let policy = Policy { is_read_only: mount.read_only, cache: mount.cache };
         let server = Server::new(folder, policy, Budget::new(max_descriptors));
-        Ok(Self { tag, server, invalid_request: WarnOnce::default() })
+        let invalid_request = WarnOnce::default();
+        Ok(Self { tag, server, limiter: RateLimiter::default(), invalid_request })
+    }
+
+    /// Limits bytes and requests per second.
+    pub fn set_limiter(&mut self, limiter: RateLimiter) {
+        self.limiter = limiter;
     }
 
     /// Descriptor of the folder (`O_PATH`).
@@ -110,15 +119,31 @@ impl VirtioDevice for FileSystem {
 
     fn process(
         &mut self,
-        _index: usize,
+        index: usize,
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
     ) -> Result<QueueProgress, DeviceError> {
-        serve_chains(queue, memory, |chain| {
+        let serve = |device: &mut Self, chain: Chain| {
             let work = chain.length();
-            let written = self.handle(chain, memory)?;
+            let written = device.handle(chain, memory)?;
             Ok(Completion { written, work })
-        })
+        };
+        if index == HIGH_PRIORITY {
+            // References that are dropped free memory of the host.
+            return serve_chains(queue, memory, |chain| serve(self, chain));
+        }
+        let mut limiter = mem::take(&mut self.limiter);
+        let progress = serve_limited_chains(queue, memory, &mut limiter, |chain| serve(self, chain));
+        self.limiter = limiter;
+        progress
+    }
+
+    fn host_event(&self, index: usize) -> Option<HostEvent> {
+        if index == HIGH_PRIORITY { None } else { self.limiter.timer() }
+    }
+
+    fn lift_limits(&mut self) {
+        self.limiter.lift();
     }
 
     // Writes that the guest has made before it ended reach the host.

@@ -4,5 +4,6 @@ mod client;
 mod directories;
 mod files;
 mod hostile;
+mod limits;
 mod names;
 mod races;

@@ -9,6 +9,7 @@ use hermit_fuse::request::InitIn;
 use hermit_fuse::{InHeader, MAJOR_VERSION, MINOR_VERSION, Opcode, OutHeader};
 use hermit_options::mount::{CachePolicy, MountConfig, MountError};
 use hermit_options::open::Opener;
+use hermit_options::rate::RateLimits;
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -78,7 +79,8 @@ impl FilesClient {
         read_only: bool,
         cache: CachePolicy,
     ) -> Result<FileSystem, MountError> {
-        let mount = MountConfig { host: folder.to_owned(), guest: "/srv".to_owned(), read_only, cache };
+        let (host, guest) = (folder.to_owned(), "/srv".to_owned());
+        let mount = MountConfig { host, guest, read_only, cache, limits: RateLimits::default() };
         FileSystem::new(&Opener::default(), "fs0".to_owned(), &mount, Self::MAX_DESCRIPTORS)
     }
 
@@ -117,6 +119,12 @@ impl FilesClient {
     ///
     /// The request is too long, or the device fails.
     pub fn exchange(&mut self, request: &[u8], room: u32) -> Vec<u8> {
+        self.send(request, room);
+        self.receive().expect("the chain is used")
+    }
+
+    /// Sends bytes as a request, with room for a reply of this many bytes.
+    pub(crate) fn send(&mut self, request: &[u8], room: u32) {
         let memory = &self.memory;
         memory.write_slice(request, GuestAddress(REQUEST)).expect("a short request");
         let len = u32::try_from(request.len()).expect("a short request");
@@ -127,13 +135,26 @@ impl FilesClient {
         // The ring has zeros: the head of each chain.
         self.count = self.count.wrapping_add(1);
         memory.write_obj(self.count, GuestAddress((AVAILABLE + 2).into())).expect("the ring is in memory");
+    }
+
+    /// Returns the reply to the last request; `None` if the device has not served it yet.
+    pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
+        let memory = &self.memory;
         self.device.process(1, &mut self.queue, memory).expect("the queue is valid");
         let used: u16 = memory.read_obj(GuestAddress((USED + 2).into())).expect("the ring is in memory");
-        assert_eq!(used, self.count, "the chain is not used");
+        if used != self.count {
+            return None;
+        }
         let element = u64::from(USED) + 4 + 8 * u64::from(self.count.wrapping_sub(1) % QUEUE_SIZE);
         let length: u32 = memory.read_obj(GuestAddress(element + 4)).expect("the ring is in memory");
         let mut reply = vec![0; hermit_interface::to_usize(length.into())];
         memory.read_slice(&mut reply, GuestAddress(REPLY)).expect("the reply is in memory");
-        reply
+        Some(reply)
+    }
+
+    /// The device.
+    #[cfg(test)]
+    pub(crate) const fn device_mut(&mut self) -> &mut FileSystem {
+        &mut self.device
     }
 }
