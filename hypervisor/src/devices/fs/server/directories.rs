@@ -8,7 +8,7 @@ use hermit_fuse::Opcode;
 use hermit_fuse::dirent::{Dirent, record_size, write_record};
 use hermit_fuse::reply::EntryOut;
 use hermit_fuse::request::{OpenIn, ReadIn};
-use rustix::fs::{FileType, OFlags, RawDir, RawDirEntry, SeekFrom, seek};
+use rustix::fs::{FileType, OFlags, RawDir, RawDirEntry, SeekFrom, fstat, seek};
 use rustix::io::Errno;
 
 use super::files::checked_size;
@@ -41,11 +41,12 @@ impl Server {
         let inode = self.nodes.get(request.header.nodeid)?;
         let room = checked_size(size)?.min(reply.room());
         let mut records = Records { bytes: vec![0; room], used: 0 };
-        seek(&*directory, SeekFrom::Start(offset))?;
         let is_plus = opcode == Opcode::Readdirplus;
-        match self.collect(&directory, &inode, is_plus, &mut records) {
+        let found = seek(&*directory, SeekFrom::Start(offset))
+            .and_then(|_| self.collect(&directory, &inode, is_plus, &mut records));
+        match found {
             // What has been found is not lost: the guest has references to it.
-            Err(error) if records.used == 0 => Err(error.into()),
+            Err(error) if records.used == 0 && !is_removed(&directory)? => Err(error.into()),
             _ => reply.write(records.bytes.get(..records.used).unwrap_or_default()),
         }
     }
@@ -96,6 +97,12 @@ impl Server {
             found => Ok(Some(found.unwrap_or_default())),
         }
     }
+}
+
+/// Returns true if a directory has been removed. It has no entries left, and the end of its list is no error: getdents(2) has
+/// `ENOENT`, which C libraries take for the end; before that, ext4 refuses to seek to positions that it has given (`EINVAL`).
+fn is_removed(directory: &OwnedFd) -> Result<bool, Errno> {
+    Ok(fstat(directory)?.st_nlink == 0)
 }
 
 /// Records that are being written.

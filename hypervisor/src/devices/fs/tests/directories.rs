@@ -42,6 +42,21 @@ fn every_entry_is_returned_once_whatever_the_room() {
     assert_eq!(client.entries((ROOT_NODE, directory.1 + 1), 0, 4096, false), Err(Errno::BADF));
 }
 
+/// On ext4, positions in a removed directory are invalid.
+#[test]
+fn list_of_a_removed_directory_ends() {
+    let mut client = Client::new();
+    fs::create_dir(client.host("directory")).unwrap();
+    let node = client.lookup(ROOT_NODE, "directory").unwrap().nodeid;
+    let directory = (node, client.opendir(node).unwrap());
+    let (first, offset) = client.entries(directory, 0, 32, false).unwrap();
+    assert_eq!(first.len(), 1);
+    client.remove(Opcode::Rmdir, ROOT_NODE, "directory").unwrap();
+    for (offset, is_plus) in [(offset, false), (offset, true), (0, false)] {
+        assert_eq!(client.entries(directory, offset, 4096, is_plus), Ok((Vec::new(), offset)));
+    }
+}
+
 #[test]
 fn readdirplus_takes_references_as_lookup_does() {
     let mut client = Client::new();
