@@ -222,6 +222,9 @@ impl Sandbox {
         rules.jail.as_ref().map_or(Ok(()), jail::take_ids)?;
         privileges::keep(rules.kept_capabilities()).map_err(SandboxError::Privileges)?;
         privileges::hide().map_err(SandboxError::Privileges)?;
+        if rules.jail.is_some() {
+            privileges::limit_descriptors(!rules.folders.is_empty()).map_err(SandboxError::Privileges)?;
+        }
         paths::restrict(&rules.folders)
     }
 
@@ -241,6 +244,11 @@ impl Sandbox {
     ///
     /// [`SandboxError::Filter`].
     pub fn enter(&self, role: Role) -> Result<(), SandboxError> {
-        self.0.as_ref().map_or(Ok(()), |rules| filters::enter(role, rules))
+        let Some(rules) = &self.0 else { return Ok(()) };
+        // The main thread is the last one: all others have been started.
+        if role == Role::Main && rules.jail.is_some() {
+            privileges::forbid_processes().map_err(SandboxError::Privileges)?;
+        }
+        filters::enter(role, rules)
     }
 }

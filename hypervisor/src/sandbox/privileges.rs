@@ -32,6 +32,21 @@ pub(crate) fn core_limit() -> u64 {
     getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX).min(1)
 }
 
+/// Maximum number of descriptors in a jail without mounts: all are open by then but for those of a debugger's connection.
+const MAX_DESCRIPTORS: u64 = 512;
+
+/// Bounds the number of open descriptors in a jail: with mounts, each file that the guest opens takes one.
+pub(super) fn limit_descriptors(has_mounts: bool) -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile).current;
+    let limit = if has_mounts { limit } else { limit.map(|limit| limit.min(MAX_DESCRIPTORS)) };
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit })?)
+}
+
+/// Has the user of this process start no further process or thread here.
+pub(super) fn forbid_processes() -> io::Result<()> {
+    Ok(setrlimit(Resource::Nproc, Rlimit { current: Some(0), maximum: Some(0) })?)
+}
+
 /// Makes this process write no core dump, and denies other processes of the user access to its memory and open files
 /// (`PR_SET_DUMPABLE`): guest memory is one of them.
 pub(super) fn hide() -> io::Result<()> {

@@ -34,6 +34,11 @@ fn jailed_processes_have_nothing_of_the_host() {
         check(own, files);
         check(guest, files);
         assert!(has_own_namespace(guest, "pid") && !has_own_namespace(own, "pid"));
+        let limits = fs::read_to_string(format!("/proc/{own}/limits")).unwrap();
+        for limit in ["Max processes 0 0", "Max open files 512 512"] {
+            let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(limits.lines().any(|line| words(line).starts_with(limit)), "{limit}: {limits}");
+        }
         uhyve.kill().unwrap();
         uhyve.wait().unwrap();
     }
