@@ -60,6 +60,8 @@ pub fn replay(target: Target) -> io::Result<()> {
 /// The image is loaded outside free memory, or not at the address in the boot information.
 pub fn image(data: &[u8]) {
     let Ok(image) = image::check(data) else { return };
+    // What bounds the passes over the file.
+    assert!(image.segments().count() <= usize::from(image::MAX_PROGRAM_HEADERS), "too many segments");
     // Validates the symbol table, if there is one.
     let _: Option<image::SymbolTable<'_>> = image.symbols();
     let mut memory = Memory::new("8M".parse().expect("a size")).expect("the host has memory");

@@ -232,6 +232,7 @@ fn contents<'a>(segment: &Segment<'a>, start: u64, size: usize) -> Option<&'a [u
 mod tests {
     use super::{Data, Group, Segment, WORD_SIZE};
     use crate::address::PAGE_SIZE;
+    use crate::to_usize;
 
     /// Number of segments of a page each.
     const SEGMENTS: u64 = 60;
@@ -239,7 +240,7 @@ mod tests {
     /// Each border between two segments is in the middle of a group, so that the group's words are looked up one by one.
     #[test]
     fn pass_over_relocations_takes_each_segment_once() {
-        let page = [0; PAGE_SIZE as usize];
+        let page = [0; to_usize(PAGE_SIZE)];
         let segment = |number| Segment {
             start: number * PAGE_SIZE,
             size: PAGE_SIZE,
@@ -256,7 +257,6 @@ mod tests {
             assert!(group.offsets().all(|offset| data.contents(Group::of(offset)).is_some()));
         }
         assert!(data.contents(Group::of(0)).is_none(), "the cursor has passed it");
-        drop(data);
         assert_eq!(taken, SEGMENTS);
     }
 }
