@@ -7,6 +7,8 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 
+use crate::program;
+
 /// Time limit in seconds for each process, as argument of timeout(1).
 const TIMEOUT: &str = "300";
 
@@ -49,7 +51,7 @@ impl Host {
     /// Returns whether the engine runs an image. KVM with software emulation runs only images without floating-point
     /// instructions.
     fn works(&self) -> bool {
-        let mut uhyve = limited(env!("CARGO_BIN_EXE_uhyve"));
+        let mut uhyve = limited(program::uhyve());
         let output = uhyve.args(["--engine", self.engine]).arg(self.image("hello_world")).output().unwrap();
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
@@ -111,7 +113,7 @@ pub(crate) struct RunningGuest {
 impl RunningGuest {
     fn start(host: &Host, options: &[&str], image: &str, arguments: &[&str]) -> Self {
         let image = host.image(image);
-        let mut command = limited(env!("CARGO_BIN_EXE_uhyve"));
+        let mut command = limited(program::uhyve());
         command.args(["--engine", host.engine]).args(options).arg(&image).arg("--").args(arguments);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(process.stderr.take().unwrap());

@@ -7,4 +7,7 @@ mod guest;
 #[cfg(test)]
 mod process_engine;
 #[cfg(test)]
+#[path = "../common/program.rs"]
+mod program;
+#[cfg(test)]
 mod tests;

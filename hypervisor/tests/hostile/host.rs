@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use hermit_interface::exit::NOT_STARTED;
 use tempfile::TempDir;
 
+use crate::program;
+
 /// uhyve's exit code after `--timeout`.
 pub(crate) const TIMED_OUT: i32 = 124;
 /// uhyve's exit code for a guest that ends without a status.
@@ -78,7 +80,7 @@ impl Host {
     pub(crate) fn command(&self, image: &[u8]) -> Command {
         let file = self.file("guest");
         fs::write(&file, image).expect("space for an image");
-        let mut uhyve = Command::new(env!("CARGO_BIN_EXE_uhyve"));
+        let mut uhyve = Command::new(program::uhyve());
         uhyve.args(["--engine", "kvm", "--memory", &format!("{MEMORY}M")]);
         uhyve.args(["--timeout", &self.timeout.to_string()]).args(&self.options).arg(&file);
         uhyve.stdin(Stdio::null());

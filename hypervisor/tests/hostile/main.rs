@@ -27,6 +27,9 @@ mod machine;
 #[cfg(test)]
 mod mounts;
 #[cfg(test)]
+#[path = "../common/program.rs"]
+mod program;
+#[cfg(test)]
 #[path = "../common/stalled.rs"]
 mod stalled;
 #[cfg(test)]

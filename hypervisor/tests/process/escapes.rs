@@ -5,6 +5,7 @@ use std::process::{Command, Stdio, id};
 
 use hermit_interface::process::{INTERRUPT, queue_eventfd};
 use iced_x86::code_asm::{eax, r15, rax, rbx};
+use linux_raw_sys::ptrace::PTRACE_ATTACH;
 
 use crate::guest::{Assembled, FREE, GuestBuilder, Operand};
 use crate::host::{Outcome, run};
@@ -114,7 +115,7 @@ fn calls_on_other_processes_are_denied() {
     denied("tkill", libc::SYS_tkill, [process, kill]);
     denied("rt_sigqueueinfo", libc::SYS_rt_sigqueueinfo, [process, kill, path()]);
     denied("pidfd_open", libc::SYS_pidfd_open, [process]);
-    denied("ptrace", libc::SYS_ptrace, [libc::PTRACE_ATTACH.cast_signed().into(), process]);
+    denied("ptrace", libc::SYS_ptrace, [u64::from(PTRACE_ATTACH).into(), process]);
     denied("process_vm_writev", libc::SYS_process_vm_writev, [process]);
     assert_eq!(other.try_wait().unwrap(), None, "the process still runs");
     other.kill().unwrap();

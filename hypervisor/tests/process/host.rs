@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use crate::debugger;
+use crate::{debugger, program};
 
 /// Image of a guest in a temporary folder, and options of uhyve.
 pub(crate) struct Host {
@@ -38,7 +38,7 @@ impl Host {
 
     /// Command of uhyve with the guest.
     pub(crate) fn command(&self) -> Command {
-        let mut uhyve = Command::new(env!("CARGO_BIN_EXE_uhyve"));
+        let mut uhyve = Command::new(program::uhyve());
         uhyve.args(["--engine", "process", "--memory", "16M"]).args(&self.options);
         if !self.options.contains(&"--timeout") {
             uhyve.args(["--timeout", "60"]);

@@ -9,6 +9,7 @@ use rustix::process::Pid;
 use crate::guest::GuestBuilder;
 use crate::host::{Host, Outcome, run};
 use crate::jail_checks::{self, IDS, check, has_own_namespace};
+use crate::program;
 use crate::shutdown::{spinning_guest, start_spinning, wait_for_end};
 
 /// Waits until a guest spins, and returns the ID of its process.
@@ -105,7 +106,7 @@ fn jail_that_cannot_be_entered_is_refused_with_the_reason() {
 fn check_enters_the_jail_and_describes_it() {
     let text = |arguments: &[&str]| {
         let output =
-            Command::new(env!("CARGO_BIN_EXE_uhyve")).arg("--check").args(arguments).output().unwrap();
+            Command::new(program::uhyve()).arg("--check").args(arguments).output().unwrap();
         Outcome::from(output).text
     };
     if jail_checks::is_possible() {
@@ -128,7 +129,7 @@ fn check_takes_the_user_of_the_jail() {
         println!("skipped: this host has no user namespaces");
         return;
     }
-    let check = unshare.args([env!("CARGO_BIN_EXE_uhyve"), "--check", "--jail", IDS]).output().unwrap();
+    let check = unshare.arg(program::uhyve()).args(["--check", "--jail", IDS]).output().unwrap();
     let outcome = Outcome::from(check);
     assert!(outcome.text.contains("jail: cannot "), "{outcome:?}");
 }

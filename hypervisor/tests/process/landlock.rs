@@ -9,6 +9,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use crate::guest::GuestBuilder;
 use crate::host::{Host, Outcome};
+use crate::program;
 
 /// Runs a command where `landlock_create_ruleset` fails with ENOSYS, as on a kernel without landlock.
 fn without_landlock(mut command: Command) -> Output {
@@ -48,7 +49,7 @@ fn guest_as_a_process_is_refused_without_landlock_unless_allowed() {
 #[test]
 fn check_prints_the_level_of_landlock() {
     let check = || {
-        let mut uhyve = Command::new(env!("CARGO_BIN_EXE_uhyve"));
+        let mut uhyve = Command::new(program::uhyve());
         uhyve.arg("--check");
         uhyve
     };

@@ -39,6 +39,9 @@ mod network;
 #[cfg(test)]
 mod procfs;
 #[cfg(test)]
+#[path = "../common/program.rs"]
+mod program;
+#[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 #[path = "../common/stalled.rs"]

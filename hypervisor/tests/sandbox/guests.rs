@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
+use crate::program;
+
 /// Engine of the guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
@@ -106,7 +108,7 @@ fn hypervisor(user: User) -> (User, Command, tempfile::TempDir) {
     if matches!(user, User::Unprivileged) {
         command.args(["unshare", "--mount", "sh", "-c", AS_USER, "sh"]).arg(folder.path());
     }
-    command.arg(env!("CARGO_BIN_EXE_uhyve")).args([
+    command.arg(program::uhyve()).args([
         "--engine",
         Engine::from_environment().option(),
         "--cpus",

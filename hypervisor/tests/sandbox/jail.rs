@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 
 use crate::guests::{Engine, image};
 use crate::jail_checks::{self, IDS, check};
+use crate::program;
 
 /// uhyve with a jail.
 fn uhyve() -> Command {
-    let mut uhyve = Command::new(env!("CARGO_BIN_EXE_uhyve"));
+    let mut uhyve = Command::new(program::uhyve());
     uhyve.args(["--engine", Engine::from_environment().option(), "--timeout", "60", "--jail", IDS]);
     uhyve
 }

@@ -15,4 +15,7 @@ mod jail_checks;
 #[cfg(test)]
 mod probe;
 #[cfg(test)]
+#[path = "../common/program.rs"]
+mod program;
+#[cfg(test)]
 mod roles;
