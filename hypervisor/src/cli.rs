@@ -8,7 +8,7 @@ use hermit_options::MachineOptions;
 use hermit_options::mount::check_guest_paths;
 
 use crate::config::jail::Jail;
-use crate::config::network::{BackendConfig, NetworkConfig, NetworkOption, PortForward, first_conflict};
+use crate::config::network::{self, NetworkOption};
 use crate::config::{Config, ConsoleMode, EngineKind};
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine
@@ -29,7 +29,7 @@ pub struct Arguments {
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
     /// What executes the CPUs: KVM, or a sandboxed process; auto takes KVM if it executes code at native speed
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, alias = "platform", value_enum, default_value_t)]
     engine: EngineKind,
     /// How the guest's output is written: raw; escaped shows control characters, other than of colours, as ^[ or \u{9b}, so
     /// that a terminal does not execute them; auto is escaped on a terminal, and raw elsewhere
@@ -37,7 +37,7 @@ pub struct Arguments {
     console: ConsoleMode,
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
-    /// The network: a tap of the host, passt (which -p implies), or none. Behind it, with commas: mac=, mtu=,
+    /// The network: a tap of the host, passt (or user, which -p implies), or none. Behind it, with commas: mac=, mtu=,
     /// ip=ADDR/PREFIX, gateway=, dns=, hostname=, congestion=cubic|reno|bbr, and bps= and pps=, limits of bytes and frames per second. host-loopback, with passt, lets the guest reach the host's loopback, as
     /// host.hermit.internal
     #[arg(long, value_name = "tap=NAME|passt|none[,KEY[=VALUE]...]")]
@@ -78,7 +78,7 @@ impl Arguments {
         let environment = self.machine.environment().map_err(|error| error.to_string())?;
         let machine = self.machine;
         check_guest_paths(&machine.mount)?;
-        let mut network = network(self.net, machine.ports)?;
+        let mut network = network::device(self.net, machine.ports)?;
         if let Some(network) = &mut network {
             network.forward_dns();
             network.run_as = self.jail.as_ref().map(|jail| (jail.uid, jail.gid));
@@ -102,28 +102,6 @@ impl Arguments {
             allow_partial_sandbox: self.allow_partial_sandbox,
             test_clock_step: self.test_clock_step,
         })
-    }
-}
-
-/// Converts `--net` and `-p` into the configuration of the network device.
-fn network(choice: Option<NetworkOption>, ports: Vec<PortForward>) -> Result<Option<NetworkConfig>, String> {
-    if let Some(port) = first_conflict(&ports) {
-        return Err(format!("-p: the host's port {port} is given twice, but goes to one port of the guest"));
-    }
-    let network = match choice {
-        Some(NetworkOption(network)) => network,
-        None if ports.is_empty() => None,
-        None => Some(NetworkConfig::new(BackendConfig::Passt(Vec::new()))),
-    };
-    match network {
-        Some(NetworkConfig { backend: BackendConfig::Passt(_), .. }) => {
-            Ok(network.map(|network| NetworkConfig { backend: BackendConfig::Passt(ports), ..network }))
-        }
-        _ if ports.is_empty() => Ok(network),
-        Some(_) => {
-            Err("-p goes with --net passt: with a tap, the guest has an address of its own".to_owned())
-        }
-        None => Err("-p needs a network: remove --net none".to_owned()),
     }
 }
 

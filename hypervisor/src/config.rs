@@ -1,7 +1,6 @@
 //! Configuration of a machine, in types without invalid values.
 
 pub mod jail;
-pub mod network;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,6 +10,7 @@ pub use hermit_interface::memory_size::MemorySize;
 pub use hermit_options::disk::DiskConfig;
 pub use hermit_options::environment::Variable;
 pub use hermit_options::mount::MountConfig;
+pub use hermit_options::network;
 
 use self::jail::Jail;
 use self::network::NetworkConfig;

@@ -25,6 +25,7 @@ pub mod environment;
 mod machine;
 pub mod memory;
 pub mod mount;
+pub mod network;
 pub mod open;
 pub mod passt;
 pub mod ports;

@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use hermit_options::network::MAX_TAP_MTU;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use vm_memory::VolatileSlice;
@@ -21,9 +22,6 @@ use crate::devices::warn_once::WarnOnce;
 
 /// The device file by which programs attach to TUN and TAP interfaces.
 const DEVICE: &str = "/dev/net/tun";
-
-/// Maximum MTU in bytes: with its Ethernet header, a frame has at most 65,535.
-pub const MAX_MTU: u16 = 65_521;
 
 /// [`VNET_HEADER_SIZE`] as the argument of an ioctl(2).
 const VNET_HEADER_SIZE_ARGUMENT: libc::c_int = 12;
@@ -61,8 +59,8 @@ pub enum TapError {
         /// Requested MTU in bytes.
         requested: u16,
     },
-    /// The requested MTU exceeds [`MAX_MTU`].
-    #[error("the tap {0} takes packets of at most {MAX_MTU} bytes, not {1}")]
+    /// The requested MTU exceeds [`MAX_TAP_MTU`].
+    #[error("the tap {0} takes packets of at most {MAX_TAP_MTU} bytes, not {1}")]
     MaxMtu(String, u16),
     /// Any other error of the host.
     #[error("the tap {0} cannot be used: {1}")]

@@ -8,20 +8,22 @@ use std::str::FromStr;
 use hermit_interface::command_line::{Cidr, host_address, is_hostname};
 use hermit_interface::net::CongestionControl;
 use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS, MIN_MTU_V6};
-use hermit_options::passt::{self, DNS_FORWARD, HOST_LOOPBACK};
-use hermit_options::rate::RateLimits;
 
 pub use hermit_interface::interface_name::InterfaceName;
 pub use hermit_interface::port_forward::{PortForward, Protocol, first_conflict};
 
 pub use self::mac::MacAddress;
-use crate::devices::net::backend::tap;
+use crate::passt::{self, DNS_FORWARD, HOST_LOOPBACK};
+use crate::rate::RateLimits;
 
 /// Minimum MTU in bytes: the size of a datagram that every host must accept (RFC 791 §3.1), as guests rely on it.
 const MIN_MTU: u16 = 576;
 
+/// Maximum MTU of a TAP interface in bytes: with its Ethernet header, a frame has at most 65,535.
+pub const MAX_TAP_MTU: u16 = 65_521;
+
 /// Syntax of the option, for error messages.
-const HELP: &str = "write tap=NAME, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname= ,congestion= ,bps= ,pps= and, with passt, ,host-loopback";
+const HELP: &str = "write tap=NAME, user, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname= ,congestion= ,bps= ,pps= and, with user or passt, ,host-loopback";
 
 /// Configuration of a network device and its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +152,7 @@ impl BackendConfig {
     /// Maximum MTU in bytes.
     const fn max_mtu(&self) -> u16 {
         match self {
-            Self::Tap(_) => tap::MAX_MTU,
+            Self::Tap(_) => MAX_TAP_MTU,
             Self::Passt(_) => passt::MAX_MTU,
         }
     }
@@ -206,7 +208,8 @@ impl FromStr for NetworkOption {
         let backend = match kind.split_once('=') {
             Some(("tap", name)) => BackendConfig::Tap(name.parse()?),
             None if kind == "tap" => return Err("which tap? write tap=NAME, such as tap=tap0".to_owned()),
-            None if kind == "passt" => BackendConfig::Passt(Vec::new()),
+            // The network without privileges, by the name of its program, too.
+            None if kind == "user" || kind == "passt" => BackendConfig::Passt(Vec::new()),
             None if kind == "none" => {
                 return options.map_or(Ok(Self(None)), |_| Err("nothing goes with none".to_owned()));
             }
@@ -219,6 +222,35 @@ impl FromStr for NetworkOption {
             .try_for_each(|option| network.set(option))?;
         network.check_mtu()?;
         Ok(Self(Some(network)))
+    }
+}
+
+/// Converts `--net` and `-p` into the configuration of the network device; `None` if the guest has none.
+///
+/// # Errors
+///
+/// A message about ports that exclude each other, or the network.
+pub fn device(
+    choice: Option<NetworkOption>,
+    ports: Vec<PortForward>,
+) -> Result<Option<NetworkConfig>, String> {
+    if let Some(port) = first_conflict(&ports) {
+        return Err(format!("-p: the host's port {port} is given twice, but goes to one port of the guest"));
+    }
+    let network = match choice {
+        Some(NetworkOption(network)) => network,
+        None if ports.is_empty() => None,
+        None => Some(NetworkConfig::new(BackendConfig::Passt(Vec::new()))),
+    };
+    match network {
+        Some(NetworkConfig { backend: BackendConfig::Passt(_), .. }) => {
+            Ok(network.map(|network| NetworkConfig { backend: BackendConfig::Passt(ports), ..network }))
+        }
+        _ if ports.is_empty() => Ok(network),
+        Some(_) => {
+            Err("-p goes with --net passt: with a tap, the guest has an address of its own".to_owned())
+        }
+        None => Err("-p needs a network: remove --net none".to_owned()),
     }
 }
 
@@ -244,7 +276,9 @@ mod tests {
         assert_eq!(network.congestion, Some(CongestionControl::Bbr));
         assert_eq!(network.limits.bytes, Some("10M".parse().unwrap()));
         assert_eq!(network.limits.operations, Some("100/200".parse().unwrap()));
-        assert_eq!(parse("passt"), Ok(Some(NetworkConfig::new(BackendConfig::Passt(Vec::new())))));
+        for text in ["passt", "user"] {
+            assert_eq!(parse(text), Ok(Some(NetworkConfig::new(BackendConfig::Passt(Vec::new())))));
+        }
         assert_eq!(parse("none"), Ok(None));
         assert!(
             !network.host_loopback && parse("passt,host-loopback,mtu=1500").unwrap().unwrap().host_loopback
