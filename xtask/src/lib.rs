@@ -15,6 +15,7 @@ pub mod passt;
 pub mod process;
 pub mod program;
 pub mod qemu;
+mod quote;
 pub mod run;
 pub mod runner;
 mod rust_flags;

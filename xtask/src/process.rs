@@ -1,13 +1,15 @@
 //! Child processes: finding programs and running them.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+use crate::quote::shell_word;
 
 /// Program of util-linux that has a process killed when this one ends.
 const SETPRIV: &str = "setpriv";
@@ -29,6 +31,21 @@ pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| cannot_start(command))?;
     if !status.success() {
         bail!("`{}` failed ({status})", display(command));
+    }
+    Ok(())
+}
+
+/// Runs a command to its end. What it prints is shown only as a part of the error: this process says what is being done.
+pub(crate) fn run_captured(command: &mut Command) -> Result<()> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| cannot_start(command))?;
+    if !output.status.success() {
+        let text = [output.stdout, output.stderr].concat();
+        bail!(
+            "`{}` failed ({})\n{}",
+            display(command),
+            output.status,
+            String::from_utf8_lossy(&text).trim_end()
+        );
     }
     Ok(())
 }
@@ -62,12 +79,7 @@ pub(crate) fn dies_with_parent(command: Command) -> Command {
 /// Formats the command as in a shell, with quotes.
 pub fn display(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(quote).collect::<Vec<_>>().join(" ")
-}
-
-fn quote(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())
+    words.map(shell_word).collect::<Vec<_>>().join(" ")
 }
 
 fn cannot_start(command: &Command) -> String {
@@ -77,7 +89,7 @@ fn cannot_start(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{display, find, output, run};
+    use super::{display, find, output, run, run_captured};
     use std::process::Command;
 
     #[test]
@@ -90,6 +102,9 @@ mod tests {
         assert_eq!(output(Command::new("echo").arg("hi")).unwrap(), "hi\n");
         let message = run(&mut Command::new("false")).unwrap_err().to_string();
         assert!(message.contains("`false` failed"), "{message}");
+        let failed = run_captured(Command::new("sh").args(["-c", "echo one; echo two >&2; exit 3"]));
+        let message = failed.unwrap_err().to_string();
+        assert!(message.ends_with("3)\none\ntwo"), "{message}");
         let message = run(&mut Command::new("no-such-program")).unwrap_err().to_string();
         assert!(message.contains("is it installed"), "{message}");
     }

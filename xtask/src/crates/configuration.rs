@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::Copy;
 use crate::digest::hex;
+use crate::quote::toml_string;
 
 /// Cargo has `resolver.lockfile-path` behind a flag, which it accepts if it takes itself for a nightly one. Unlike
 /// `RUSTC_BOOTSTRAP`, this variable does not reach the compiler. Build scripts inherit it, too: it matters to those only that run
@@ -45,8 +46,8 @@ impl Configuration {
     pub(super) fn include(&self) -> String {
         format!(
             "# Crates that are patched for x86_64-unknown-hermit; `cargo xtask patch-config` renews the file.\n\
-             include = [{{ path = {:?}, optional = true }}]",
-            self.file
+             include = [{{ path = {}, optional = true }}]",
+            toml_string(&self.file)
         )
     }
 
@@ -60,7 +61,9 @@ impl Configuration {
     pub(super) fn apply(&self, cargo: &mut Command) {
         cargo.arg("--config").arg(&self.file);
         if let Some(lock) = &self.lock {
-            cargo.args(["-Zlockfile-path", "--config"]).arg(format!("resolver.lockfile-path={lock:?}"));
+            cargo
+                .args(["-Zlockfile-path", "--config"])
+                .arg(format!("resolver.lockfile-path={}", toml_string(lock)));
             cargo.env(NIGHTLY_CARGO.0, NIGHTLY_CARGO.1);
         }
     }
@@ -70,7 +73,7 @@ impl Configuration {
 fn patches(copies: &[Copy]) -> String {
     let entries = copies.iter().map(|(package, folder)| {
         let key = format!("{}-{}", package.name, package.version).replace(['.', '+'], "-");
-        format!("{key} = {{ package = {:?}, path = {folder:?} }}\n", package.name)
+        format!("{key} = {{ package = {:?}, path = {} }}\n", package.name, toml_string(folder))
     });
     ["[patch.crates-io]\n".to_owned()].into_iter().chain(entries).collect()
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::graph::{self, Graph, MARK, Package, Purpose};
 use super::patch::{Files, Patch};
 use crate::process;
+use crate::quote::toml_string;
 use crate::setup::copy_dir;
 
 /// The folder of patched copies. Another name when copies of the same patch become different ones.
@@ -41,7 +42,7 @@ pub(super) fn copy(original: &Path, files: &Files, folder: &Path) -> Result<()> 
 /// Marks the manifest of a copy, and silences warnings, which cargo does itself only for crates from a registry.
 fn adapt_manifest(manifest: &Path, original: &Path) -> Result<()> {
     let text = without_lints(&fs::read_to_string(manifest)?);
-    let mark = format!("[package.metadata.{MARK}]\noriginal = {original:?}\n");
+    let mark = format!("[package.metadata.{MARK}]\noriginal = {}\n", toml_string(original));
     Ok(fs::write(manifest, text + "\n[lints.rust]\nwarnings = \"allow\"\n\n" + &mark)?)
 }
 

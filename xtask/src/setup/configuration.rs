@@ -13,6 +13,7 @@ use super::c_library;
 use super::library::cargo_home;
 use super::record::Record;
 use super::tools;
+use crate::quote::toml_string;
 use crate::rust_flags;
 use crate::target::GUEST_TARGET;
 use crate::toolchain::Toolchain;
@@ -79,8 +80,8 @@ fn file_in(home: &Path) -> PathBuf {
 }
 
 fn section(toolchain: &Toolchain) -> String {
-    let runner = tools::runner(toolchain).display().to_string();
-    format!("[target.{GUEST_TARGET}]\nrunner = [{runner:?}, \"runner\"]\n{}\n", rust_flags::FLAGS)
+    let runner = toml_string(tools::runner(toolchain));
+    format!("[target.{GUEST_TARGET}]\nrunner = [{runner}, \"runner\"]\n{}\n", rust_flags::FLAGS)
 }
 
 /// Adds a section to a file, unless the file has it. Fails if the file has another section for the target.

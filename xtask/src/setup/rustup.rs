@@ -23,18 +23,18 @@ pub(super) fn add(
     let foreign = folder.exists() && !record.has(Addition::Folder(target)) && !record.has(added);
     if folder.exists() && !record.has(Addition::Folder(target)) {
         // rustup reports an error for missing files, but removes the target from its list, so that it can be added.
-        let _: Result<()> = process::run(&mut rustup("remove")?);
+        let _: Result<()> = process::run_captured(&mut rustup("remove")?);
     }
     // Recorded only after `rustup` was found.
     let mut add = rustup("add")?;
     if !foreign {
         record.add(added)?;
     }
-    let mut result = process::run(&mut add);
+    let mut result = process::run_captured(&mut add);
     if result.is_ok() && !is_complete(&folder) {
         // rustup still lists it. Removing it reports an error for missing files, but then adding works.
-        let _: Result<()> = process::run(&mut rustup("remove")?);
-        result = process::run(&mut rustup("add")?);
+        let _: Result<()> = process::run_captured(&mut rustup("remove")?);
+        result = process::run_captured(&mut rustup("add")?);
     }
     let check = || {
         ensure!(is_complete(&folder), "it added the target, but {} is not complete", folder.display());

@@ -12,6 +12,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 
 use crate::process;
+use crate::quote::shell_word;
 
 /// Flags of all code for the target: position-independent, with thread-local variables at fixed offsets, and without what only
 /// Linux's C libraries provide. The target is no Linux.
@@ -66,7 +67,7 @@ impl Compilers {
     /// Installs programs into `folder` that compile for the target with the library's headers.
     pub(super) fn install(&self, folder: &Path, library: &Path) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let headers = format!("-isystem {:?} -isystem {:?}", library, self.headers);
+        let headers = format!("-isystem {} -isystem {}", shell_word(library), shell_word(&self.headers));
         write_program(&folder.join(CC), &self.c, &format!("{TARGET_FLAGS} {headers}"))?;
         if let Some(cxx) = &self.cxx {
             write_program(&folder.join(CXX), cxx, &format!("{TARGET_FLAGS} {headers} {CXX_FLAGS}"))?;
@@ -141,10 +142,31 @@ impl Compilers {
 
 /// Writes a shell script that runs a compiler with flags before its arguments.
 fn write_program(path: &Path, compiler: &Path, flags: &str) -> Result<()> {
+    let compiler = shell_word(compiler);
     let text = format!(
-        "#!/bin/sh\n# The host's compiler for x86_64-unknown-hermit, written by `cargo xtask setup`.\nexec {compiler:?} {flags} \"$@\"\n"
+        "#!/bin/sh\n# The host's compiler for x86_64-unknown-hermit, written by `cargo xtask setup`.\nexec {compiler} {flags} \"$@\"\n"
     );
     fs::write(path, text)
         .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)))
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_program;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    #[test]
+    fn program_in_a_folder_with_any_name_is_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("$HOME `id` e\u{301}");
+        fs::create_dir(&folder).unwrap();
+        let compiler = folder.join("echo");
+        symlink("/bin/echo", &compiler).unwrap();
+        write_program(&folder.join("cc"), &compiler, "-flag").unwrap();
+        let output = Command::new(folder.join("cc")).arg("a b").output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "-flag a b\n");
+    }
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use toml::{Table, Value};
 
 use super::text::{ended, parse};
+use crate::quote::toml_string;
 
 /// Ending of the names of the variables.
 const ENDING: &str = "_x86_64_unknown_hermit";
@@ -18,7 +19,7 @@ pub(super) fn section(variables: &[(&str, PathBuf)]) -> String {
 }
 
 fn lines(variables: &[(&str, PathBuf)]) -> String {
-    variables.iter().map(|(name, value)| format!("{name} = {:?}\n", value.display().to_string())).collect()
+    variables.iter().map(|(name, value)| format!("{name} = {}\n", toml_string(value))).collect()
 }
 
 /// Returns the text with the variables, in place of those of another set-up. `None` if it has them.
