@@ -4,14 +4,18 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 
 use crate::process;
 use crate::workspace;
 
+/// The toolchain of this run: asking rustc for it takes longer than most of what a run does.
+static DETECTED: OnceLock<Toolchain> = OnceLock::new();
+
 /// A Rust toolchain.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Toolchain {
     /// Root folder of the toolchain.
     pub(crate) sysroot: PathBuf,
@@ -20,8 +24,16 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Queries the `rustc` that is selected inside the workspace.
+    /// Queries the `rustc` that is selected inside the workspace, once in each run.
     pub fn detect() -> Result<Self> {
+        if let Some(known) = DETECTED.get() {
+            return Ok(known.clone());
+        }
+        let detected = Self::query()?;
+        Ok(DETECTED.get_or_init(|| detected).clone())
+    }
+
+    fn query() -> Result<Self> {
         let rustc = |args: &[&str]| {
             process::output(Command::new("rustc").args(args).current_dir(workspace::root())).context(
                 "install Rust 1.95.0 first: https://rustup.rs, then `rustup toolchain install 1.95.0`",

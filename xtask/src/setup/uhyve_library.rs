@@ -1,14 +1,12 @@
 //! std for the target of uhyve, where rustup provides it.
 
 use std::path::Path;
-use std::process::Command;
 
 use super::progress::Progress;
 use super::record::Record;
 use super::rustup;
 use crate::target::UHYVE_TARGET;
 use crate::toolchain::{Toolchain, file_names};
-use crate::{process, workspace};
 
 /// Makes sure that the library is there, if rustup provides it. uhyve does without it.
 pub(super) fn ensure(toolchain: &Toolchain, record: &Record, progress: &Progress) {
@@ -25,10 +23,7 @@ pub(super) fn ensure(toolchain: &Toolchain, record: &Record, progress: &Progress
 
 /// Whether the toolchain has the library.
 pub(super) fn is_installed() -> bool {
-    let mut rustc = Command::new("rustc");
-    rustc.args(["--print", "target-libdir", "--target", UHYVE_TARGET]).current_dir(workspace::root());
-    process::output(&mut rustc)
-        .is_ok_and(|folder| Path::new(folder.trim_end()).parent().is_some_and(is_complete))
+    Toolchain::detect().is_ok_and(|toolchain| is_complete(&toolchain.target(UHYVE_TARGET)))
 }
 
 /// Whether the folder of the target has std and the C library.
