@@ -3,9 +3,12 @@
 //! The folder is outside of the workspace, so that cargo does not treat crates that are built there as members.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::{env, io};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 /// Prefix of the folders' names.
@@ -46,12 +49,11 @@ impl Temporary {
     }
 }
 
-/// Removes the folders that no process has locked.
+/// Removes this user's folders that no process has locked.
 fn clean(parent: &Path) -> io::Result<()> {
     for entry in parent.read_dir()?.flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            // Removing fails for a folder of another user, or one that is gone already: neither is an error.
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            // It may be another user's, anything but a folder, or gone already: none is an error.
             let _: io::Result<()> = remove_if_dead(&entry.path());
         }
     }
@@ -60,15 +62,42 @@ fn clean(parent: &Path) -> io::Result<()> {
 
 fn remove_if_dead(folder: &Path) -> io::Result<()> {
     // It stays locked until it is removed, so that no other run starts to use it.
-    let lock = File::open(folder)?;
+    let lock = open_own_folder(folder)?;
     lock.try_lock()?;
     fs::remove_dir_all(folder)
 }
 
+/// Opens a folder of this user. All users write to the folder of temporary files: what has the name may be a link, or a FIFO, whose
+/// opening blocks.
+fn open_own_folder(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = File::from(rustix::fs::open(folder, flags, Mode::empty())?);
+    if opened.metadata()?.uid() != geteuid().as_raw() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(opened)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{PREFIX, Temporary, clean};
+    use super::{PREFIX, Temporary, clean, open_own_folder};
     use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    #[test]
+    fn what_is_no_folder_of_this_user_is_neither_waited_for_nor_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let [fifo, link] = ["fifo", "link"].map(|name| parent.path().join(format!("{PREFIX}{name}")));
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let target = parent.path().join("target");
+        fs::create_dir(&target).unwrap();
+        symlink(&target, &link).unwrap();
+        clean(parent.path()).unwrap();
+        assert!(fifo.exists() && target.is_dir() && link.is_symlink());
+        assert!(open_own_folder(&fifo).is_err() && open_own_folder(&link).is_err());
+        assert!(open_own_folder(&target).is_ok());
+    }
 
     #[test]
     fn clean_removes_only_folders_of_dead_runs() {
