@@ -35,30 +35,47 @@ pub struct Artifact {
 
 /// Runs `cargo build` and returns the artifacts. Cargo's diagnostics go to standard error.
 pub fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
-    parse_messages(&process::output(cargo.arg(MESSAGE_FORMAT))?)
+    Ok(parse_messages(&process::output(cargo.arg(MESSAGE_FORMAT))?))
 }
 
 /// As [`artifacts`], and shows the progress of the build.
 pub(crate) fn artifacts_with_progress(cargo: &mut Command, task: Task<'_>) -> Result<Vec<Artifact>> {
-    parse_messages(&task.run(cargo.arg(MESSAGE_FORMAT))?)
+    Ok(parse_messages(&task.run(cargo.arg(MESSAGE_FORMAT))?))
 }
 
-/// Returns the artifacts that cargo's messages report.
-pub fn parse_messages(messages: &str) -> Result<Vec<Artifact>> {
-    messages.lines().filter_map(|line| parse(line).transpose()).collect()
+/// Returns the artifacts that cargo's messages report. Prints the lines between them: procedural macros and compilers write to the
+/// same stream.
+pub fn parse_messages(output: &str) -> Vec<Artifact> {
+    let (messages, foreign) = split_messages(output);
+    foreign.iter().for_each(|line| eprintln!("{line}"));
+    messages.iter().filter_map(artifact).collect()
 }
 
-/// Parses one of cargo's JSON messages; `None` if it does not report an artifact.
-fn parse(line: &str) -> Result<Option<Artifact>> {
-    if !line.starts_with('{') {
-        return Ok(None);
+/// Separates cargo's JSON messages from other lines.
+fn split_messages(output: &str) -> (Vec<Value>, Vec<&str>) {
+    let (mut messages, mut foreign) = (Vec::new(), Vec::new());
+    for line in output.lines() {
+        match message(line) {
+            Some(message) => messages.push(message),
+            None => foreign.push(line),
+        }
     }
-    let message: Value = serde_json::from_str(line).context("cannot understand cargo's messages")?;
+    (messages, foreign)
+}
+
+/// Parses one of cargo's JSON messages, each of which has a reason; `None` for any other line.
+pub(crate) fn message(line: &str) -> Option<Value> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    message["reason"].is_string().then_some(message)
+}
+
+/// Returns the artifact that a message reports, if it reports one.
+fn artifact(message: &Value) -> Option<Artifact> {
     if message["reason"] != "compiler-artifact" {
-        return Ok(None);
+        return None;
     }
     let path = |value: &Value| value.as_str().map(PathBuf::from);
-    Ok(Some(Artifact {
+    Some(Artifact {
         name: message["target"]["name"].as_str().unwrap_or_default().to_owned(),
         files: message["filenames"].as_array().into_iter().flatten().filter_map(path).collect(),
         executable: path(&message["executable"]),
@@ -66,7 +83,7 @@ fn parse(line: &str) -> Result<Option<Artifact>> {
             .and_then(|manifest| Some(manifest.parent()?.to_owned()))
             .unwrap_or_default(),
         is_test: message["profile"]["test"] == true,
-    }))
+    })
 }
 
 /// Builds the loader, shows the progress, and returns its file. Quick if it is up to date.
@@ -90,7 +107,7 @@ pub(crate) fn build_uhyve(task: Task<'_>, has_library: bool) -> Result<PathBuf> 
     } else if has_static_c_library() {
         cargo.args(["--", "-Ctarget-feature=+crt-static"]);
     }
-    executable(task.run(&mut cargo).and_then(|messages| parse_messages(&messages)), "uhyve")
+    executable(task.run(&mut cargo).map(|messages| parse_messages(&messages)), "uhyve")
 }
 
 /// Whether the host's linker finds the archive of its C library, which some distributions have in a package of its own.
@@ -151,7 +168,7 @@ fn executable(artifacts: Result<Vec<Artifact>>, name: &str) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Artifact, parse, script_output};
+    use super::{Artifact, artifact, script_output, split_messages};
 
     #[test]
     fn output_of_the_build_script_is_that_of_hermit_sys() {
@@ -166,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn artifacts_are_read_from_messages() {
+    fn artifacts_are_read_between_lines_of_others() {
         let line = r#"{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"x"},
             "filenames":["/t/x"],"executable":"/t/x","manifest_path":"/s/Cargo.toml",
             "profile":{"test":true},"fresh":true}"#
@@ -178,9 +195,11 @@ mod tests {
             folder: "/s".into(),
             is_test: true,
         };
-        assert_eq!(parse(&line).unwrap(), Some(expected));
-        assert_eq!(parse(r#"{"reason":"build-finished","success":true}"#).unwrap(), None);
-        assert_eq!(parse("something a build script printed").unwrap(), None);
-        assert!(parse("{ broken").is_err());
+        let others = ["{ of a macro", "{\"a\":1}", "[1]", "text"];
+        let finished = r#"{"reason":"build-finished","success":true}"#;
+        let output = [others[0], &line, others[1], others[2], finished, others[3]].join("\n");
+        let (messages, foreign) = split_messages(&output);
+        assert_eq!(messages.iter().filter_map(artifact).collect::<Vec<_>>(), [expected]);
+        assert_eq!(foreign, others);
     }
 }
