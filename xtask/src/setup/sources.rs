@@ -35,9 +35,7 @@ pub(crate) struct Sources {
 impl Sources {
     /// Returns the copy for this toolchain, which is made if it does not exist.
     pub(crate) fn prepare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<Self> {
-        let digest = hex(&Sha256::digest(&toolchain.identity));
-        let name = format!("{}-{}", toolchain.release(), &digest[..8]);
-        let sources = Self { folder: workspace::target_dir().join("setup").join(name) };
+        let sources = Self { folder: workspace::target_dir().join("setup").join(name(toolchain)) };
         let made = fs::read_to_string(sources.folder.join(COMPLETE));
         if made.ok() != Some(patches::digest()) {
             sources.fetch(toolchain, record, task)?;
@@ -104,6 +102,15 @@ impl Sources {
     }
 }
 
+/// Name of the folder of a toolchain's copy. The lock is the toolchain's, so toolchains do not share a copy, even if they are of one
+/// release.
+fn name(toolchain: &Toolchain) -> String {
+    let mut hash = Sha256::new();
+    hash.update(&toolchain.identity);
+    hash.update(toolchain.sysroot.as_os_str().as_encoded_bytes());
+    format!("{}-{}", toolchain.release(), &hex(&hash.finalize())[..8])
+}
+
 /// Returns a digest of the sources of this repository's hermit-abi.
 pub(crate) fn abi_digest() -> Result<String> {
     let folder = abi_folder();
@@ -156,7 +163,7 @@ fn add_component(toolchain: &Toolchain, record: &Record) -> Result<()> {
         .rustup(&["component", "add"], COMPONENT)
         .context("rustup does not manage this toolchain")?;
     record.add(Addition::RustupComponent(COMPONENT))?;
-    let result = process::run(&mut command);
+    let result = process::run_captured(&mut command);
     if result.is_err() {
         record.remove(Addition::RustupComponent(COMPONENT))?;
     }
@@ -182,7 +189,7 @@ fn append_patch(manifest: &Path, name: &str) -> Result<()> {
 fn unlock(from: &Path, to: &Path, name: &str, copy: &Path) -> Result<()> {
     let read =
         |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    let lock = unlocked(&read(from)?, name, package_version(&read(&copy.join("Cargo.toml"))?)?)?;
+    let lock = unlocked(&read(from)?, name, &package_version(&read(&copy.join("Cargo.toml"))?)?)?;
     fs::write(to, lock).with_context(|| format!("cannot write {}", to.display()))
 }
 
@@ -200,21 +207,33 @@ fn unlocked(lock: &str, name: &str, version: &str) -> Result<String> {
     Ok(format!("{before}{entry}version = \"{version}\"\n{}\n\n{after}", kept.join("\n")))
 }
 
-fn package_version(manifest: &str) -> Result<&str> {
-    manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
-        .context("a manifest states no `version = \"...\"`")
+fn package_version(manifest: &str) -> Result<String> {
+    let manifest: toml::Table = manifest.parse().context("a manifest is no TOML")?;
+    let version = manifest.get("package").and_then(|package| package.get("version")?.as_str());
+    version.map(str::to_owned).context("a manifest states no `version = \"...\"`")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{package_version, unlocked};
+    use super::{name, package_version, unlocked};
+    use crate::toolchain::Toolchain;
 
     const LOCK: &str = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"x\"\n\n\
         [[package]]\nname = \"hermit-abi\"\nversion = \"0.5.2\"\nsource = \"registry\"\nchecksum = \"y\"\n\
         dependencies = [\n \"rustc-std-workspace-core\",\n]\n\n\
         [[package]]\nname = \"z\"\nversion = \"1.0.0\"\nchecksum = \"x\"\n";
+
+    #[test]
+    fn toolchains_of_one_release_have_copies_of_their_own() {
+        let toolchain = |folder: &str| Toolchain {
+            sysroot: folder.into(),
+            identity: "rustc 1.95.0\nrelease: 1.95.0\n".to_owned(),
+        };
+        let names = ["/t/stable", "/t/1.95.0"].map(|folder| name(&toolchain(folder)));
+        assert!(names.iter().all(|name| name.starts_with("1.95.0-")), "{names:?}");
+        assert_ne!(names[0], names[1]);
+        assert_eq!(names[0], name(&toolchain("/t/stable")));
+    }
 
     #[test]
     fn unlocked_changes_only_the_entry_of_the_crate() {
