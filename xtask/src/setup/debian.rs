@@ -1,13 +1,17 @@
 //! Rust's sources from Debian, for hosts that reach a Debian mirror but not rustup's server.
 //!
 //! The package is downloaded and unpacked, not installed: an installed one would conflict with rustup. apt writes only to a
-//! temporary folder; its sources list names the mirror that the host already uses.
+//! temporary folder; its sources list names the mirror that the host already uses. Started by root, its download methods, which parse
+//! what a server sends, run as the user that Debian has for them.
 
-use std::fs;
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::geteuid;
 
 use crate::process;
 
@@ -17,7 +21,14 @@ const SUITE: &str = "trixie-backports";
 /// The suite that carries the sources of libraries.
 const STABLE_SUITE: &str = "trixie";
 
-const NO_MIRROR: &str = "apt's configuration names no Debian mirror";
+/// User of apt's download methods.
+const DOWNLOAD_USER: &str = "_apt";
+
+/// Folders below the temporary one that the download methods write to.
+const FOLDERS: [&str; 3] = ["lists/partial", "cache/archives/partial", DOWNLOADS];
+
+/// Folder of what is downloaded.
+const DOWNLOADS: &str = "downloads";
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -26,21 +37,21 @@ pub(crate) fn unpack_sources(release: &str, work: &Path) -> Result<PathBuf> {
     if process::find("apt-get").is_none() || process::find("dpkg-deb").is_none() {
         bail!("Debian's package cannot be downloaded: this host has no apt-get or no dpkg-deb");
     }
-    let mirror = mirror(&configuration()).context(NO_MIRROR)?;
+    let mirror = mirror()?;
     let apt = Apt::new(work, "deb", &mirror, SUITE)?;
     eprintln!("      asking {mirror} for {SUITE}");
-    process::run(&mut apt.command("apt-get", &["update", "-qq"]))?;
+    process::run_captured(&mut apt.command("apt-get", &["update", "-qq"]))?;
     let versions = process::output(&mut apt.command("apt-cache", &["madison", "rust-src"]))?;
     let version = choose(&versions, release)
         .with_context(|| format!("{mirror} {SUITE} has no package rust-src of version {release}"))?;
     eprintln!("      downloading rust-src {version}");
-    process::run(&mut apt.command("apt-get", &["download", "-qq", &format!("rust-src={version}")]))?;
-    let package = fs::read_dir(work)?
+    process::run_captured(&mut apt.command("apt-get", &["download", "-qq", &format!("rust-src={version}")]))?;
+    let package = fs::read_dir(work.join(DOWNLOADS))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
         .context("apt-get downloaded no package")?;
     let unpacked = work.join("unpacked");
-    process::run(Command::new("dpkg-deb").arg("-x").args([&package, &unpacked]))?;
+    process::run_captured(Command::new("dpkg-deb").arg("-x").args([&package, &unpacked]))?;
     Ok(unpacked.join(format!("usr/src/rustc-{release}/library")))
 }
 
@@ -49,12 +60,12 @@ pub(super) fn download_sources(package: &str, file: &str, work: &Path) -> Result
     if process::find("apt-get").is_none() {
         bail!("the sources of {package} cannot be downloaded: this host has no apt-get");
     }
-    let mirror = mirror(&configuration()).context(NO_MIRROR)?;
+    let mirror = mirror()?;
     let apt = Apt::new(work, "deb-src", &mirror, STABLE_SUITE)?;
     eprintln!("      asking {mirror} for the sources of {package}");
-    process::run(&mut apt.command("apt-get", &["update", "-qq"]))?;
-    process::run(&mut apt.command("apt-get", &["source", "--download-only", "-qq", package]))?;
-    let path = work.join(file);
+    process::run_captured(&mut apt.command("apt-get", &["update", "-qq"]))?;
+    process::run_captured(&mut apt.command("apt-get", &["source", "--download-only", "-qq", package]))?;
+    let path = work.join(DOWNLOADS).join(file);
     ensure!(path.is_file(), "{mirror} {STABLE_SUITE} has no {file}");
     Ok(path)
 }
@@ -62,18 +73,27 @@ pub(super) fn download_sources(package: &str, file: &str, work: &Path) -> Result
 /// apt with lists and caches in a folder of its own.
 struct Apt<'a> {
     work: &'a Path,
+    /// User of the download methods, if root starts apt.
+    user: &'static str,
 }
 
 impl<'a> Apt<'a> {
     fn new(work: &'a Path, kind: &str, mirror: &str, suite: &str) -> Result<Self> {
-        for folder in ["lists/partial", "cache/archives/partial"] {
+        for folder in FOLDERS {
             fs::create_dir_all(work.join(folder)).context("cannot create folders for apt")?;
         }
+        let user = match download_user() {
+            Some(id) => {
+                hand_over(work, id).context("cannot hand over folders to apt's download methods")?;
+                DOWNLOAD_USER
+            }
+            None => "root",
+        };
         let signed =
             if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
         fs::write(work.join("sources.list"), format!("{kind} {signed}{mirror} {suite} main\n"))
             .context("cannot write a sources list for apt")?;
-        Ok(Self { work })
+        Ok(Self { work, user })
     }
 
     fn command(&self, program: &str, args: &[&str]) -> Command {
@@ -83,35 +103,48 @@ impl<'a> Apt<'a> {
             ("Dir::Etc::sourceparts", "-".to_owned()),
             ("Dir::State::lists", self.work.join("lists").display().to_string()),
             ("Dir::Cache", self.work.join("cache").display().to_string()),
-            ("APT::Sandbox::User", "root".to_owned()),
+            ("APT::Sandbox::User", self.user.to_owned()),
             ("Acquire::Retries", "2".to_owned()),
             ("Acquire::http::Timeout", "20".to_owned()),
         ];
         for (name, value) in settings {
             command.arg("-o").arg(format!("{name}={value}"));
         }
-        command.args(args).current_dir(self.work);
+        command.args(args).current_dir(self.work.join(DOWNLOADS));
         command
     }
 }
 
-/// Returns the contents of all apt sources of the host.
-fn configuration() -> String {
-    let parts = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten();
-    let parts = parts.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| {
-        path.extension().is_some_and(|extension| extension == "list" || extension == "sources")
-    });
-    let mut paths: Vec<_> = parts.collect();
-    paths.sort();
-    paths.insert(0, PathBuf::from("/etc/apt/sources.list"));
-    paths.iter().filter_map(|path| fs::read_to_string(path).ok()).collect::<Vec<_>>().join("\n")
+/// Returns the user of the download methods, if this process may change to it and the host has it.
+fn download_user() -> Option<u32> {
+    let id = || process::output(Command::new("id").args(["-u", DOWNLOAD_USER])).ok();
+    if geteuid().is_root() { id()?.trim_end().parse().ok() } else { None }
 }
 
-/// Finds the first mirror of the Debian archive (not of its security updates) in apt sources of either format.
-fn mirror(configuration: &str) -> Option<String> {
-    let lines = configuration.lines().map(str::trim).filter(|line| !line.starts_with('#'));
-    let mut words = lines.flat_map(str::split_whitespace);
-    words.find(|word| is_mirror(word)).map(|word| word.trim_end_matches('/').to_owned())
+/// Makes a user the owner of the folders that the download methods write to, and lets it pass through the temporary folders above them.
+fn hand_over(work: &Path, user: u32) -> Result<()> {
+    for folder in FOLDERS {
+        chown(work.join(folder), Some(user), None)?;
+    }
+    let temporary = env::temp_dir();
+    for folder in work.ancestors().take_while(|folder| folder.starts_with(&temporary) && *folder != temporary)
+    {
+        let mode = fs::metadata(folder)?.mode() & 0o777;
+        fs::set_permissions(folder, Permissions::from_mode(mode | 0o011))?;
+    }
+    Ok(())
+}
+
+/// Returns the first mirror of the Debian archive (not of its security updates) among the sources that apt is configured with.
+fn mirror() -> Result<String> {
+    let targets = process::output(Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)"]))?;
+    mirror_of(&targets).context("apt's configuration names no Debian mirror")
+}
+
+/// As [`mirror`], for a list of addresses.
+fn mirror_of(addresses: &str) -> Option<String> {
+    let found = addresses.lines().map(str::trim).find(|address| is_mirror(address))?;
+    Some(found.trim_end_matches('/').to_owned())
 }
 
 fn is_mirror(word: &str) -> bool {
@@ -129,19 +162,38 @@ fn choose<'a>(versions: &'a str, release: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{choose, mirror};
+    use super::{Apt, DOWNLOADS, FOLDERS, choose, download_user, mirror_of};
+    use std::fs;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
-    fn mirror_is_found_in_both_formats() {
-        let new = "Types: deb\n# http://snapshot.debian.org/archive/debian/2025\n\
-            URIs: http://deb.debian.org/debian\nSuites: bookworm\n\n\
-            URIs: http://deb.debian.org/debian-security\n";
-        assert_eq!(mirror(new).as_deref(), Some("http://deb.debian.org/debian"));
-        let old = "# deb http://no.example/debian x main\n\
-            deb http://security.example/debian-security x main\n\
-            deb [arch=amd64] https://mirror.example/pub/debian/ x main\n";
-        assert_eq!(mirror(old).as_deref(), Some("https://mirror.example/pub/debian"));
-        assert_eq!(mirror("deb http://archive.ubuntu.com/ubuntu noble main\n"), None);
+    fn download_methods_of_root_are_those_of_another_user() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        let work = folder.path().join("work");
+        let apt = Apt::new(&work, "deb", "http://deb.debian.org/debian", "stable").unwrap();
+        let command = apt.command("apt-get", &["update"]);
+        assert_eq!(command.get_current_dir(), Some(work.join(DOWNLOADS).as_path()));
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let Some(user) = download_user() else {
+            assert!(words.contains(&"APT::Sandbox::User=root".to_owned()), "{words:?}");
+            return;
+        };
+        assert!(words.contains(&"APT::Sandbox::User=_apt".to_owned()), "{words:?}");
+        for path in FOLDERS {
+            assert_eq!(fs::metadata(work.join(path)).unwrap().uid(), user, "{path}");
+        }
+        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o711);
+    }
+
+    #[test]
+    fn mirror_is_the_first_of_the_archive() {
+        let addresses = "http://security.example/debian-security/\nhttps://mirror.example/pub/debian/\n\
+            http://deb.debian.org/debian/\n";
+        assert_eq!(mirror_of(addresses).as_deref(), Some("https://mirror.example/pub/debian"));
+        assert_eq!(mirror_of("http://archive.ubuntu.com/ubuntu/\n"), None);
+        assert_eq!(mirror_of(""), None);
     }
 
     #[test]

@@ -53,10 +53,20 @@ pub(crate) use patches::TEST_LIST;
 pub use tools::{loader, uhyve};
 
 /// Cost of std.
-const STD_COST: Cost = Cost { seconds: 40.0, last_crate: 0.1 };
+const STD_COST: Cost = Cost {
+    seconds: 40.0,
+    large: &[
+        ("core", 15.0),
+        ("std", 7.0),
+        ("alloc", 3.0),
+        ("compiler_builtins", 3.0),
+        ("test", 3.0),
+        ("proc_macro", 2.0),
+    ],
+};
 
 /// Cost of uhyve after that of the build tool, with which it shares crates.
-const UHYVE_COST: Cost = Cost { seconds: 32.0, last_crate: 0.6 };
+const UHYVE_COST: Cost = Cost { seconds: 32.0, large: &[("uhyve", 22.0)] };
 
 /// Cost of kernel, network stack and program.
 const PROGRAM_SECONDS: f64 = 60.0;
@@ -274,6 +284,7 @@ fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>
         toolchain.sysroot.display(),
         (STD_COST.seconds + UHYVE_COST.seconds + PROGRAM_SECONDS) / cpus
     ));
+    progress.add_hidden(PROGRAM_SECONDS);
     uhyve_library::ensure(toolchain, &Record::open(toolchain)?, &progress);
     thread::scope(|scope| {
         let uhyve = scope.spawn(move || cargo::build_uhyve(uhyve, uhyve_library::is_installed()));
@@ -281,7 +292,7 @@ fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>
         install_library_parts(toolchain, &Record::open(toolchain)?, std)?;
         remove_stale_images(toolchain)?;
         renew_kernel(toolchain)?;
-        let built = build()?;
+        let built = progress.beside(build)?;
         uhyve.join().unwrap_or_else(|_| bail!("the build of uhyve panicked"))?;
         Ok(built)
     })
@@ -365,10 +376,11 @@ fn remove() -> Result<()> {
     ];
     for (addition, words, item) in by_rustup {
         if record.has(addition) {
+            eprintln!("removing {item} with rustup");
             let rustup = toolchain.rustup(&words, item);
             let mut rustup = rustup.context("rustup, which added a part of it, is no longer installed")?;
             // The user may have removed it already; rustup reports that.
-            if let Err(error) = process::run(&mut rustup) {
+            if let Err(error) = process::run_captured(&mut rustup) {
                 eprintln!("warning: {error:#}");
             }
         }

@@ -3,10 +3,15 @@
 use std::process::Command;
 
 use anyhow::{Error, Result, anyhow};
+use rustix::process::geteuid;
 
+use super::progress::{Cost, Progress};
 use super::record::{Addition, Record};
 use crate::process;
 use crate::toolchain::Toolchain;
+
+/// Time for which apt waits for the end of another one, in seconds.
+const LOCK_SECONDS: u32 = 600;
 
 /// A program, and the package of Debian and Ubuntu that contains it.
 #[derive(Clone, Copy, Debug)]
@@ -58,27 +63,39 @@ impl Package {
         if !is_root() || process::find("apt-get").is_none() {
             return Err(self.missing());
         }
-        eprintln!("Installing {}", self.title);
         let record = Record::open(&Toolchain::detect()?)?;
-        apt(&["update", "-qq"])?;
-        apt(&["install", "-qq", "-y", "--no-install-recommends", self.name])?;
+        let progress = Progress::new();
+        let task = progress.add(self.program, Cost::UNKNOWN);
+        task.note(&format!("installing {}: apt-get install {}", self.title, self.name));
+        task.run(&mut apt(&["update"]))?;
+        task.run(&mut apt(&["install", "--yes", "--no-remove", "--no-install-recommends", self.name]))?;
         record.add(Addition::Package(self.name))?;
         if self.is_installed() { Ok(()) } else { Err(self.missing()) }
     }
 }
 
-fn apt(arguments: &[&str]) -> Result<()> {
-    process::run(
-        Command::new("apt-get")
-            .args(["-o", "Acquire::Retries=3"])
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive"),
-    )
+/// apt-get, which waits while another one installs packages, and asks nothing.
+fn apt(arguments: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    command
+        .args(["-qq", "-o", "Acquire::Retries=3", "-o"])
+        .arg(format!("DPkg::Lock::Timeout={LOCK_SECONDS}"));
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    command
 }
 
 fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    // Real, then effective.
-    ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+    geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apt;
+
+    #[test]
+    fn apt_waits_for_another_one() {
+        let command = apt(&["update"]);
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        assert_eq!(words, ["-qq", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=600", "update"]);
+    }
 }

@@ -1,7 +1,9 @@
 //! Progress of builds that run side by side: on a terminal a line that is redrawn each second, elsewhere a line after each ten
 //! seconds without one.
 //!
-//! Each build is a cargo process whose progress bar is read, not shown.
+//! Each build is a cargo process whose progress bar is read, not shown: it has the number of crates and the names of those that are
+//! being compiled. Cargo's messages name those that are complete. Large crates have weights, so that the time left is not that of an
+//! average crate; it is shown only while it falls.
 
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write, stderr};
 use std::process::{Command, Stdio};
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process;
+use crate::{cargo, process};
 
 /// Time without a line after which one is printed, where lines are not redrawn.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -20,16 +22,34 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two looks at whether a line is due, and between two drawings of the line on a terminal.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Width of cargo's progress bar, in columns: enough for its numbers.
-const BAR_WIDTH: &str = "100";
+/// Width of cargo's progress bar, in columns: enough for its numbers and some names.
+const BAR_WIDTH: &str = "160";
+
+/// Maximum number of crates that a line names.
+const MAX_NAMES: usize = 2;
 
 /// CPU time of a build on a machine of 2025.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// CPU time of all crates, in seconds.
     pub(crate) seconds: f64,
-    /// Share of the last crate, from 0 to 1.
-    pub(crate) last_crate: f64,
+    /// CPU time of large crates, in seconds, by the name of the library or program.
+    pub(crate) large: &'static [(&'static str, f64)],
+}
+
+impl Cost {
+    /// Of what is no build of crates, such as a download.
+    pub(crate) const UNKNOWN: Self = Self { seconds: 0.0, large: &[] };
+}
+
+/// What cargo's progress bar says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Bar {
+    /// Number of crates that are complete.
+    done: u32,
+    all: u32,
+    /// Names of crates that are being compiled; the bar may have no room for all.
+    active: Vec<String>,
 }
 
 /// A build: its name, and how far it is.
@@ -37,18 +57,53 @@ pub(crate) struct Cost {
 struct Build {
     name: &'static str,
     cost: Cost,
-    /// Crates that are compiled, and all crates; unknown before the build has begun.
-    crates: Option<(u32, u32)>,
+    /// Unknown before the build has begun.
+    bar: Option<Bar>,
+    /// Large crates that are complete: their CPU time, in seconds, and whether they were so before.
+    large_done: Vec<(&'static str, f64, bool)>,
+    /// Number of other crates that were complete before.
+    fresh: u32,
+    is_complete: bool,
 }
 
 impl Build {
-    /// Share of the cost that is spent, from 0 to 1.
-    fn done(&self) -> f64 {
-        match self.crates {
-            None => 0.0,
-            Some((done, all)) if done >= all => 1.0,
-            Some((done, all)) => f64::from(done) / f64::from(all) * (1.0 - self.cost.last_crate),
+    fn new(name: &'static str, cost: Cost) -> Self {
+        Self { name, cost, bar: None, large_done: Vec::new(), fresh: 0, is_complete: false }
+    }
+
+    /// CPU time of what is complete, and of the whole build, in seconds. The crates that have no weight share what large ones leave.
+    /// What was complete before the build takes no time.
+    fn seconds(&self) -> (f64, f64) {
+        let Some(bar) = &self.bar else { return (0.0, self.cost.seconds) };
+        let large: f64 = self.cost.large.iter().map(|(_, seconds)| seconds).sum();
+        let others = f64::from(bar.all) - self.cost.large.len() as f64;
+        let each = if others > 0.0 { (self.cost.seconds - large) / others } else { 0.0 };
+        let sum = |is_fresh| {
+            let done = self.large_done.iter().filter(|(_, _, fresh)| *fresh == is_fresh);
+            done.map(|(_, seconds, _)| seconds).sum::<f64>()
+        };
+        let others_done = f64::from(bar.done.saturating_sub(self.fresh)) - self.large_done.len() as f64;
+        let done = sum(false) + each * others_done.max(0.0);
+        let all = large - sum(true) + each * (others - f64::from(self.fresh)).max(0.0);
+        if self.is_complete { (all, all) } else { (done.min(all), all) }
+    }
+
+    /// Takes note of a crate that is complete.
+    fn complete_crate(&mut self, name: &str, is_fresh: bool) {
+        let large = self.cost.large.iter().find(|(large, _)| *large == name);
+        match large {
+            Some((large, _)) if self.large_done.iter().any(|(known, ..)| known == large) => {}
+            Some((large, seconds)) => self.large_done.push((large, *seconds, is_fresh)),
+            None => self.fresh += u32::from(is_fresh),
         }
+    }
+
+    /// Says how far the build is: `std: 7 of 31 crates, compiling core`.
+    fn describe(&self) -> Option<String> {
+        let Bar { done, all, active } = self.bar.as_ref()?;
+        let names = active.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let names = if names.is_empty() { names } else { format!(", compiling {names}") };
+        Some(format!("{}: {done} of {all} crates{names}", self.name))
     }
 }
 
@@ -72,9 +127,17 @@ struct Display {
 #[derive(Debug, Default)]
 struct State {
     builds: Vec<Build>,
+    /// CPU time of a build that is not shown, in seconds.
+    hidden_seconds: f64,
     /// The last note: what is being done if no build runs.
     step: String,
     last_line: Duration,
+    /// When a crate was completed last, and what was done then, in seconds of CPU time.
+    last_crate: (Duration, f64),
+    /// The time left that was shown last.
+    shown_left: Option<f64>,
+    /// Another program writes to the terminal.
+    is_paused: bool,
 }
 
 impl Progress {
@@ -98,13 +161,27 @@ impl Progress {
     /// Adds a build.
     pub(crate) fn add(&self, name: &'static str, cost: Cost) -> Task<'_> {
         let mut state = self.display.lock();
-        state.builds.push(Build { name, cost, crates: None });
+        state.builds.push(Build::new(name, cost));
         Task { display: &self.display, index: state.builds.len() - 1 }
     }
 
     /// Prints a line.
     pub(crate) fn note(&self, text: &str) {
         self.display.note(text);
+    }
+
+    /// Adds CPU time, in seconds, of a build that is not shown to the time left.
+    pub(crate) fn add_hidden(&self, seconds: f64) {
+        self.display.lock().hidden_seconds += seconds;
+    }
+
+    /// Runs something that writes to standard error itself. No line is redrawn meanwhile.
+    pub(crate) fn beside<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.display.lock().is_paused = true;
+        eprint!("{}", self.display.clear());
+        let result = run();
+        self.display.lock().is_paused = false;
+        result
     }
 }
 
@@ -132,7 +209,11 @@ impl Display {
     /// Prints or redraws the line if it is due.
     fn tick(&self) {
         let (interval, end) = if self.is_terminal { (TICK, "") } else { (LINE_INTERVAL, "\n") };
-        if let Some(line) = self.lock().line(self.begin.elapsed(), interval) {
+        let mut state = self.lock();
+        if self.is_terminal && state.is_paused {
+            return;
+        }
+        if let Some(line) = state.line(self.begin.elapsed(), interval) {
             eprint!("{}{line}{end}", self.clear());
             // A line that cannot be shown is not worth an error.
             let _: std::io::Result<()> = stderr().flush();
@@ -162,24 +243,28 @@ impl Task<'_> {
         self.display.note(text);
     }
 
-    /// Runs the build with cargo and returns its standard output.
+    /// Runs the build with cargo, or another program that takes long, and returns its standard output.
     ///
     /// # Errors
     ///
-    /// Fails if cargo does; what it printed is part of the error.
+    /// Fails if the program does; what it printed is part of the error.
     pub(crate) fn run(self, command: &mut Command) -> Result<String> {
         command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", BAR_WIDTH);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // The task may have been that of another command before.
+        self.update(|build| build.is_complete = false);
         let mut child =
             command.spawn().with_context(|| format!("cannot start `{}`", process::display(command)))?;
         let (stdout, messages) = (child.stdout.take(), child.stderr.take());
         let (output, text) = thread::scope(|scope| {
-            let reader = scope.spawn(|| read_all(stdout));
+            let reader = scope.spawn(|| self.read_output(stdout));
             let text = self.watch(messages);
             (reader.join().unwrap_or_default(), text)
         });
         if !child.wait()?.success() {
-            bail!("`{}` failed\n{text}", process::display(command));
+            let output = output.lines().filter(|line| cargo::message(line).is_none());
+            let output: String = output.flat_map(|line| [line, "\n"]).collect();
+            bail!("`{}` failed\n{output}{text}", process::display(command));
         }
         self.complete();
         Ok(output)
@@ -191,8 +276,8 @@ impl Task<'_> {
         for part in messages.into_iter().flat_map(|messages| BufReader::new(messages).split(b'\r')) {
             let part = String::from_utf8_lossy(&part.unwrap_or_default()).into_owned();
             for line in part.lines().filter(|line| !line.trim().is_empty()) {
-                match crates(line) {
-                    Some(crates) => self.update(crates),
+                match bar(line) {
+                    Some(bar) => self.update(|build| build.bar = Some(bar)),
                     None => text.extend([line, "\n"]),
                 }
             }
@@ -200,18 +285,30 @@ impl Task<'_> {
         text
     }
 
-    fn update(self, crates: (u32, u32)) {
-        if let Some(build) = self.display.lock().builds.get_mut(self.index) {
-            build.crates = Some(crates);
+    /// Follows standard output to its end, with cargo's messages about crates that are complete, and returns it.
+    fn read_output(self, output: Option<impl Read>) -> String {
+        let mut text = String::new();
+        for line in output.into_iter().flat_map(|output| BufReader::new(output).split(b'\n')) {
+            let line = String::from_utf8_lossy(&line.unwrap_or_default()).into_owned();
+            let message = cargo::message(&line).filter(|message| message["reason"] == "compiler-artifact");
+            if let Some(name) = message.as_ref().and_then(|message| message["target"]["name"].as_str()) {
+                let is_fresh = message.as_ref().is_some_and(|message| message["fresh"] == true);
+                self.update(|build| build.complete_crate(name, is_fresh));
+            }
+            text.extend([&line, "\n"]);
         }
+        text
     }
 
-    /// Cargo's bar does not count the last crate.
+    fn update(self, change: impl FnOnce(&mut Build)) {
+        let mut state = self.display.lock();
+        let now = self.display.begin.elapsed();
+        state.builds.get_mut(self.index).map(change);
+        state.note_progress(now);
+    }
+
     fn complete(self) {
-        if let Some(build) = self.display.lock().builds.get_mut(self.index) {
-            let all = build.crates.map_or(1, |(_, all)| all);
-            build.crates = Some((all, all));
-        }
+        self.update(|build| build.is_complete = true);
     }
 }
 
@@ -227,12 +324,10 @@ impl State {
     }
 
     /// Says how far the builds are, and how long they still take; before the first has begun, what is done instead.
-    fn describe(&self, now: Duration) -> Option<String> {
-        let mut unfinished = self.builds.iter().filter(|build| build.done() < 1.0).peekable();
+    fn describe(&mut self, now: Duration) -> Option<String> {
+        let mut unfinished = self.builds.iter().filter(|build| !build.is_complete).peekable();
         unfinished.peek()?;
-        let running = unfinished.filter_map(|build| Some((build.name, build.crates?)));
-        let parts: Vec<_> =
-            running.map(|(name, (done, all))| format!("{name}: crate {done} of {all}")).collect();
+        let parts: Vec<_> = unfinished.filter_map(Build::describe).collect();
         if parts.is_empty() {
             let names: Vec<_> = self.builds.iter().map(|build| build.name).collect();
             return Some(if self.step.is_empty() {
@@ -241,90 +336,156 @@ impl State {
                 self.step.clone()
             });
         }
-        let all: f64 = self.builds.iter().map(|build| build.cost.seconds).sum();
-        let done = self.builds.iter().map(|build| build.cost.seconds * build.done()).sum::<f64>() / all;
-        let left = match now.as_secs_f64() * (1.0 - done) / done {
-            // The first crates say little about the others.
-            left if done > 0.1 => format!("; about {left:.0} s left"),
-            _ => String::new(),
-        };
-        Some(parts.join(", ") + &left)
+        let left = self.left(now).map(|left| format!("; about {left:.0} s left")).unwrap_or_default();
+        Some(parts.join("; ") + &left)
+    }
+
+    /// Takes note of crates that were completed since the last call.
+    fn note_progress(&mut self, now: Duration) {
+        let done = self.builds.iter().map(|build| build.seconds().0).sum();
+        if done > self.last_crate.1 {
+            self.last_crate = (now, done);
+        }
+    }
+
+    /// Estimates the time left, in seconds. `None` while it is unknown, which includes that it would be longer than what was shown.
+    fn left(&mut self, now: Duration) -> Option<f64> {
+        let all = self.builds.iter().map(|build| build.seconds().1).sum::<f64>() + self.hidden_seconds;
+        let (at, done) = self.last_crate;
+        // The first crates say little about the others.
+        if done < 0.1 * all {
+            return None;
+        }
+        let left = at.as_secs_f64() * (all - done) / done - now.saturating_sub(at).as_secs_f64();
+        let is_less = left >= 1.0 && self.shown_left.is_none_or(|shown| left <= shown);
+        is_less.then(|| *self.shown_left.insert(left))
     }
 }
 
-/// Reads the numbers of cargo's progress bar: `    Building [=====>    ] 12/95: syn, quote`.
-fn crates(line: &str) -> Option<(u32, u32)> {
+/// Reads cargo's progress bar: `    Building [=====>    ] 12/95: syn, quote(build)`.
+fn bar(line: &str) -> Option<Bar> {
     let (_, rest) = line.split_once("Building [")?;
     let (_, rest) = rest.split_once("] ")?;
-    let (done, rest) = rest.split_once('/')?;
-    let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
-    Some((done.trim().parse().ok()?, rest.get(..digits)?.parse().ok()?))
-}
-
-fn read_all(stream: Option<impl Read>) -> String {
-    let mut bytes = Vec::new();
-    // A truncated output is not what its reader expects, who reports that.
-    let _: Option<std::io::Result<usize>> = stream.map(|mut stream| stream.read_to_end(&mut bytes));
-    String::from_utf8_lossy(&bytes).into_owned()
+    let (numbers, names) = rest.split_once(':').unwrap_or((rest, ""));
+    let (done, all) = numbers.trim().split_once('/')?;
+    let names = names.split(',').map(|name| name.split('(').next().unwrap_or(name).trim());
+    let is_name = |name: &&str| !name.is_empty() && !name.ends_with("...");
+    Some(Bar {
+        done: done.parse().ok()?,
+        all: all.parse().ok()?,
+        active: names.filter(is_name).map(str::to_owned).collect(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Build, Cost, Progress, State, crates};
+    use super::{Bar, Build, Cost, Progress, State, bar};
     use std::process::Command;
     use std::time::Duration;
 
-    const COST: Cost = Cost { seconds: 10.0, last_crate: 0.0 };
+    const COST: Cost = Cost { seconds: 10.0, large: &[("core", 6.0)] };
 
     fn state(builds: Vec<Build>) -> State {
         State { builds, ..State::default() }
     }
 
-    fn build(crates: Option<(u32, u32)>) -> Build {
-        Build { name: "std", cost: COST, crates }
+    fn build(done: u32, all: u32) -> Build {
+        let bar = Some(Bar { done, all, active: Vec::new() });
+        Build { bar, ..Build::new("std", COST) }
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
     }
 
     #[test]
     fn crates_are_read_from_the_progress_bar() {
-        assert_eq!(crates("\u{1b}[K    Building [====>   ] 12/95: syn, quote"), Some((12, 95)));
-        assert_eq!(crates("    Building [====>   ] 3/4"), Some((3, 4)));
-        assert_eq!(crates("   Compiling syn v2.0.1"), None);
-        assert_eq!(crates("    Building [====>   ] x/95"), None);
+        let expected = |done, all, active: &[&str]| {
+            Some(Bar { done, all, active: active.iter().map(|&name| name.to_owned()).collect() })
+        };
+        let line = "\u{1b}[K    Building [====>   ] 12/95: syn, quote(build), ...";
+        assert_eq!(bar(line), expected(12, 95, &["syn", "quote"]));
+        assert_eq!(bar("    Building [====>   ] 3/4"), expected(3, 4, &[]));
+        assert_eq!(bar("   Compiling syn v2.0.1"), None);
+        assert_eq!(bar("    Building [====>   ] x/95"), None);
     }
 
     #[test]
-    fn remaining_time_follows_from_what_is_done() {
-        let describe = |builds| state(builds).describe(Duration::from_secs(20)).unwrap();
-        assert_eq!(describe(vec![build(Some((1, 2)))]), "std: crate 1 of 2; about 20 s left");
-        assert_eq!(describe(vec![build(Some((1, 2))), build(None)]), "std: crate 1 of 2; about 60 s left");
-        assert_eq!(describe(vec![build(Some((0, 2)))]), "std: crate 0 of 2");
+    fn large_crates_count_by_their_weight_and_fresh_ones_not_at_all() {
+        let is = |build: &Build, done: f64, all: f64| {
+            let found = build.seconds();
+            assert!((found.0 - done).abs() + (found.1 - all).abs() < 1e-9, "{found:?}");
+        };
+        let mut build = build(1, 3);
+        is(&build, 2.0, 10.0);
+        build.complete_crate("core", false);
+        build.complete_crate("core", false);
+        is(&build, 6.0, 10.0);
+        build.bar = Some(Bar { done: 2, all: 3, ..Bar::default() });
+        is(&build, 8.0, 10.0);
+        build.complete_crate("small", true);
+        is(&build, 6.0, 8.0);
+        build.is_complete = true;
+        is(&build, 8.0, 8.0);
+        let mut again = self::build(1, 3);
+        again.complete_crate("core", true);
+        is(&again, 0.0, 4.0);
+    }
+
+    #[test]
+    fn line_names_what_is_compiled() {
+        let active = ["core", "syn", "quote"].map(str::to_owned).to_vec();
+        let std = Build { bar: Some(Bar { done: 1, all: 3, active }), ..Build::new("std", COST) };
+        let mut state = state(vec![std, build(0, 2)]);
         assert_eq!(
-            describe(vec![build(Some((2, 2))), build(Some((1, 2)))]),
-            "std: crate 1 of 2; about 7 s left"
+            state.describe(seconds(5)).unwrap(),
+            "std: 1 of 3 crates, compiling core, syn; std: 0 of 2 crates"
         );
-        let cost = Cost { seconds: 10.0, last_crate: 0.5 };
-        let large = Build { name: "uhyve", cost, crates: Some((4, 5)) };
-        assert_eq!(describe(vec![large]), "uhyve: crate 4 of 5; about 30 s left");
+    }
+
+    #[test]
+    fn time_left_is_shown_only_while_it_falls() {
+        let mut state = state(vec![build(0, 3)]);
+        state.note_progress(seconds(5));
+        assert_eq!(state.left(seconds(5)), None);
+        state.builds[0] = build(1, 3);
+        state.note_progress(seconds(20));
+        assert_eq!(state.left(seconds(20)), Some(80.0));
+        assert_eq!(state.left(seconds(50)), Some(50.0));
+        // The crate takes longer than its weight says.
+        state.builds[0] = build(2, 3);
+        state.note_progress(seconds(90));
+        assert_eq!(state.left(seconds(90)), None);
+        assert_eq!(state.left(seconds(180)), Some(45.0));
+        assert_eq!(state.left(seconds(230)), None);
+    }
+
+    #[test]
+    fn time_of_a_hidden_build_is_left() {
+        let mut state = State { hidden_seconds: 10.0, ..state(vec![build(2, 3)]) };
+        state.note_progress(seconds(8));
+        assert_eq!(state.left(seconds(8)), Some(32.0));
     }
 
     #[test]
     fn line_is_due_after_each_interval_without_one() {
-        let mut state = state(vec![build(Some((0, 2)))]);
-        let mut line = |now| state.line(Duration::from_secs(now), Duration::from_secs(10));
+        let mut state = state(vec![build(0, 2)]);
+        let mut line = |now| state.line(seconds(now), seconds(10));
         assert_eq!(line(9), None);
-        assert_eq!(line(12).unwrap(), "[ 12 s] std: crate 0 of 2");
+        assert_eq!(line(12).unwrap(), "[ 12 s] std: 0 of 2 crates");
         assert_eq!(line(21), None);
-        assert_eq!(line(22).unwrap(), "[ 22 s] std: crate 0 of 2");
+        assert_eq!(line(22).unwrap(), "[ 22 s] std: 0 of 2 crates");
     }
 
     #[test]
     fn line_names_the_step_before_a_build_and_is_none_after_it() {
-        let later = Duration::from_secs(20);
-        let mut waiting = state(vec![build(None)]);
+        let later = seconds(20);
+        let mut waiting = state(vec![Build::new("std", COST)]);
         assert_eq!(waiting.line(later, later).unwrap(), "[ 20 s] waiting for cargo: std");
         waiting.step = "downloading".to_owned();
         assert_eq!(waiting.line(later * 2, later).unwrap(), "[ 40 s] downloading");
-        assert_eq!(state(vec![build(Some((2, 2)))]).line(later, later), None);
+        waiting.builds[0].is_complete = true;
+        assert_eq!(waiting.line(later * 3, later), None);
         assert_eq!(state(Vec::new()).line(later, later), None);
     }
 
@@ -334,21 +495,27 @@ mod tests {
         progress.add("test", COST).note("a note of the test");
         let mut state = progress.display.lock();
         assert_eq!(state.step, "a note of the test");
-        let (noted, interval) = (state.last_line, Duration::from_secs(1000));
+        let (noted, interval) = (state.last_line, seconds(1000));
         assert_eq!(state.line(noted + interval - Duration::from_millis(1), interval), None);
         assert!(state.line(noted + interval, interval).unwrap().ends_with("] a note of the test"));
     }
 
     #[test]
-    fn run_returns_output_and_reports_messages_of_a_failure() {
+    fn run_follows_crates_and_reports_messages_of_a_failure() {
         let progress = Progress::new();
         let task = progress.add("test", COST);
         let mut shell = Command::new("sh");
-        let script = "printf '    Building [>] 1/2: a\\r' >&2; echo out";
-        assert_eq!(task.run(shell.args(["-c", script])).unwrap(), "out\n");
-        assert_eq!(progress.display.lock().builds[0].crates, Some((2, 2)));
+        let artifact = r#"{"reason":"compiler-artifact","target":{"name":"core"}}"#;
+        let script = format!("printf '    Building [>] 1/2: a\\r' >&2; echo out; echo '{artifact}'");
+        assert_eq!(task.run(shell.args(["-c", &script])).unwrap(), format!("out\n{artifact}\n"));
+        let state = progress.display.lock();
+        assert!(state.builds[0].is_complete);
+        assert_eq!(state.builds[0].large_done, [("core", 6.0, false)]);
+        drop(state);
         let mut shell = Command::new("sh");
-        let failed = task.run(shell.args(["-c", "echo 'error: no' >&2; exit 3"])).unwrap_err();
-        assert!(failed.to_string().contains("error: no"), "{failed}");
+        let script = format!("echo '{artifact}'; echo 'of dpkg'; echo 'error: no' >&2; exit 3");
+        let failed = task.run(shell.args(["-c", &script])).unwrap_err().to_string();
+        assert!(failed.contains("error: no") && failed.contains("of dpkg"), "{failed}");
+        assert!(!failed.contains("\n{\""), "{failed}");
     }
 }

@@ -24,7 +24,7 @@ const LOADER: &str = "hermit-loader";
 const UHYVE: &str = "uhyve";
 
 /// Cost of the loader.
-const LOADER_COST: Cost = Cost { seconds: 20.0, last_crate: 0.2 };
+const LOADER_COST: Cost = Cost { seconds: 20.0, large: &[("hermit_loader", 4.0)] };
 
 /// The folders of the sources of the loader, uhyve and the runner.
 const SOURCES: [&str; 8] = [
