@@ -1,14 +1,21 @@
 //! Builds of programs for the guest.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use crate::package::{Binary, Package};
+use crate::quote::toml_string;
 use crate::setup::{self, soft_float};
 use crate::target::FloatAbi;
 use crate::toolchain::Toolchain;
+use crate::usage::usage_error;
 use crate::{cargo, crates, process, rust_flags, workspace};
+
+/// The crate that provides a program with a kernel of its own.
+const KERNEL_CRATE: &str = "hermit-sys";
 
 /// Copies a program without its symbols and debug information.
 pub fn strip(program: &Path, copy: &Path) -> Result<()> {
@@ -26,71 +33,76 @@ pub struct BuildOptions {
     pub release: bool,
     /// Features to enable, in cargo's syntax.
     pub features: Vec<String>,
-    /// Name of the binary, if the crate has several.
-    pub bin: Option<String>,
     /// Have cargo print only errors and warnings.
     pub quiet: bool,
     /// Floating-point ABI.
     pub float: FloatAbi,
 }
 
-/// Builds the program of the crate in `folder` for the guest and returns its file. The output of a soft-float program goes to
-/// the target directory of this workspace, whichever crate it belongs to; std for it is built first if it is not installed.
+/// Builds the program of the crate in `folder` for the guest and returns its file.
 pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
+    let package = Package::of(folder)?;
+    let package =
+        package.with_context(|| format!("{} is a workspace without a program", folder.display()))?;
+    binary(&package.binary(None)?, options)
+}
+
+/// Builds a binary for the guest and returns its file. The output of a soft-float program goes to the target directory of this
+/// workspace, whichever crate it belongs to; std for it is built first if it is not installed. So is the kernel of crates that do not
+/// depend on `hermit-sys`.
+pub(crate) fn binary(binary: &Binary, options: &BuildOptions) -> Result<PathBuf> {
+    let folder = &binary.folder;
+    let dependencies = crates::names(folder, &[], &options.features)?;
+    provide_kernel(folder, &dependencies, options.float)?;
     let mut command = guest_cargo(options)?;
+    command.current_dir(folder).args(["--package", &binary.package, "--bin", &binary.name]);
     if options.float == FloatAbi::Hard {
         rust_flags::configure(&mut command, folder);
     }
-    let notes = crates::configure(&mut command, folder, &[], &options.features)?;
-    let programs = programs(command.current_dir(folder)).with_context(|| {
-        let advice =
-            advice(folder, options.float, &notes).map(|advice| format!(": {advice}")).unwrap_or_default();
+    let notes = crates::configure(&mut command, folder, &[], &options.features, &dependencies)?;
+    let programs = programs(&mut command).with_context(|| {
+        let advice = advice(&notes, &dependencies).map(|advice| format!(": {advice}")).unwrap_or_default();
         format!("cannot build {}{advice}", folder.display())
     })?;
-    only_program(programs, folder)
+    let program = programs.into_iter().find(|(name, _)| *name == binary.name);
+    program
+        .map(|(_, file)| file)
+        .with_context(|| format!("cargo built {}, but names no executable", binary.name))
+}
+
+/// Makes sure that there is a kernel to link to, before the build: without one it fails after its longest part.
+fn provide_kernel(folder: &Path, dependencies: &HashSet<String>, float: FloatAbi) -> Result<()> {
+    if dependencies.contains(KERNEL_CRATE) {
+        return Ok(());
+    }
+    match float {
+        FloatAbi::Hard => setup::ensure_kernel().with_context(|| {
+            format!("there is no kernel for a crate that does not depend on {KERNEL_CRATE}; {}", additions())
+        }),
+        FloatAbi::Soft => Err(usage_error(format!(
+            "{} does not depend on {KERNEL_CRATE}, which soft-float programs need; {}",
+            folder.display(),
+            additions()
+        ))),
+    }
+}
+
+/// Says what makes a crate depend on the kernel.
+fn additions() -> String {
+    format!(
+        "add to its Cargo.toml\n\n    [target.'cfg(target_os = \"hermit\")'.dependencies]\n    \
+         {KERNEL_CRATE} = {{ path = {} }}\n\nand to its main.rs\n\n    \
+         #[cfg(target_os = \"hermit\")]\n    use hermit_sys as _;\n",
+        toml_string(workspace::root().join(KERNEL_CRATE))
+    )
 }
 
 /// Returns what the user can do about a crate that does not build, if its dependencies say so.
-fn advice(folder: &Path, float: FloatAbi, notes: &[String]) -> Option<String> {
+fn advice(notes: &[String], dependencies: &HashSet<String>) -> Option<String> {
     if !notes.is_empty() {
         return Some(notes.join("; "));
     }
-    let mut tree = process::cargo();
-    tree.args(["tree", "--quiet", "--prefix", "none", "--format", "{p}", "--target", float.target()]);
-    let tree = process::output(tree.current_dir(folder)).ok()?;
-    let kernel = match float {
-        FloatAbi::Hard if setup::has_kernel() => Kernel::Installed,
-        FloatAbi::Hard => Kernel::Installable,
-        FloatAbi::Soft => Kernel::OfSoftFloat,
-    };
-    advice_for(&tree, kernel)
-}
-
-/// The kernel that a crate without `hermit-sys` is linked to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kernel {
-    Installed,
-    Installable,
-    /// There is none for soft-float programs.
-    OfSoftFloat,
-}
-
-/// As [`advice`], for a list of packages, one in each line, which begins with its name.
-fn advice_for(tree: &str, kernel: Kernel) -> Option<String> {
-    let has = |name: &str| tree.lines().any(|line| line.split(' ').next() == Some(name));
-    if !has("hermit-sys") && kernel != Kernel::Installed {
-        let remedy = match kernel {
-            Kernel::OfSoftFloat => ", which soft-float programs need: add",
-            _ => "; `cargo xtask setup` installs a kernel for such crates; or add",
-        };
-        return Some(format!(
-            "the crate does not depend on hermit-sys{remedy} to its Cargo.toml\n\n    \
-             [target.'cfg(target_os = \"hermit\")'.dependencies]\n    hermit-sys = {{ path = {:?} }}\n\nand to its main.rs\n\n    \
-             #[cfg(target_os = \"hermit\")]\n    use hermit_sys as _;\n",
-            workspace::root().join("hermit-sys")
-        ));
-    }
-    let foreign = ["rustix", "openssl-sys"].into_iter().find(|name| has(name))?;
+    let foreign = ["rustix", "openssl-sys"].into_iter().find(|name| dependencies.contains(*name))?;
     Some(format!(
         "the crate depends on {foreign}, which does not build for the target: docs/compatibility.md lists what does"
     ))
@@ -101,7 +113,7 @@ pub fn examples(names: &[&str], options: &BuildOptions) -> Result<Vec<(String, P
     let mut command = guest_cargo(options)?;
     command.current_dir(workspace::root()).arg("--quiet");
     command.args(names.iter().flat_map(|name| ["--package", name]));
-    crates::configure(&mut command, workspace::root(), names, &[])?;
+    configure_packages(&mut command, workspace::root(), names)?;
     let programs = programs(&mut command).context("cannot build the examples")?;
     ensure!(programs.len() == names.len(), "cargo built {} programs of {names:?}", programs.len());
     Ok(programs)
@@ -112,8 +124,14 @@ pub fn examples(names: &[&str], options: &BuildOptions) -> Result<Vec<(String, P
 pub fn packages(folder: &Path, packages: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let mut command = guest_cargo(&BuildOptions { quiet: true, ..BuildOptions::default() })?;
     command.current_dir(folder).args(packages.iter().flat_map(|package| ["--package", package]));
-    let notes = crates::configure(&mut command, folder, packages, &[])?;
+    let notes = configure_packages(&mut command, folder, packages)?;
     programs(&mut command).with_context(|| format!("cannot build {packages:?}: {}", notes.join("; ")))
+}
+
+/// Patches the dependencies of these packages of the workspace in `folder`; returns what may be the reason if the build fails.
+fn configure_packages(command: &mut Command, folder: &Path, packages: &[&str]) -> Result<Vec<String>> {
+    let dependencies = crates::names(folder, packages, &[])?;
+    crates::configure(command, folder, packages, &[], &dependencies)
 }
 
 /// `cargo build` of the program of the crate in `folder` for the guest, with the development profile.
@@ -121,7 +139,7 @@ pub fn cargo_of_package(folder: &Path) -> Result<Command> {
     let mut command = guest_cargo(&BuildOptions::default())?;
     command.current_dir(folder);
     rust_flags::configure(&mut command, folder);
-    crates::configure(&mut command, folder, &[], &[])?;
+    configure_packages(&mut command, folder, &[])?;
     Ok(command)
 }
 
@@ -148,64 +166,38 @@ fn guest_cargo(options: &BuildOptions) -> Result<Command> {
     for features in &options.features {
         command.args(["--features", features]);
     }
-    if let Some(bin) = &options.bin {
-        command.args(["--bin", bin]);
-    }
     Ok(command)
-}
-
-fn only_program(mut programs: Vec<(String, PathBuf)>, folder: &Path) -> Result<PathBuf> {
-    match (programs.pop(), programs.as_slice()) {
-        (Some((_, program)), []) => Ok(program),
-        (None, _) => bail!("{} has no program to boot: it builds no binary", folder.display()),
-        (Some((last, _)), others) => {
-            let names: Vec<_> = others.iter().map(|(name, _)| name.as_str()).chain([last.as_str()]).collect();
-            bail!(
-                "{} has several programs: choose one with `--bin NAME` out of {}",
-                folder.display(),
-                names.join(", ")
-            )
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kernel, advice_for, only_program};
-    use std::path::{Path, PathBuf};
+    use super::{advice, provide_kernel};
+    use crate::target::FloatAbi;
+    use crate::usage::UsageError;
+    use std::collections::HashSet;
 
-    #[test]
-    fn advice_follows_from_dependencies() {
-        let own = "kv v0.1.0 (/kv)\nserde v1.0.0\n";
-        let missing = advice_for(own, Kernel::Installable).unwrap();
-        assert!(missing.contains("`cargo xtask setup`"), "{missing}");
-        let soft = advice_for(own, Kernel::OfSoftFloat).unwrap();
-        assert!(soft.contains("soft-float programs need") && !soft.contains("setup"), "{soft}");
-        for advice in [missing, soft] {
-            assert!(
-                advice.contains("hermit-sys = { path = \"/") && advice.contains("use hermit_sys as _;"),
-                "{advice}"
-            );
-        }
-        assert_eq!(advice_for(own, Kernel::Installed), None);
-        for name in ["hermit-sys", "serde"] {
-            let tree = format!("kv v0.1.0\n{name} v0.1.0\nnative-tls v0.2.0\nopenssl-sys v0.9.0\n");
-            let foreign = advice_for(&tree, Kernel::Installed).unwrap();
-            assert!(
-                foreign.contains("openssl-sys") && foreign.contains("docs/compatibility.md"),
-                "{foreign}"
-            );
-        }
-        assert_eq!(advice_for("kv v0.1.0\nhermit-sys v0.1.0\n", Kernel::OfSoftFloat), None);
+    fn names(names: &[&str]) -> HashSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
     }
 
     #[test]
-    fn only_program_rejects_none_and_several() {
-        let program = |name: &str| (name.to_owned(), PathBuf::from("/t").join(name));
-        let folder = Path::new("/f");
-        assert_eq!(only_program(vec![program("a")], folder).unwrap(), Path::new("/t/a"));
-        assert!(only_program(vec![], folder).unwrap_err().to_string().contains("no program"));
-        let message = only_program(vec![program("a"), program("b")], folder).unwrap_err().to_string();
-        assert!(message.contains("--bin NAME") && message.contains("a, b"), "{message}");
+    fn advice_follows_from_dependencies() {
+        let foreign = advice(&[], &names(&["kv", "native-tls", "openssl-sys"])).unwrap();
+        assert!(foreign.contains("openssl-sys") && foreign.contains("docs/compatibility.md"), "{foreign}");
+        assert_eq!(advice(&[], &names(&["kv", "hermit-sys"])), None);
+        assert_eq!(advice(&["a".to_owned(), "b".to_owned()], &names(&["rustix"])).unwrap(), "a; b");
+    }
+
+    #[test]
+    fn soft_float_crate_without_a_kernel_is_rejected_before_the_build() {
+        let provide =
+            |dependencies: &[&str]| provide_kernel("/crate".as_ref(), &names(dependencies), FloatAbi::Soft);
+        assert!(provide(&["kv", "hermit-sys"]).is_ok());
+        let error = provide(&["kv"]).unwrap_err();
+        assert!(error.is::<UsageError>());
+        let text = error.to_string();
+        for part in ["soft-float programs need", "hermit-sys = { path = \"/", "use hermit_sys as _;"] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

@@ -6,12 +6,14 @@
 //! the image's.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_image::{EXECUTABLE_ADDRESS, LoaderRecord, MAGIC};
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
+use hermit_interface::port_forward::PortForward;
 use hermit_options::open::Opener;
 use hermit_options::root::RootTree;
 use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
@@ -19,8 +21,10 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, U32, U64, pod};
 
 use crate::debug_info::without_debug_info;
-use crate::program::{self, Program};
+use crate::network;
+use crate::program::{self, Found, Program};
 use crate::qemu::debug_console;
+use crate::quote::shell_word;
 use crate::setup;
 use crate::usage::usage_error;
 
@@ -35,25 +39,38 @@ pub struct Arguments {
     /// The boot image to write
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Forward a port of the host in the printed command of QEMU, such as 8080:80; may be given several times
+    #[arg(
+        short = 'p',
+        long = "publish",
+        value_name = "[ADDRESS:]HOST:GUEST[/udp]",
+        default_value = "8080:8080"
+    )]
+    ports: Vec<PortForward>,
 }
 
 /// Maximum size of a tree in bytes: a machine has no more memory in one piece below 4 GiB.
 const MAX_TREE_SIZE: u64 = 2 << 30;
+
+/// Network of the printed command: its guest connects to any host, as a program of the host does.
+const QEMU_NETWORK: &str = "user,host-loopback";
 
 /// Memory of a machine in MiB, beside the tree of files.
 const MEMORY: usize = 128;
 
 /// Writes the file that `arguments` describe.
 pub fn main(arguments: &Arguments) -> Result<()> {
+    let program = arguments.program.find()?;
+    if let Found::Image(file) = &program {
+        payload(file)?;
+    }
+    let network = network::qemu_options(Some(QEMU_NETWORK), &arguments.ports).map_err(usage_error)?;
+    if let Some(root) = &arguments.root {
+        RootTree::check(&Opener::default(), root, MAX_TREE_SIZE).map_err(|error| usage_error(error.to_string()))?;
+    }
     setup::ensure()?;
-    let image = arguments.program.build(false)?;
-    let payload = match program::check(&image)? {
-        file if file.is_boot_image => {
-            return Err(usage_error(format!("{} is a boot image already", image.display())));
-        }
-        // The whole file is in the guest's memory while it boots; debuggers read the executable that it was made of.
-        file => without_debug_info(&file.executable).unwrap_or(file.executable),
-    };
+    let image = program.build(false)?;
+    let payload = payload(&image)?;
     let loader = setup::loader()?;
     let loader = fs::read(&loader).with_context(|| format!("cannot read {}", loader.display()))?;
     let output = match &arguments.output {
@@ -72,13 +89,25 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     println!(
         "or with QEMU alone; its own exit code is 1 after each exit of the guest, whose code is in a file:\n"
     );
-    println!("{}", qemu_command(&output, MEMORY + (tree.archive.len() >> 20)));
+    println!("{}", qemu_command(&output, MEMORY + (tree.archive.len() >> 20), &network));
     Ok(())
 }
 
+/// Reads an executable without debugging information. The whole file is in the guest's memory while it boots; debuggers read the
+/// original.
+fn payload(image: &Path) -> Result<Vec<u8>> {
+    match program::check(image)? {
+        file if file.is_boot_image => {
+            Err(usage_error(format!("{} is a boot image already", image.display())))
+        }
+        file => Ok(without_debug_info(&file.executable).unwrap_or(file.executable)),
+    }
+}
+
 /// Returns commands for a shell that boot the image with QEMU alone, on a machine with `memory` MiB, and end with the guest's exit code.
-fn qemu_command(image: &Path, memory: usize) -> String {
-    let status = shell_word(&image.with_extension("status"));
+fn qemu_command(image: &Path, memory: usize, network: &[String]) -> String {
+    let network = network.join(" ");
+    let status = shell_word(image.with_extension("status"));
     let image = shell_word(image);
     // In this option QEMU separates the parts by commas.
     let file = status.replace(',', ",,");
@@ -88,23 +117,20 @@ fn qemu_command(image: &Path, memory: usize) -> String {
         -chardev file,id=status,path={file} \\
         -device {device} \\
         -device isa-debug-exit,iobase={QUIT_PORT:#x},iosize=1 \\
-        -netdev user,id=net,hostfwd=tcp::8080-:8080 -device virtio-net-pci,netdev=net \\
+        {network} \\
         -append '-- ARGUMENTS'
     code=$(od -An -tu1 {status}); (exit ${{code:-{NOT_STARTED}}})"
     )
-}
-
-/// Returns a path as a word of a shell's command line.
-fn shell_word(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    shlex::try_quote(&text).map_or_else(|_| text.to_string(), |quoted| quoted.into_owned())
 }
 
 /// Writes the file atomically, by renaming a temporary file.
 fn write(output: &Path, bytes: &[u8]) -> Result<()> {
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let context = || format!("cannot write {}", output.display());
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
+    // As any other new file, which another user may be the one to boot: less the umask.
+    let mode = fs::Permissions::from_mode(0o666);
+    let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder);
+    let mut file = file.with_context(context)?;
     std::io::Write::write_all(&mut file, bytes).with_context(context)?;
     file.persist(output).with_context(context)?;
     Ok(())
@@ -195,4 +221,30 @@ fn record(file: &mut [u8], record: LoaderRecord) -> Result<()> {
     let [(offset, _)] = offsets[..] else { bail!("the loader has no record for an image") };
     file[offset..offset + size_of_val(&record)].copy_from_slice(record.as_bytes());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{QEMU_NETWORK, qemu_command, write};
+    use crate::network::qemu_options;
+    use std::fs::{self, File};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn boot_image_has_the_mode_of_any_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        File::create(folder.path().join("new")).unwrap();
+        write(&folder.path().join("image"), b"bytes").unwrap();
+        assert_eq!(mode("image"), mode("new"));
+        assert_eq!(fs::read(folder.path().join("image")).unwrap(), b"bytes");
+    }
+
+    #[test]
+    fn command_of_qemu_forwards_the_ports() {
+        let network = qemu_options(Some(QEMU_NETWORK), &["7379:7379".parse().unwrap()]).unwrap();
+        let command = qemu_command("kv image".as_ref(), 128, &network);
+        assert!(command.contains(" -netdev user,id=net,hostfwd=tcp::7379-:7379 "), "{command}");
+        assert!(command.contains("-kernel 'kv image'"), "{command}");
+    }
 }

@@ -11,6 +11,7 @@ pub mod exit;
 pub mod image;
 mod libtest;
 pub mod network;
+mod package;
 pub mod passt;
 pub mod process;
 pub mod program;

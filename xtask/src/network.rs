@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use hermit_interface::interface_name::InterfaceName;
 use hermit_interface::port_forward::{PortForward, Protocol};
+use hermit_options::network::{self, NetworkOption};
 use hermit_options::passt::HOST_LOOPBACK;
 
 /// Returns a forward as the `hostfwd=` option of QEMU's user network.
@@ -32,31 +32,15 @@ pub fn kernel_options(net: Option<&str>) -> Vec<String> {
     if has_host_loopback(net) { vec![HOST_IS_GATEWAY.to_owned()] } else { Vec::new() }
 }
 
-/// Rejects options that neither uhyve nor QEMU accepts. The keys behind a comma are left to uhyve.
+/// Parses `--net`, which stays text: uhyve gets it as it is.
+pub(crate) fn parse(text: &str) -> Result<String, String> {
+    text.parse::<NetworkOption>().map(|_| text.to_owned())
+}
+
+/// Rejects options that neither uhyve nor QEMU accepts.
 pub(crate) fn check(net: Option<&str>, ports: &[PortForward]) -> Result<(), String> {
-    let Some(net) = net else { return Ok(()) };
-    let (kind, has_keys) = net.split_once(',').map_or((net, false), |(kind, _)| (kind, true));
-    let is_for_uhyve = |key: &str| key != HOST_LOOPBACK;
-    match kind.split_once('=') {
-        Some(("tap", name)) => drop(name.parse::<InterfaceName>()?),
-        None if kind == "user" && !keys(Some(net)).any(is_for_uhyve) => {}
-        None if kind == "passt" => {}
-        None if kind == "none" && !has_keys => {}
-        None if kind == "user" => return Err(format!("--net {net}: write passt instead of user")),
-        None if kind == "none" => return Err("--net: nothing goes with none".to_owned()),
-        _ => {
-            return Err(format!("unknown network `{kind}`: write --net user, passt, tap=NAME or none"));
-        }
-    }
-    if kind.starts_with("tap=") && has_host_loopback(Some(net)) {
-        return Err(format!("{HOST_LOOPBACK} goes with --net user: a tap has no way to the host's loopback"));
-    }
-    match kind {
-        _ if ports.is_empty() => Ok(()),
-        "user" | "passt" => Ok(()),
-        "none" => Err("-p needs a network: remove --net none".to_owned()),
-        _ => Err("-p goes with --net user: with a tap, the guest has an address of its own".to_owned()),
-    }
+    let choice = net.map(str::parse).transpose()?;
+    network::device(choice, ports.to_vec()).map(drop)
 }
 
 /// Returns QEMU's options for the network of a guest; none for a guest without a network.
@@ -95,7 +79,7 @@ pub fn qemu_options(net: Option<&str>, ports: &[PortForward]) -> Result<Vec<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::{PortForward, check, kernel_options, qemu_options};
+    use super::{PortForward, check, kernel_options, parse, qemu_options};
 
     fn port(text: &str) -> PortForward {
         text.parse().unwrap()
@@ -126,14 +110,15 @@ mod tests {
             ("tap=a/b", &[], "no name of a network interface"),
             ("tap=a,mtu=1500", &[], "mtu=1500 is for uhyve"),
             ("passt,ip=10.0.0.2/24,dns=1.1.1.1", &[], "ip=10.0.0.2/24 is for uhyve"),
-            ("user,host-loopback,dns=1.1.1.1", &[], "write passt instead of user"),
+            ("user,host-loopback,dns=1.1.1.1", &[], "dns=1.1.1.1 is for uhyve"),
             ("passt,host-loopback,dns=1.1.1.1", &[], "dns=1.1.1.1 is for uhyve"),
-            ("user,host-loopback=1", &[], "write passt"),
-            ("tap=a,host-loopback", &[], "goes with --net user"),
+            ("user,host-loopback=1", &[], "takes no value"),
+            ("tap=a,host-loopback", &[], "goes with passt"),
             ("none,host-loopback", &[], "nothing goes with none"),
             ("x", &[], "unknown network"),
             ("none", &[port("1:2")], "remove --net none"),
-            ("tap=a", &[port("1:2")], "-p goes with --net user"),
+            ("tap=a", &[port("1:2")], "-p goes with --net passt"),
+            ("user", &[port("8080:80"), port("8080:81")], "given twice"),
             ("user", &[port("1:2"), port("[::1]:8080:80")], "-p [::1]:8080:80: QEMU"),
         ] {
             let error = qemu_options(Some(net), ports).unwrap_err();
@@ -142,22 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_uhyve_are_left_to_uhyve() {
-        for net in [
-            "none",
-            "user",
-            "passt",
-            "passt,x=1",
-            "user,host-loopback",
-            "passt,host-loopback,x=1",
-            "tap=tap0",
-            "tap=tap0,ip=10.0.0.2/24",
-        ] {
+    fn options_of_uhyve_are_checked_by_its_parser() {
+        for net in ["none", "user", "user,mtu=1500", "passt,host-loopback", "tap=tap0,ip=10.0.0.2/24"] {
+            assert_eq!(parse(net).as_deref(), Ok(net));
             assert_eq!(check(Some(net), &[]), Ok(()));
         }
         assert_eq!(check(None, &[port("[::1]:8080:80")]), Ok(()));
-        for net in ["", "x", "tap", "user,mtu=1500", "none,mtu=1500", "bridge=br0", "passt=1"] {
-            assert!(check(Some(net), &[]).is_err(), "{net}");
+        for net in ["", "x", "tap", "user,x=1", "passt,mtu=1", "none,mtu=1500", "bridge=br0", "passt=1"] {
+            assert!(parse(net).is_err(), "{net}");
         }
     }
 }

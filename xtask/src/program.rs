@@ -8,6 +8,7 @@ use anyhow::{Context, Error, Result, bail};
 use hermit_interface::{boot_image, image};
 
 use crate::build::{self, BuildOptions};
+use crate::package::{Binary, Package};
 use crate::target::FloatAbi;
 use crate::usage::usage_error;
 use crate::workspace;
@@ -32,38 +33,56 @@ pub struct Program {
     pub soft_float: bool,
 }
 
-impl Program {
-    /// Returns the executable or boot image, built first if a crate is named; `quiet` silences cargo but for errors and warnings.
-    pub fn build(&self, quiet: bool) -> Result<PathBuf> {
-        match self.folder()? {
-            Some(folder) => {
-                let options = BuildOptions {
-                    release: self.release,
-                    features: self.features.clone(),
-                    bin: self.bin.clone(),
-                    quiet,
-                    float: if self.soft_float { FloatAbi::Soft } else { FloatAbi::Hard },
-                };
-                build::guest_program(&folder, &options)
+/// What the command line names.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// An executable or a boot image.
+    Image(PathBuf),
+    /// A program of a crate, which is to be built.
+    Binary(Binary, BuildOptions),
+}
+
+impl Found {
+    /// Returns the executable or boot image, built first if it belongs to a crate. With `quiet`, cargo prints only errors and warnings.
+    pub(crate) fn build(&self, quiet: bool) -> Result<PathBuf> {
+        match self {
+            Self::Image(file) => Ok(file.clone()),
+            Self::Binary(binary, options) => {
+                build::binary(binary, &BuildOptions { quiet, ..options.clone() })
             }
-            None => Ok(self.name.clone()),
         }
+    }
+}
+
+impl Program {
+    /// Finds the program, without building anything.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is none of this name, or if a crate has several.
+    pub(crate) fn find(&self) -> Result<Found> {
+        let Some(folder) = self.folder()? else { return Ok(Found::Image(self.name.clone())) };
+        let package = Package::of(&folder)?.ok_or_else(|| no_package(&folder))?;
+        let options = BuildOptions {
+            release: self.release,
+            features: self.features.clone(),
+            quiet: false,
+            float: if self.soft_float { FloatAbi::Soft } else { FloatAbi::Hard },
+        };
+        Ok(Found::Binary(package.binary(self.bin.as_deref())?, options))
     }
 
     /// Returns the folder of the crate; `None` if an image is named.
     fn folder(&self) -> Result<Option<PathBuf>> {
         let example = self.name.to_str().and_then(workspace::example);
-        if let Some(folder) = example {
-            return Ok(Some(folder));
+        if example.is_some() {
+            return Ok(example);
         }
         if self.name.is_file() {
             return Ok(None);
         }
         if self.name.join("Cargo.toml").is_file() {
-            let folder = self.name.canonicalize();
-            let folder = folder.with_context(|| format!("cannot find {}", self.name.display()))?;
-            check_package(&folder)?;
-            return Ok(Some(folder));
+            return Ok(Some(self.name.clone()));
         }
         Err(self.not_a_program()?)
     }
@@ -81,16 +100,13 @@ impl Program {
     }
 }
 
-/// Rejects the folder of a workspace that is no package: cargo would build all its members.
-fn check_package(folder: &Path) -> Result<()> {
-    if workspace::is_package(folder) {
-        return Ok(());
-    }
-    Err(usage_error(format!(
+/// Error about a workspace without a package of its own: cargo would build all its members.
+fn no_package(folder: &Path) -> Error {
+    usage_error(format!(
         "{} is a workspace without a program of its own: give the folder of one of its crates, or the name of an example, such as \
          `hello_world`",
         folder.display()
-    )))
+    ))
 }
 
 /// A file that can be booted.

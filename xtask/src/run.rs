@@ -4,22 +4,24 @@ mod qemu;
 
 use std::env;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use hermit_options::MachineOptions;
 use hermit_options::mount::{CachePolicy, MountConfig, check_guest_paths};
 use hermit_options::rate::RateLimits;
+use hermit_options::root::RootTree;
+use hermit_options::{MachineOptions, memory};
 
 use crate::network;
 use crate::process;
-use crate::program::{self, Program};
+use crate::program::{self, Found, Program};
 use crate::qemu::Board;
 use crate::setup;
-use crate::uhyve::{self, Engine, Uhyve};
+use crate::uhyve::{self, Engine, Trust, Uhyve};
 use crate::usage::usage_error;
 
 /// Exit code of a guest that reached its time limit, as of timeout(1).
@@ -54,9 +56,8 @@ pub(crate) struct VmOptions {
     board: Option<Board>,
     /// The network: user (connections through sockets of the host; -p implies it), passt (the same), tap=NAME (a
     /// tap of the host), or none. user,host-loopback lets the guest reach the host's loopback, as host.hermit.internal. Under
-    /// uhyve, passt and tap=NAME take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=,
-    /// congestion=
-    #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY[=VALUE]...]")]
+    /// uhyve, all but none take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, hostname=, congestion=, bps=, pps=
+    #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY[=VALUE]...]", value_parser = network::parse)]
     net: Option<String>,
     /// The loader to boot with, in place of the installed one
     #[arg(long, hide = true)]
@@ -85,24 +86,41 @@ enum PlatformOption {
 /// Variables that pass from the host's environment to the program: whether panics print a backtrace.
 const PASSED_VARIABLES: [&str; 2] = ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE"];
 
-/// Runs the guest that `arguments` describe and returns its exit code.
+/// Runs the guest that `arguments` describe and returns its exit code. What can be checked is checked before anything is built.
 pub fn main(arguments: &Arguments) -> Result<u8> {
     let vm = &arguments.vm;
     vm.check()?;
-    let build = || arguments.program.build(vm.machine.quiet);
+    vm.check_host()?;
+    let program = arguments.program.find()?;
+    let (trust, is_boot_image) = match &program {
+        Found::Image(file) => (Trust::Foreign, Some(vm.is_boot_image(file)?)),
+        Found::Binary(..) => (Trust::Own, None),
+    };
+    if let Some(vmm) = vm.known_vmm() {
+        vm.ensure_packages(vmm)?;
+    }
+    let build = || program.build(vm.machine.quiet);
     let built = setup::ensure_for_run(build)?;
     // The VMM is chosen before the program is built: it may not support an option.
-    let vmm = vm.choose_vmm()?;
+    let vmm = vm.choose_vmm(trust)?;
     if !arguments.program.soft_float {
         vm.note_emulation();
     }
+    vm.ensure_packages(vmm.kind())?;
     let image = built.map_or_else(build, Ok)?;
-    match vmm {
-        Vmm::Qemu => setup::packages::QEMU.ensure()?,
-        Vmm::Uhyve(_) if vm.needs_passt() => setup::packages::PASST.ensure()?,
-        Vmm::Uhyve(_) => {}
-    }
-    vm.boot(vmm, image, &arguments.arguments)
+    let is_boot_image = is_boot_image.map_or_else(|| vm.is_boot_image(&image), Ok)?;
+    vm.boot(vmm, image, is_boot_image, &arguments.arguments)
+}
+
+/// Replaces this process by uhyve with these arguments. Fails if it cannot be built or started.
+pub fn exec_uhyve_with(arguments: &[OsString]) -> Result<u8> {
+    exec(Command::new(setup::uhyve()?).args(arguments))
+}
+
+/// Replaces this process by another program. Returns only if that fails.
+fn exec(command: &mut Command) -> Result<u8> {
+    let error = command.exec();
+    Err(error).with_context(|| format!("cannot start {}", Path::new(command.get_program()).display()))
 }
 
 /// The program that runs the guest.
@@ -112,6 +130,22 @@ pub enum Vmm {
     Uhyve(Command),
     /// QEMU.
     Qemu,
+}
+
+/// A VMM, without its command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VmmKind {
+    Uhyve,
+    Qemu,
+}
+
+impl Vmm {
+    pub(crate) const fn kind(&self) -> VmmKind {
+        match self {
+            Self::Uhyve(_) => VmmKind::Uhyve,
+            Self::Qemu => VmmKind::Qemu,
+        }
+    }
 }
 
 impl VmOptions {
@@ -143,6 +177,27 @@ impl VmOptions {
             return network::qemu_options(net, &self.machine.ports).map(drop).map_err(usage_error);
         }
         network::check(net, &self.machine.ports).map_err(usage_error)
+    }
+
+    /// Checks what the options name on the host.
+    pub(crate) fn check_host(&self) -> Result<()> {
+        let invalid = |error: &dyn Display| usage_error(error.to_string());
+        self.machine.block.iter().try_for_each(|disk| disk.check().map_err(|error| invalid(&error)))?;
+        self.machine.mount.iter().try_for_each(|mount| mount.check().map_err(|error| invalid(&error)))?;
+        if let Some(root) = &self.machine.root {
+            let tree = RootTree::check(&self.machine.opener(), root, self.machine.memory.bytes());
+            tree.map_err(|error| invalid(&error))?;
+        }
+        Ok(memory::check(self.machine.memory)?)
+    }
+
+    /// Whether a file is a boot image.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the loader would not boot the file.
+    pub(crate) fn is_boot_image(&self, file: &Path) -> Result<bool> {
+        Ok(!self.no_check && program::check(file)?.is_boot_image)
     }
 
     /// Shows the program a folder of the host, for reading, at the same path, and starts it there: as a process on Linux, a test
@@ -183,12 +238,30 @@ impl VmOptions {
         self.uhyve.clone().map_or_else(setup::uhyve, Ok)
     }
 
-    /// Chooses the VMM.
-    pub(crate) fn choose_vmm(&self) -> Result<Vmm> {
+    /// The VMM, if the options alone determine it.
+    pub(crate) fn known_vmm(&self) -> Option<VmmKind> {
         match self.platform {
-            PlatformOption::Kvm => Ok(Vmm::Uhyve(uhyve::command(&self.find_uhyve()?, Engine::Kvm))),
-            PlatformOption::Process => Ok(Vmm::Uhyve(uhyve::command(&self.find_uhyve()?, Engine::Process))),
-            PlatformOption::Auto => self.best_vmm(),
+            PlatformOption::Kvm | PlatformOption::Process => Some(VmmKind::Uhyve),
+            _ => self.needs_qemu().then_some(VmmKind::Qemu),
+        }
+    }
+
+    /// Installs what the VMM needs of the host's packages.
+    pub(crate) fn ensure_packages(&self, vmm: VmmKind) -> Result<()> {
+        match vmm {
+            VmmKind::Qemu => setup::packages::QEMU.ensure(),
+            VmmKind::Uhyve if self.needs_passt() => setup::packages::PASST.ensure(),
+            VmmKind::Uhyve => Ok(()),
+        }
+    }
+
+    /// Chooses the VMM for a program.
+    pub(crate) fn choose_vmm(&self, trust: Trust) -> Result<Vmm> {
+        let on = |engine| Ok(Vmm::Uhyve(uhyve::command_for(&self.find_uhyve()?, Some(engine), trust)));
+        match self.platform {
+            PlatformOption::Kvm => on(Engine::Kvm),
+            PlatformOption::Process => on(Engine::Process),
+            PlatformOption::Auto => self.best_vmm(trust),
             PlatformOption::Qemu => Ok(Vmm::Qemu),
         }
     }
@@ -256,13 +329,13 @@ impl VmOptions {
     /// # Errors
     ///
     /// Fails if QEMU does not support the options.
-    fn best_vmm(&self) -> Result<Vmm> {
+    fn best_vmm(&self, trust: Trust) -> Result<Vmm> {
         let reason = if self.needs_qemu() {
             "an option is only for QEMU".to_owned()
         } else {
-            match self.find_uhyve().and_then(Uhyve::check) {
+            match self.find_uhyve().and_then(|program| Uhyve::check_for(program, trust)) {
                 Ok(uhyve) if uhyve.is_fast => {
-                    return Ok(Vmm::Uhyve(uhyve::command_on_any_engine(&uhyve.program)));
+                    return Ok(Vmm::Uhyve(uhyve::command_for(&uhyve.program, None, trust)));
                 }
                 Ok(uhyve) => format!("uhyve has no engine at full speed on this host\n{}", uhyve.report),
                 Err(error) => format!("{error:#}"),
@@ -276,8 +349,13 @@ impl VmOptions {
     }
 
     /// Boots an image and returns the exit code of the guest.
-    pub(crate) fn boot(&self, vmm: Vmm, image: PathBuf, arguments: &[OsString]) -> Result<u8> {
-        let is_boot_image = !self.no_check && program::check(&image)?.is_boot_image;
+    pub(crate) fn boot(
+        &self,
+        vmm: Vmm,
+        image: PathBuf,
+        is_boot_image: bool,
+        arguments: &[OsString],
+    ) -> Result<u8> {
         match vmm {
             Vmm::Uhyve(command) => self.exec_uhyve(command, &image, arguments),
             Vmm::Qemu if self.machine.gdb.is_some() || self.machine.stats => {
@@ -294,17 +372,13 @@ impl VmOptions {
             command.args(["--env", name]);
         }
         if let Some(net) = &self.net {
-            // uhyve calls its user network by the name of the program that implements it.
-            command
-                .arg("--net")
-                .arg(net.strip_prefix("user").map_or_else(|| net.clone(), |keys| format!("passt{keys}")));
+            command.arg("--net").arg(net);
         }
         command.arg(image).arg("--").args(arguments);
         if self.machine.verbose {
             eprintln!("{}", process::display(&command));
         }
-        let error = command.exec();
-        Err(error).with_context(|| format!("cannot start {}", Path::new(command.get_program()).display()))
+        exec(&mut command)
     }
 
     /// The program's environment.
@@ -371,6 +445,39 @@ mod tests {
     }
 
     #[test]
+    fn network_of_either_vmm_is_parsed_with_its_keys() {
+        for (net, text) in [
+            ("host", "unknown network `host`: write tap=NAME, user, passt or none"),
+            ("tap=sixteen_bytes_xx", "no name of a network interface"),
+            ("tap=a,host-loopback", "goes with passt"),
+            ("user,mtu=1", "576 to 65520"),
+            ("passt,speed=1", "no `speed`"),
+        ] {
+            let error = Options::try_parse_from(["--net", net]).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn missing_files_are_errors_of_the_command_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display();
+        std::fs::write(folder.path().join("disk"), [1; 1000]).unwrap();
+        for (options, text) in [
+            (format!("--mount {path}/none:/srv"), "cannot mount the folder"),
+            (format!("--mount {path}/disk:/srv"), "cannot mount the folder"),
+            (format!("--root {path}/none"), "--root: cannot read"),
+            (format!("--root {path}/disk"), "no tar archive"),
+            (format!("--block {path}/none"), "cannot open the disk"),
+            (format!("--block {path}/disk"), "no multiple of 512"),
+        ] {
+            let error = parse(&options).check_host().unwrap_err();
+            assert!(error.is::<UsageError>() && error.to_string().contains(text), "{error}");
+        }
+        assert!(parse(&format!("--mount {path}:/srv --root {path}")).check_host().is_ok());
+    }
+
+    #[test]
     fn contradicting_options_are_rejected() {
         for (options, text) in [
             ("--platform kvm --board pc", "--platform qemu"),
@@ -379,11 +486,9 @@ mod tests {
             ("--env-file /no/such/file", "cannot read the environment file"),
             ("--board microvm --block a", "--board pc"),
             ("--board microvm -p 1:1", "--board pc"),
-            ("--net host", "unknown network `host`: write --net user, passt, tap=NAME or none"),
-            ("--platform process --net tap=sixteen_bytes_xx", "no name of a network interface"),
-            ("-p 1:1 --net tap=a", "-p goes with --net user"),
+            ("-p 1:1 --net tap=a", "-p goes with --net passt"),
             ("-p 1:1 --net none", "remove --net none"),
-            ("--net tap=a,host-loopback", "goes with --net user"),
+            ("-p 80:1 -p 80:2", "given twice"),
             ("--platform qemu --net passt,mtu=1500", "mtu=1500 is for uhyve"),
             ("--board pc -p [::1]:1:1", "uhyve"),
         ] {

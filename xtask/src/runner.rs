@@ -5,11 +5,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::libtest::{self, RUN_ARGS, VmNeeds};
 use crate::run::VmOptions;
+use crate::uhyve::Trust;
+use crate::usage::usage_error;
 
 /// Arguments that cargo passes.
 #[derive(Debug, clap::Args)]
@@ -28,18 +30,22 @@ pub struct Arguments {
 }
 
 #[derive(Debug, Parser)]
-#[command(name = RUN_ARGS, no_binary_name = true)]
+#[command(name = RUN_ARGS, no_binary_name = true, disable_help_flag = true)]
 struct Options {
     #[command(flatten)]
     vm: VmOptions,
 }
 
+/// The options in the variable `HERMIT_RUN_ARGS`.
+pub fn variable() -> clap::Command {
+    Options::command()
+}
+
 /// Runs the image and returns the exit code of the guest.
 pub fn main(arguments: &Arguments) -> Result<u8> {
-    let options = env::var(RUN_ARGS).unwrap_or_default();
-    let words = shlex::split(&options).with_context(|| format!("{RUN_ARGS} has an unclosed quote"))?;
-    let mut vm = Options::try_parse_from(words).with_context(|| format!("{RUN_ARGS}={options}"))?.vm;
-    vm.check()?;
+    let options = env::var_os(RUN_ARGS).unwrap_or_default().into_string();
+    let options = options.map_err(|_| usage_error(format!("{RUN_ARGS} is not UTF-8")))?;
+    let mut vm = machine_options(&options)?;
     vm.set_uhyve(arguments.uhyve.clone());
     if is_test(&arguments.image) {
         vm.start_in(&env::current_dir().context("there is no current directory")?);
@@ -48,12 +54,47 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
         // SIGTERM ends uhyve, which this process becomes, in an orderly way. Without the signal the machine only runs on.
         let _: rustix::io::Result<()> = set_parent_process_death_signal(Some(Signal::TERM));
     } else {
+        vm.check_host()?;
+        if let Some(vmm) = vm.known_vmm() {
+            vm.ensure_packages(vmm)?;
+        }
+        note_misspelt(env::vars_os().filter_map(|(name, _)| name.into_string().ok()));
         let options = VmNeeds { cpus: vm.cpus(), is_exclusive: vm.is_exclusive() };
         if let Some(code) = libtest::run(&arguments.image, &arguments.arguments, &options, vm.uhyve())? {
             return Ok(code);
         }
     }
-    vm.boot(vm.choose_vmm()?, arguments.image.clone(), &arguments.arguments)
+    let is_boot_image = vm.is_boot_image(&arguments.image)?;
+    let vmm = vm.choose_vmm(Trust::Own)?;
+    vm.ensure_packages(vmm.kind())?;
+    vm.boot(vmm, arguments.image.clone(), is_boot_image, &arguments.arguments)
+}
+
+/// Parses the options in the variable.
+///
+/// # Errors
+///
+/// Fails, as for a wrong command line, with clap's message about what is wrong.
+fn machine_options(options: &str) -> Result<VmOptions> {
+    let invalid = |reason: &str| usage_error(format!("{RUN_ARGS}=`{options}`: {reason}"));
+    let words = shlex::split(options).ok_or_else(|| invalid("there is an unclosed quote"))?;
+    let parsed = Options::try_parse_from(words).map_err(|error| {
+        let message = error.to_string();
+        invalid(message.strip_prefix("error: ").unwrap_or(&message).trim_end())
+    })?;
+    parsed.vm.check()?;
+    Ok(parsed.vm)
+}
+
+/// Says which variables look as if they were to be [`RUN_ARGS`]: without its options a program may run, but without its ports.
+fn note_misspelt(variables: impl Iterator<Item = String>) {
+    for name in variables.filter(|name| is_misspelt(name)) {
+        eprintln!("note: the variable {name} is not used: did you mean {RUN_ARGS}?");
+    }
+}
+
+fn is_misspelt(name: &str) -> bool {
+    name != RUN_ARGS && ["HERMIT_RUN", "HERMIT_ARG"].iter().any(|start| name.starts_with(start))
 }
 
 /// Whether cargo or rustdoc has built an executable for tests or benchmarks: that is in a folder of intermediate files.
@@ -64,7 +105,36 @@ fn is_test(image: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_test;
+    use super::{is_misspelt, is_test, machine_options};
+    use crate::usage::UsageError;
+
+    #[test]
+    fn wrong_options_of_the_variable_are_errors_of_the_command_line() {
+        for (options, text) in [
+            ("--publsh 8080:80", "unexpected argument '--publsh' found"),
+            ("-p 80", "8080:80"),
+            ("--env 'A=b", "unclosed quote"),
+        ] {
+            let error = machine_options(options).unwrap_err();
+            assert!(error.is::<UsageError>(), "{error}");
+            let message = error.to_string();
+            assert!(message.starts_with(&format!("HERMIT_RUN_ARGS=`{options}`: ")), "{message}");
+            assert!(message.contains(text) && !message.contains("error:"), "{message}");
+            assert!(!message.contains("--help"), "{message}");
+        }
+        assert!(machine_options("--platform process --gdb 0 --board pc").unwrap_err().is::<UsageError>());
+        assert_eq!(machine_options("--cpus 2").unwrap().cpus(), 2);
+    }
+
+    #[test]
+    fn variables_that_are_nearly_the_right_one_are_misspelt() {
+        for name in ["HERMIT_RUN_ARG", "HERMIT_RUNARGS", "HERMIT_ARGS"] {
+            assert!(is_misspelt(name), "{name}");
+        }
+        for name in ["HERMIT_RUN_ARGS", "HERMIT_OBJECT_CACHE", "HERMIT", "RUN_ARGS"] {
+            assert!(!is_misspelt(name), "{name}");
+        }
+    }
 
     #[test]
     fn executables_of_tests_are_in_folders_of_intermediate_files() {

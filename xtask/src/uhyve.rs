@@ -10,9 +10,25 @@ use anyhow::{Context, Result};
 /// KVM's device.
 const KVM: &str = "/dev/kvm";
 
-/// What this tool runs is the developer's own: it runs on hosts before Linux 6.12, too, and may control the terminal, as
-/// under QEMU.
-const TRUSTED: [&str; 2] = ["--allow-partial-sandbox", "--console=raw"];
+/// Whose program a guest runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The developer's own, built by this tool or by cargo: it runs on hosts before Linux 6.12, too, and may control the terminal,
+    /// as under QEMU.
+    Own,
+    /// A file that may come from elsewhere.
+    Foreign,
+}
+
+impl Trust {
+    /// uhyve's options.
+    const fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Own => &["--allow-partial-sandbox", "--console=raw"],
+            Self::Foreign => &[],
+        }
+    }
+}
 
 /// An engine of uhyve, which executes the guest's CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +61,15 @@ pub struct Uhyve {
 }
 
 impl Uhyve {
-    /// Runs `uhyve --check` and keeps its report.
+    /// Runs `uhyve --check` for own programs and keeps its report.
     pub fn check(program: PathBuf) -> Result<Self> {
-        let mut command = Command::new(&program);
-        command.arg("--check").args(TRUSTED).stdin(Stdio::null()).stderr(Stdio::inherit());
+        Self::check_for(program, Trust::Own)
+    }
+
+    /// As [`Self::check`], for programs that may come from elsewhere.
+    pub(crate) fn check_for(program: PathBuf, trust: Trust) -> Result<Self> {
+        let mut command = command_for(&program, None, trust);
+        command.arg("--check").stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = command.output().with_context(|| format!("cannot start {}", program.display()))?;
         let report = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
         Ok(Self { program, is_fast: output.status.success(), report })
@@ -70,17 +91,18 @@ impl Uhyve {
     }
 }
 
-/// Returns uhyve's command that runs a guest on an engine.
+/// Returns uhyve's command that runs an own program on an engine.
 pub fn command(program: &Path, engine: Engine) -> Command {
-    let mut command = Command::new(program);
-    command.args(["--engine", &engine.to_string()]).args(TRUSTED);
-    command
+    command_for(program, Some(engine), Trust::Own)
 }
 
-/// Returns uhyve's command that runs a guest on the engine that uhyve prefers.
-pub fn command_on_any_engine(program: &Path) -> Command {
+/// Returns uhyve's command that runs a program on an engine, by default on the one that uhyve prefers.
+pub(crate) fn command_for(program: &Path, engine: Option<Engine>, trust: Trust) -> Command {
     let mut command = Command::new(program);
-    command.args(TRUSTED);
+    if let Some(engine) = engine {
+        command.args(["--engine", &engine.to_string()]);
+    }
+    command.args(trust.options());
     command
 }
 
@@ -96,7 +118,19 @@ pub fn has_kvm() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Engine, Uhyve, about};
+    use super::{Engine, Trust, Uhyve, about, command_for};
+
+    #[test]
+    fn only_own_programs_run_in_a_partial_sandbox_or_control_the_terminal() {
+        let arguments = |engine, trust| {
+            let command = command_for("uhyve".as_ref(), engine, trust);
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        let own = arguments(Some(Engine::Process), Trust::Own);
+        assert_eq!(own, ["--engine", "process", "--allow-partial-sandbox", "--console=raw"]);
+        assert_eq!(arguments(Some(Engine::Kvm), Trust::Foreign), ["--engine", "kvm"]);
+        assert!(arguments(None, Trust::Foreign).is_empty());
+    }
 
     #[test]
     fn about_finds_the_line_of_an_engine() {

@@ -30,9 +30,10 @@ pub fn example(name: &str) -> Option<PathBuf> {
 }
 
 /// Whether there is a package in the folder, and not only a workspace of packages in others.
-pub(crate) fn is_package(folder: &Path) -> bool {
+fn is_package(folder: &Path) -> bool {
     let manifest = fs::read_to_string(folder.join("Cargo.toml"));
-    manifest.is_ok_and(|text| text.lines().any(|line| line.trim() == "[package]"))
+    let manifest = manifest.ok().and_then(|text| text.parse::<toml::Table>().ok());
+    manifest.is_some_and(|manifest| manifest.contains_key("package"))
 }
 
 /// Returns the names of all examples, sorted.

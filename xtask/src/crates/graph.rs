@@ -135,7 +135,7 @@ pub(super) fn metadata() -> Command {
 
 /// The names of what the program in `folder`, or the workspace's `packages`, are built with for the guest, build scripts too. Unlike a [`Graph`],
 /// which is of all the workspace's packages, it makes cargo download only what their build needs.
-pub(super) fn names(folder: &Path, packages: &[&str], features: &[String]) -> Result<HashSet<String>> {
+pub(crate) fn names(folder: &Path, packages: &[&str], features: &[String]) -> Result<HashSet<String>> {
     let mut cargo = process::cargo();
     cargo.args(["tree", "--edges", "normal,build", "--prefix", "none", "--target", GUEST_TARGET]);
     cargo.args(packages.iter().flat_map(|package| ["--package", package]));

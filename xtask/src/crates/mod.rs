@@ -13,7 +13,7 @@ mod graph;
 mod patch;
 mod source;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,6 +22,7 @@ use anyhow::{Context, Result};
 use crate::usage::usage_error;
 use crate::{setup, workspace};
 use configuration::Configuration;
+pub(crate) use graph::names;
 use graph::{Graph, Package, Purpose};
 use patch::{Catalog, Patch};
 
@@ -58,18 +59,18 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Patches the dependencies of the program in `folder`, or of these packages of the workspace `folder`, in a build for the guest.
-/// Returns what may be the reason if the build fails.
+/// Patches the dependencies of the program in `folder`, or of these packages of the workspace `folder`, in a build for the guest;
+/// `names` are their [`names`]. Returns what may be the reason if the build fails.
 pub(crate) fn configure(
     cargo: &mut Command,
     folder: &Path,
     packages: &[&str],
     features: &[String],
+    names: &HashSet<String>,
 ) -> Result<Vec<String>> {
     let catalog = catalog()?;
-    let names = graph::names(folder, packages, features)?;
-    setup::configure_c(cargo, &names)?;
-    if !catalog.has_any_of(&names) {
+    setup::configure_c(cargo, names)?;
+    if !catalog.has_any_of(names) {
         return Ok(Vec::new());
     }
     let graph = Graph::of(folder, features, Purpose::Programs)?;

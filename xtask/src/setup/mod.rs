@@ -223,24 +223,25 @@ pub fn std_sources() -> Result<StdSources> {
     })
 }
 
-/// Whether programs without `hermit-sys` have a kernel.
-pub(crate) fn has_kernel() -> bool {
-    Toolchain::detect()
-        .and_then(|toolchain| default_kernel::state(&toolchain))
-        .is_ok_and(|state| state == State::Current)
+/// Makes sure that programs without `hermit-sys` have a kernel. [`ensure`] has run before.
+pub(crate) fn ensure_kernel() -> Result<()> {
+    install_kernel_unless(&Toolchain::detect()?, |state| *state == State::Current)
 }
 
-/// Installs the kernel of programs without `hermit-sys` again if it is of another std or of other tools. What uses it has installed it
-/// first.
+/// Installs the kernel of programs without `hermit-sys` again if it is of another std or of other tools. The first program that uses it
+/// installs it first.
 fn renew_kernel(toolchain: &Toolchain) -> Result<()> {
-    let state = || default_kernel::state(toolchain);
-    if matches!(state()?, State::Current | State::Missing) {
+    install_kernel_unless(toolchain, |state| matches!(state, State::Current | State::Missing))
+}
+
+fn install_kernel_unless(toolchain: &Toolchain, is_right: impl Fn(&State) -> bool) -> Result<()> {
+    if is_right(&default_kernel::state(toolchain)?) {
         return Ok(());
     }
     let record = Record::open(toolchain)?;
     // Another process may have installed it while this one waited for the lock.
-    let state = state()?;
-    if matches!(state, State::Current | State::Missing) {
+    let state = default_kernel::state(toolchain)?;
+    if is_right(&state) {
         return Ok(());
     }
     eprintln!("kernel of crates that do not depend on hermit-sys: {state}; building and installing it");

@@ -56,6 +56,19 @@ fn folder_is_packed_in_order_with_links_and_modes() {
 }
 
 #[test]
+fn check_reads_an_archive_and_finds_a_folder() {
+    let folder = tempdir().unwrap();
+    let check = |path: &Path| RootTree::check(&Opener::default(), path, 1 << 20).map_err(|error| error.to_string());
+    assert_eq!(check(folder.path()), Ok(()));
+    assert!(check(&folder.path().join("none")).unwrap_err().contains("cannot read"));
+    let archive = folder.path().join("tree.tar");
+    fs::write(&archive, load(folder.path()).unwrap().archive).unwrap();
+    assert_eq!(check(&archive), Ok(()));
+    fs::write(&archive, b"\x1f\x8b compressed").unwrap();
+    assert!(check(&archive).unwrap_err().contains("decompress it first"));
+}
+
+#[test]
 fn folder_by_a_symbolic_link_is_packed() {
     let folder = tempdir().unwrap();
     fs::create_dir(folder.path().join("tree")).unwrap();

@@ -16,6 +16,7 @@ use super::run_options;
 use super::schedule::Tests;
 use xtask::cargo;
 use xtask::target::GUEST_TARGET;
+use xtask::toolchain::Toolchain;
 use xtask::{process, workspace};
 
 /// The environment variable with the runner's options.
@@ -95,7 +96,13 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
         outside_crate(&platform.to_string(), &folder)
     });
     tests.add(format!("{platform}: a crate without dependencies"), move || {
-        independent_crate(&platform.to_string(), &platform.images.folder().join("independent"))
+        let folder = platform.images.folder().join("independent");
+        independent_crate(&platform.to_string(), &folder)?;
+        // In one ring: the stamp is the toolchain's.
+        if platform.to_string() == "process" { installs_kernel(&folder) } else { Ok(()) }
+    });
+    tests.add(format!("{platform}: a manifest of another form than that of cargo new"), move || {
+        unusual_crate(&platform.to_string(), &platform.images.folder().join(format!("unusual {platform}")))
     });
 }
 
@@ -112,7 +119,7 @@ pub(super) fn xtask(arguments: &[&str]) -> Result<Command> {
 }
 
 /// The file of the program `xtask`.
-fn xtask_program() -> Result<&'static Path> {
+pub(super) fn xtask_program() -> Result<&'static Path> {
     if XTASK.get().is_none() {
         // Another thread may have stored the same path meanwhile.
         let _: Result<(), PathBuf> = XTASK.set(cargo::build_xtask()?);
@@ -165,6 +172,44 @@ fn independent_crate(platform: &str, folder: &Path) -> Result<()> {
     expect(&mut cargo(&["test", "--quiet"]), 0, "1 passed")?;
     fs::write(folder.join("src/lib.rs"), DOC_TESTS)?;
     expect(&mut cargo(&["test", "--quiet", "--doc"]), 0, "2 passed").map(drop)
+}
+
+/// `run` finds out before the build that the kernel of crates without dependencies is missing, and installs it.
+fn installs_kernel(folder: &Path) -> Result<()> {
+    let stamp = Toolchain::detect()?.rustlib().join("hermit-setup/default-kernel.stamp");
+    fs::remove_file(&stamp).with_context(|| format!("cannot remove {}", stamp.display()))?;
+    let name = folder.display().to_string();
+    let mut run = in_own_target(xtask(&["run", &name, "--platform", "process", "--timeout", "180"])?);
+    let output = expect(&mut run, 0, "independent on hermit: true")?;
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    let installed = messages.find("kernel of crates that do not depend on hermit-sys: not installed");
+    let built = messages.find("Compiling independent").or(messages.find("Finished `dev`"));
+    ensure!(
+        installed.is_some() && installed < built && stamp.is_file(),
+        "no kernel was installed:\n{messages}"
+    );
+    Ok(())
+}
+
+/// A manifest without a line `[package]`, with two programs, a default one, and a library of a type that the target lacks.
+fn unusual_crate(platform: &str, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder.join("src/bin"))?;
+    let manifest = "package.name = 'unusual'\npackage.edition = '2024'\npackage.default-run = 'second'\n\
+        lib.crate-type = ['cdylib']\n[workspace]\n";
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    fs::write(folder.join("src/lib.rs"), "")?;
+    fs::write(folder.join("src/main.rs"), "fn main() { println!(\"the first\") }")?;
+    fs::write(folder.join("src/bin/second.rs"), "fn main() { println!(\"the second\") }")?;
+    let name = folder.display().to_string();
+    let run = |bin: &[&str]| -> Result<Command> {
+        let options = ["run", &name, "--platform", platform, "--timeout", "180"];
+        Ok(in_own_target(xtask(&[options.as_slice(), bin].concat())?))
+    };
+    expect(&mut run(&[])?, 0, "the second")?;
+    expect(&mut run(&["--bin", "unusual"])?, 0, "the first")?;
+    expect(&mut run(&["--bin", "third"])?, 2, "no binary `third`, but")?;
+    fs::write(folder.join("Cargo.toml"), manifest.replace("package.default-run = 'second'\n", ""))?;
+    expect(&mut run(&[])?, 2, "choose one with `--bin NAME` out of").map(drop)
 }
 
 /// Cargo's command for the target in a crate outside the workspace, configured as set-up tells users.

@@ -3,11 +3,11 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, ensure};
 use hermit_options::memory;
 use tempfile::TempDir;
 
-use super::build_tool::{expect, xtask};
+use super::build_tool::{OPTIONS, expect, xtask};
 use super::images::Images;
 use super::schedule::Tests;
 use xtask::workspace;
@@ -48,7 +48,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
         ("gdb with QEMU", &["run", &image, "--board", "pc", "--gdb", "0"], 2, "--gdb is for uhyve"),
         ("a disk on microvm", &["run", &image, "--board", "microvm", "--block", "a"], 2, "--board pc"),
         ("an unknown network", &["run", &image, "--net", "host"], 2, "unknown network `host`"),
-        ("ports and a tap", &["run", &image, "-p", "1:1", "--net", "tap=a"], 2, "--net user"),
+        ("ports and a tap", &["run", &image, "-p", "1:1", "--net", "tap=a"], 2, "--net passt"),
         (
             "uhyve's network in QEMU",
             &["run", &image, "--board", "pc", "--net", "passt,mtu=1500"],
@@ -63,15 +63,43 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
         let mut command = xtask(arguments)?;
         tests.add(format!("usage error: {name}"), move || expect(&mut command, code, text).map(drop));
     }
+    before_the_build(tests, &image)?;
     trees(tests, &image)?;
     too_much_memory(tests, &image)?;
     tests.add("usage error: QEMU is missing", move || {
-        // The runner starts no other program before it looks for QEMU, and installs nothing.
+        // The runner starts no other program before it looks for QEMU, and finds none to install it.
         let mut command = xtask(&["runner", &image])?;
         command.env("HERMIT_RUN_ARGS", "--platform qemu");
         expect(command.env("PATH", ""), 125, "apt-get install qemu-system-x86").map(drop)
     });
     tests.add("boot image: run and QEMU alone return the guest's exit code", boot_image);
+    Ok(())
+}
+
+/// Errors that are found before the program is built, and those in the runner's variable.
+fn before_the_build(tests: &mut Tests<'_>, image: &str) -> Result<()> {
+    let cases: [(&str, &[&str], &str); 4] = [
+        ("a missing folder", &["run", "hello_world", "--mount", "/no/such:/srv"], "/no/such"),
+        ("a missing disk", &["run", "hello_world", "--block", "/no/such"], "/no/such"),
+        ("a key of the network", &["run", "hello_world", "--net", "passt,mtu=1"], "576 to 65520"),
+        ("a binary that is none", &["run", "hello_world", "--bin", "other"], "no binary `other`"),
+    ];
+    for (name, arguments, text) in cases {
+        let mut command = xtask(arguments)?;
+        tests.add(format!("usage error: {name}"), move || {
+            let output = expect(&mut command, 2, text)?;
+            let messages = String::from_utf8_lossy(&output.stderr);
+            ensure!(!messages.contains("Compiling") && !messages.contains("Finished"), "{messages}");
+            Ok(())
+        });
+    }
+    for (options, text) in [("--publsh 8080:80", "unexpected argument '--publsh'"), ("-p 80", "8080:80")] {
+        let mut command = xtask(&["runner", image])?;
+        command.env(OPTIONS, options);
+        tests.add(format!("usage error: {OPTIONS}={options}"), move || {
+            expect(&mut command, 2, text).map(drop)
+        });
+    }
     Ok(())
 }
 
@@ -82,7 +110,7 @@ fn trees(tests: &mut Tests<'_>, image: &str) -> Result<()> {
         {
             let mut command = xtask(&["run", image, "--platform", platform, "--root", root])?;
             tests.add(format!("usage error: {platform}: a tree: {text}"), move || {
-                expect(&mut command, 125, text).map(drop)
+                expect(&mut command, 2, text).map(drop)
             });
         }
     }
