@@ -21,6 +21,9 @@ use crate::debug_info::without_debug_info;
 /// Maximum length of the path of a Unix socket (`sun_path`), without the terminating NUL.
 const MAX_SOCKET_PATH: usize = 107;
 
+/// QEMU's filter of system calls: a device that the guest has taken over starts no program and gets no other privileges.
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
 impl Guest {
     /// Returns QEMU's command line; QEMU keeps its files in `folder`. Through the last two devices the guest exits, see
     /// [`hermit_interface::exit`]. If the guest has an error stream, QEMU's standard error is to be a pipe or `/dev/null`.
@@ -37,6 +40,7 @@ impl Guest {
             "none",
             "-no-reboot",
         ]);
+        qemu.args(["-sandbox", SANDBOX]);
         qemu.args([
             "-M",
             self.board.option(),
