@@ -4,6 +4,7 @@
 
 pub mod build;
 pub mod cargo;
+pub mod cli;
 pub mod crates;
 mod debug_info;
 mod digest;

@@ -3,64 +3,15 @@
 #![forbid(unsafe_code)]
 
 use std::env;
-use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use anyhow::{Error, Result};
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use hermit_options::passt;
 use xtask::cargo::TOOLS_PROFILE;
+use xtask::cli::{Arguments, Command};
 use xtask::{crates, exit, image, process, run, runner, setup, temporary, workspace};
-
-/// Builds, boots and tests programs as virtual-machine images.
-#[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", version, arg_required_else_help = true)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Install std, core and alloc for the target in the toolchain, and QEMU if uhyve does not work
-    Setup(setup::Arguments),
-    /// Build a program if need be and run it in a virtual machine
-    Run(Box<run::Arguments>),
-    /// Make one file that boots with `qemu-system-x86_64 -kernel FILE`
-    Image(image::Arguments),
-    /// Configure cargo in another workspace for crates that are patched for the target
-    PatchConfig(crates::Arguments),
-    /// Run the tests: lints and all rings, or only the rings named
-    #[command(disable_help_flag = true)]
-    Test(Forwarded),
-    /// Measure sizes, times and instructions, beside Linux and QEMU
-    #[command(disable_help_flag = true)]
-    Bench(Forwarded),
-    /// Write the tables of figures in documents from the record of measurements
-    #[command(disable_help_flag = true)]
-    Figures(Forwarded),
-    /// Check formatting, clippy and the project's own rules
-    #[command(disable_help_flag = true)]
-    Lint(Forwarded),
-    /// Print the lines of source that addresses in a guest's backtrace belong to
-    #[command(disable_help_flag = true)]
-    Addr2line(Forwarded),
-    /// Run a program as cargo's target runner does
-    #[command(hide = true)]
-    Runner(runner::Arguments),
-    /// Measure the network, in a namespace that is made for it
-    #[command(hide = true, disable_help_flag = true)]
-    NetBench(Forwarded),
-}
-
-/// Arguments of a developers' command, which `xtask-dev` parses.
-#[derive(Debug, clap::Args)]
-struct Forwarded {
-    /// Arguments of the command, which `cargo xtask COMMAND --help` lists
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    arguments: Vec<OsString>,
-}
 
 fn main() -> ExitCode {
     if let Some(code) = passt::supervise() {
@@ -74,6 +25,7 @@ fn main() -> ExitCode {
         Command::Setup(arguments) => exit::of_command(setup::main(&arguments)),
         Command::Run(arguments) => exit::of_guest(run::main(&arguments)),
         Command::Image(arguments) => exit::of_command(image::main(&arguments)),
+        Command::Uhyve(forwarded) => exit::of_guest(run::exec_uhyve_with(&forwarded.arguments)),
         Command::PatchConfig(arguments) => exit::of_command(crates::main(&arguments)),
         Command::Runner(arguments) => exit::of_guest(runner::main(&arguments)),
         Command::Test(_)
@@ -96,23 +48,4 @@ fn become_xtask_dev() -> Result<()> {
     cargo.arg("--manifest-path").arg(workspace::root().join("Cargo.toml"));
     cargo.arg("--").args(env::args_os().skip(1));
     Err(Error::new(cargo.exec()).context("cannot start cargo"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Arguments;
-    use clap::{CommandFactory, Parser};
-
-    #[test]
-    fn arguments_are_well_formed() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn developer_commands_accept_any_argument() {
-        for words in [&["test", "--help"][..], &["bench", "net", "--net-platform", "qemu"], &["lint"]] {
-            assert!(Arguments::try_parse_from([&["xtask"], words].concat()).is_ok(), "{words:?}");
-        }
-        assert!(Arguments::try_parse_from(["xtask", "run", "--unknown"]).is_err());
-    }
 }

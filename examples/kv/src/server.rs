@@ -75,6 +75,8 @@ pub fn serve(listener: &TcpListener, service: &'static Service) {
 
 /// Answers the requests of a client, a line each, until it closes the connection.
 fn talk(client: &TcpStream, service: &Service) -> io::Result<()> {
+    // Answers are small: without this, one waits until the client has acknowledged the one before.
+    client.set_nodelay(true)?;
     let (mut input, mut output) = (BufReader::new(client), client);
     loop {
         let mut line = String::new();

@@ -12,7 +12,7 @@ mod test;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use hermit_options::passt;
 use xtask::{exit, temporary};
 
@@ -39,6 +39,14 @@ enum Command {
     /// Measure the network, in a namespace that is made for it
     #[command(hide = true)]
     NetBench(bench::net::NetBenchPlan),
+}
+
+/// All commands of `cargo xtask`: the users' and those of this program.
+fn command_line() -> clap::Command {
+    let own = Arguments::command();
+    own.get_subcommands().fold(xtask::cli::Arguments::command(), |all, own| {
+        all.mut_subcommand(own.get_name(), |_| own.clone())
+    })
 }
 
 fn main() -> ExitCode {

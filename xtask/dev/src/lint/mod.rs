@@ -1,5 +1,6 @@
 //! `cargo xtask lint`: formatting, clippy on every target, and the project's own rules.
 
+mod commands;
 mod compiler;
 mod crate_table;
 mod documents;
@@ -155,6 +156,9 @@ pub(crate) fn check_text() -> Result<()> {
     let root = workspace::root();
     let in_documents = documents.iter().flat_map(|(file, text)| documents::check(root, file, text));
     violations.extend(in_documents.map(|found| found.to_string()));
+    let definitions = commands::Definitions::new(&manifests)?;
+    let of_commands = documents.iter().flat_map(|(file, text)| commands::check(file, text, &definitions));
+    violations.extend(of_commands.map(|found| found.to_string()));
     let architecture = documents.iter().find(|(file, _)| file == crate_table::DOCUMENT);
     let (_, architecture) = architecture.with_context(|| format!("{} is missing", crate_table::DOCUMENT))?;
     violations.extend(crate_table::check(architecture, &manifests).iter().map(ToString::to_string));

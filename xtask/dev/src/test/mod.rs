@@ -22,6 +22,7 @@ mod changed;
 mod child;
 mod crates;
 mod devices;
+mod documents;
 mod fuzz;
 mod host_tests;
 mod images;

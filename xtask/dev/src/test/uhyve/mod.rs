@@ -21,7 +21,7 @@ use super::host_tests::HostTests;
 use super::platform::{TestPlatform, TestVmm};
 use super::report::Report;
 use super::schedule::Tests;
-use super::{Builds, build_tool, programs};
+use super::{Builds, build_tool, documents, programs};
 use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
@@ -76,6 +76,9 @@ impl<'a> Fixture<'a> {
     pub(super) fn add_all<'b>(&'b self, tests: &mut Tests<'b>, long: bool) -> Result<()> {
         // What takes longest starts first.
         build_tool::test(tests, &self.platform, long);
+        if self.engine == Engine::Process {
+            documents::test(tests);
+        }
         for test in TESTS_WITH_IMAGES {
             self.add(tests, &format!("uhyve's integration test {test}"), move || {
                 let folder = self.platform.images.folder().display().to_string();
