@@ -182,10 +182,15 @@ impl VmOptions {
     /// Checks what the options name on the host.
     pub(crate) fn check_host(&self) -> Result<()> {
         let invalid = |error: &dyn Display| usage_error(error.to_string());
-        self.machine.block.iter().try_for_each(|disk| disk.check().map_err(|error| invalid(&error)))?;
-        self.machine.mount.iter().try_for_each(|mount| mount.check().map_err(|error| invalid(&error)))?;
+        let opener = self.machine.opener();
+        for disk in &self.machine.block {
+            disk.open(&opener).map_err(|error| invalid(&error))?;
+        }
+        for mount in &self.machine.mount {
+            mount.check().map_err(|error| invalid(&error))?;
+        }
         if let Some(root) = &self.machine.root {
-            let tree = RootTree::check(&self.machine.opener(), root, self.machine.memory.bytes());
+            let tree = RootTree::check(&opener, root, self.machine.memory.bytes());
             tree.map_err(|error| invalid(&error))?;
         }
         Ok(memory::check(self.machine.memory)?)
