@@ -1,7 +1,7 @@
 //! Connecting, and why it fails.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use crate::record::Transcript;
@@ -11,7 +11,7 @@ use crate::{Check, CheckResult, NamedCheck, sys};
 /// A timeout that is never reached.
 const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) const ROWS: [NamedCheck; 17] = [
+pub(crate) const ROWS: [NamedCheck; 18] = [
     ("refused", Check::PerVersion(refused)),
     ("refused_within_a_limit", Check::PerVersion(refused_within_a_limit)),
     ("refused_twice", Check::PerVersion(refused_twice)),
@@ -19,6 +19,7 @@ pub(crate) const ROWS: [NamedCheck; 17] = [
     ("any_is_this_machine", Check::PerVersion(any_is_this_machine)),
     ("multicast_address", Check::PerVersion(multicast_address)),
     ("broadcast_address", Check::Once(broadcast_address)),
+    ("link_local_address", Check::Once(link_local_address)),
     ("within_a_limit", Check::PerVersion(within_a_limit)),
     ("no_time", Check::PerVersion(no_time)),
     ("limit_passes", Check::PerVersion(limit_passes)),
@@ -89,6 +90,24 @@ fn multicast_address(record: &mut Transcript, ip: IpVersion) -> CheckResult {
 fn broadcast_address(record: &mut Transcript) -> CheckResult {
     record.add("connect", TcpStream::connect((Ipv4Addr::BROADCAST, 9)).map(drop));
     record.add("to loopback's", TcpStream::connect(("127.255.255.255", 9)).map(drop));
+    Ok(())
+}
+
+/// Link-local addresses need a scope.
+fn link_local_address(record: &mut Transcript) -> CheckResult {
+    let address = |text: &str| text.parse::<SocketAddr>().map_err(io::Error::other);
+    record.add("connect without a scope", TcpStream::connect(address("[fe80::1]:9")?).map(drop));
+    let bind = |text| address(text).and_then(UdpSocket::bind).map(drop);
+    for text in ["[ff02::1]:0", "[ff02::1%99999]:0", "[ff02::1%1]:0", "[fe80::1]:0", "[fe80::1%99999]:0"] {
+        record.add(text, bind(text));
+    }
+    let listen = |text| address(text).and_then(TcpListener::bind).map(drop);
+    for text in ["[ff02::1%99999]:0", "[fe80::1]:0", "[fe80::1%99999]:0"] {
+        record.add("listen", listen(text));
+    }
+    let socket = UdpSocket::bind("[::]:0")?;
+    record.add("peer without a scope", socket.connect(address("[fe80::1]:9")?));
+    record.add("group without a scope", socket.connect(address("[ff02::1]:9")?));
     Ok(())
 }
 

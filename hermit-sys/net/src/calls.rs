@@ -8,7 +8,7 @@ use hermit_interface::net::{
     self, CallResult, Calls, DATAGRAM, Endpoint, OptionName, STREAM, SocketOption, V4, V6,
 };
 use hermit_interface::{Errno, Readiness};
-use hermit_net_stack::{Families, Family, Kind, QueryId, ResolveError, Shutdown, SocketId};
+use hermit_net_stack::{Families, Family, Kind, QueryId, ResolveError, Shutdown, SocketId, with_scope};
 
 use crate::addresses::{from_kernel, to_kernel};
 use crate::arguments::{self, Call};
@@ -252,7 +252,7 @@ calls! {
         });
         number(answer.map(|found| {
             for (slot, address) in addresses.iter_mut().zip(&found) {
-                *slot = (*address).into();
+                *slot = to_kernel(with_scope(*address));
             }
             found.len() as u64
         }))

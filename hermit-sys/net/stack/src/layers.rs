@@ -39,6 +39,15 @@ pub(crate) enum Target {
     Udp(u32),
 }
 
+impl Target {
+    pub(crate) const fn kind(self) -> Kind {
+        match self {
+            Self::Tcp(_) => Kind::Stream,
+            Self::Udp(_) => Kind::Datagram,
+        }
+    }
+}
+
 impl Layers {
     pub(crate) fn new(
         info: Option<NetDeviceInfo>,

@@ -71,6 +71,7 @@ pub use hermit_interface::Errno;
 pub use hermit_interface::net::{CongestionControl, OptionName, SocketOption};
 pub use host::{Host, Random};
 pub use phy::device::{Checksum, IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Segment};
+pub use socket::address::with_scope;
 pub use socket::id::SocketId;
 pub use socket::kind::{Family, Kind, Shutdown};
 pub use socket::readiness::Readiness;

@@ -13,7 +13,7 @@ use crate::ip::config::HostConfig;
 use crate::layers::{Layers, Target};
 use crate::phy::device::NetDevice;
 use crate::phy::tx_queue::DeviceLink;
-use crate::socket::address::Endpoint;
+use crate::socket::address::{Endpoint, check_bound_scope, check_peer_scope};
 use crate::socket::context::Context;
 use crate::socket::id::SocketId;
 use crate::socket::kind::{Family, Kind, Shutdown};
@@ -165,9 +165,11 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it is bound already. `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
+    /// `EINVAL`: it is bound already, or the address is link-local without a scope. `ENODEV`: there is no
+    /// interface of that scope. `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
     pub fn bind(&mut self, id: SocketId, local: SocketAddr) -> Result<(), Errno> {
         let target = self.layers.find(id)?;
+        check_bound_scope(local, target.kind())?;
         let local = Endpoint::of(local, self.layers.family(target))?;
         self.call(|tcp, udp, context| match target {
             Target::Tcp(slot) => tcp.bind(slot, local, context),
@@ -200,10 +202,12 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EINPROGRESS`: it has started. `EALREADY`, `EISCONN`, `ENETUNREACH`, `EAFNOSUPPORT`, `EADDRNOTAVAIL`, `ENOMEM`,
-    /// and the pending error (`SO_ERROR`).
+    /// `EINPROGRESS`: it has started. `EINVAL`: the address is link-local without a scope. `EALREADY`,
+    /// `EISCONN`, `ENETUNREACH`, `EAFNOSUPPORT`, `EADDRNOTAVAIL`, `ENOMEM`, and the pending error
+    /// (`SO_ERROR`).
     pub fn connect(&mut self, id: SocketId, remote: SocketAddr) -> Result<(), Errno> {
         let target = self.layers.find(id)?;
+        check_peer_scope(remote, self.local(id)?, target.kind())?;
         let remote = Endpoint::of(remote, self.layers.family(target))?;
         self.call(|tcp, udp, context| match target {
             Target::Tcp(slot) => tcp.connect(slot, remote, context),

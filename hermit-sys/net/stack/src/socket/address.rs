@@ -4,10 +4,56 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddr
 
 use hermit_interface::Errno;
 
-use crate::socket::kind::Family;
+use crate::socket::kind::{Family, Kind};
 
-/// Index of the device's interface, the scope of link-local addresses. The loopback has index 1, as in Linux.
+/// Indices of the loopback and of the device's interface, which are the scopes of link-local addresses, as in
+/// Linux.
+const LOOPBACK: u32 = 1;
 const INTERFACE: u32 = 2;
+
+/// True if an address, unicast or of a group, is link-local: its scope, the index of an interface, is part of
+/// it.
+fn needs_scope(address: &SocketAddrV6) -> bool {
+    let [first, second, ..] = address.ip().octets();
+    address.ip().is_unicast_link_local() || first == 0xff && second & 15 == 2
+}
+
+/// An address of the network, with its scope if it has one, and port 0.
+#[must_use]
+pub fn with_scope(address: IpAddr) -> SocketAddr {
+    let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+    Endpoint::new(address, 0).present(family)
+}
+
+/// Checks the scope of an address that a socket is bound to.
+///
+/// # Errors
+///
+/// `EINVAL`: it has none and needs one, or a stream would be bound to a group. `ENODEV`: there is no such
+/// interface.
+pub(crate) fn check_bound_scope(address: SocketAddr, kind: Kind) -> Result<(), Errno> {
+    let SocketAddr::V6(address) = address else { return Ok(()) };
+    match address.scope_id() {
+        _ if !needs_scope(&address) => Ok(()),
+        _ if kind == Kind::Stream && address.ip().is_multicast() => Err(Errno::EINVAL),
+        0 => Err(Errno::EINVAL),
+        LOOPBACK | INTERFACE => Ok(()),
+        _ => Err(Errno::ENODEV),
+    }
+}
+
+/// Checks the scope of the peer of a socket that is bound to `local`, whose scope counts for both.
+///
+/// # Errors
+///
+/// `EINVAL`: it has none and needs one.
+pub(crate) fn check_peer_scope(address: SocketAddr, local: SocketAddr, kind: Kind) -> Result<(), Errno> {
+    let SocketAddr::V6(address) = address else { return Ok(()) };
+    let is_scoped = address.scope_id() != 0 || matches!(local, SocketAddr::V6(local) if needs_scope(&local));
+    // A stream has another error for groups.
+    let is_group = kind == Kind::Stream && address.ip().is_multicast();
+    if needs_scope(&address) && !is_scoped && !is_group { Err(Errno::EINVAL) } else { Ok(()) }
+}
 
 /// An address and a port. IPv4-mapped addresses are stored as IPv4 addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,10 +6,10 @@ use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, v4,
 use crate::tests::dns::serve_names;
 use crate::wire::emit::IpHeader;
 use crate::{
-    Cidr, Configuration, Families, Family, HostAddress, Kind, OptionName, ResolveError, SocketId,
+    Cidr, Configuration, Errno, Families, Family, HostAddress, Kind, OptionName, ResolveError, SocketId,
     SocketOption,
 };
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::Duration;
 use smoltcp::wire::{
@@ -314,10 +314,20 @@ fn slaac_addresses_appear_and_expire() {
 fn link_local_addresses_connect() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 1);
-    let address: IpAddr = "fe80::ff:fe00:101".parse().unwrap();
-    let (client, _) = world.connect(0, SocketAddr::new(address, 80), (1, listener));
+    let address = "[fe80::ff:fe00:101%2]:80".parse().unwrap();
+    let (client, _) = world.connect(0, address, (1, listener));
     let SocketAddr::V6(remote) = world.nodes[0].remote(client).unwrap() else { panic!() };
     assert_eq!(remote.scope_id(), 2);
+    // A socket that is bound to an interface needs no scope for its peer.
+    let bound = world.socket(0, Family::V6, Kind::Datagram);
+    let scopeless = "[fe80::ff:fe00:101]:80".parse().unwrap();
+    assert_eq!(world.nodes[0].connect(bound, scopeless), Err(Errno::EINVAL));
+    let own = world.nodes[0].local(client).unwrap().ip();
+    for (scope, expected) in [(0, Err(Errno::EINVAL)), (3, Err(Errno::ENODEV)), (2, Ok(()))] {
+        let IpAddr::V6(own) = own else { panic!() };
+        assert_eq!(world.nodes[0].bind(bound, SocketAddrV6::new(own, 0, 0, scope).into()), expected);
+    }
+    assert_eq!(world.nodes[0].connect(bound, scopeless), Ok(()));
 }
 
 /// Sends the first host an advertisement for a target without its link-layer address.
