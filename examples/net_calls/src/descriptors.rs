@@ -2,14 +2,18 @@
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
 
 use crate::record::Transcript;
 use crate::support::{IpVersion, join, read, settle, write};
 use crate::{Check, CheckResult, NamedCheck, sys};
 
-pub(crate) const ROWS: [NamedCheck; 14] = [
+pub(crate) const ROWS: [NamedCheck; 16] = [
     ("read_and_write", Check::PerVersion(read_and_write)),
     ("send_and_receive", Check::PerVersion(send_and_receive)),
+    ("calls_that_do_not_wait", Check::PerVersion(calls_that_do_not_wait)),
+    ("calls_that_wait_for_all", Check::PerVersion(calls_that_wait_for_all)),
     ("duplicates", Check::PerVersion(duplicates)),
     ("flags", Check::PerVersion(flags)),
     ("flags_of_fresh", Check::PerVersion(flags_of_fresh)),
@@ -48,6 +52,54 @@ fn send_and_receive(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (_, elsewhere) = ip.listener()?;
     record.add("send to", sys::send_to(&client, b"de", elsewhere));
     record.add("received", read(&server));
+    Ok(())
+}
+
+/// `MSG_DONTWAIT`, for sockets that are blocking.
+fn calls_that_do_not_wait(record: &mut Transcript, ip: IpVersion) -> CheckResult {
+    let (client, server) = ip.pair()?;
+    let mut buffer = [0; 64];
+    record.add("receive", sys::receive(&server, &mut buffer, sys::MSG_DONTWAIT));
+    record.add("receive nothing", sys::receive(&server, &mut [], sys::MSG_DONTWAIT));
+    record.add("send", sys::send_with(&client, b"abc", sys::MSG_DONTWAIT | sys::MSG_NOSIGNAL));
+    settle();
+    record.add("peek", sys::receive(&server, &mut buffer, sys::MSG_PEEK | sys::MSG_DONTWAIT));
+    record.add("then", sys::receive(&server, &mut buffer, sys::MSG_DONTWAIT | sys::MSG_WAITALL));
+    let full = loop {
+        if let Err(error) = sys::send_with(&client, &[7; 1 << 16], sys::MSG_DONTWAIT) {
+            break Err::<(), _>(error);
+        }
+    };
+    record.add("send until it is full", full);
+    let (one, _other) = ip.connected_datagrams()?;
+    record.add("receive a datagram", sys::receive(&one, &mut buffer, sys::MSG_DONTWAIT));
+    Ok(())
+}
+
+/// `MSG_WAITALL`, and a call that asks for no bytes.
+fn calls_that_wait_for_all(record: &mut Transcript, ip: IpVersion) -> CheckResult {
+    let (client, server) = ip.pair()?;
+    let mut buffer = [0; 8];
+    write(&client, b"some")?;
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            settle();
+            write(&client, b"-and-more")
+        });
+        record.add("receive", sys::receive(&server, &mut buffer, sys::MSG_WAITALL));
+        join(writer)
+    })?;
+    record.add("received", String::from_utf8_lossy(&buffer).into_owned());
+    server.set_read_timeout(Some(Duration::from_millis(100)))?;
+    record.add("receive until the timeout", sys::receive(&server, &mut buffer, sys::MSG_WAITALL));
+    record.add("receive without data", sys::receive(&server, &mut buffer, sys::MSG_WAITALL));
+    record.add("receive nothing", sys::receive(&server, &mut [], 0));
+    write(&client, b"end")?;
+    drop(client);
+    record.add("receive until the end", sys::receive(&server, &mut buffer, sys::MSG_WAITALL));
+    let (one, other) = ip.connected_datagrams()?;
+    record.add("send a datagram", sys::send(&one, b"datagram"));
+    record.add("receive it", sys::receive(&other, &mut [0; 64], sys::MSG_WAITALL));
     Ok(())
 }
 
@@ -198,7 +250,7 @@ fn socket_beside_traffic(ip: IpVersion, connections: &[(TcpStream, TcpStream)]) 
             read(server).map(drop)
         })
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let senders: Vec<_> =
             connections.iter().map(|connection| scope.spawn(move || send(connection))).collect();
         let answer = loop {
@@ -253,7 +305,7 @@ fn given_back(record: &mut Transcript, ip: IpVersion) -> CheckResult {
 fn closed_while_read(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, server) = ip.pair()?;
     let copy = server.try_clone()?;
-    let result = std::thread::scope(|scope| {
+    let result = thread::scope(|scope| {
         let reader = scope.spawn(|| read(&server));
         settle();
         drop(copy);

@@ -21,6 +21,11 @@ pub(crate) use c::{
     SOCK_STREAM,
 };
 
+/// Flags of sending and receiving, with Linux's numbers on both systems.
+pub(crate) const MSG_DONTWAIT: i32 = 0x40;
+pub(crate) const MSG_WAITALL: i32 = 0x100;
+pub(crate) const MSG_NOSIGNAL: i32 = 0x4000;
+
 pub(crate) use c::{EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 
 /// Events and modes of `epoll`, which `libc` declares as numbers of another type.
@@ -299,10 +304,15 @@ pub(crate) fn receive(fd: impl AsFd, buffer: &mut [u8], flags: i32) -> io::Resul
     count(unsafe { c::recv(raw(&fd), buffer.as_mut_ptr().cast(), buffer.len(), flags) })
 }
 
-/// Calls `send`.
+/// Calls `send` without flags.
 pub(crate) fn send(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    send_with(fd, bytes, 0)
+}
+
+/// Calls `send`.
+pub(crate) fn send_with(fd: impl AsFd, bytes: &[u8], flags: i32) -> io::Result<usize> {
     // SAFETY: pointer and length are those of a slice that lives until the call returns.
-    count(unsafe { c::send(raw(&fd), bytes.as_ptr().cast(), bytes.len(), 0) })
+    count(unsafe { c::send(raw(&fd), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
 /// Calls `sendto`, with an address of any family.

@@ -76,7 +76,7 @@ pub use poll_leader::PollLeader;
 pub use semaphore::{Acquisition, Semaphore};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use slot_map::{Chunk, ChunkPlan, SlotMap};
-pub use socket::{CommonSettings, Direction, OptionId, Socket};
+pub use socket::{CommonSettings, Direction, MessageFlags, OptionId, Socket};
 pub use storage::{BlockFile, Storage};
 pub use table::{DescriptorTable, FileDescriptor, LockedSlot};
 pub use waker_queue::{TakenWakers, WakerQueue};

@@ -20,11 +20,24 @@ use crate::{Argument, Object, ReadBuffer, ValueResult};
 /// Level and number of a socket option, as `setsockopt` takes them.
 pub type OptionId = (i32, i32);
 
+/// How one call sends or receives: its `MSG_` flags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageFlags {
+    /// `MSG_PEEK`: received bytes stay in the receive queue.
+    pub peek: bool,
+    /// `MSG_DONTWAIT`: the call does not block, as if the socket were non-blocking.
+    pub dont_wait: bool,
+    /// `MSG_WAITALL`: receiving from a stream goes on until the buffer is full. Sockets without streams
+    /// ignore it, as on Linux.
+    pub wait_all: bool,
+}
+
 /// A socket. Its object is found by [`Object::as_socket`].
 ///
 /// `accept`, `connect`, `send` and `receive` block as the calls of these names do, unless the socket is
-/// [non-blocking](CommonSettings::is_nonblocking), and until [`CommonSettings::deadline`]. How to wait is a matter of the
-/// family: threads of IP poll the network device meanwhile.
+/// [non-blocking](CommonSettings::is_nonblocking) or the call is ([`MessageFlags::dont_wait`]), and until
+/// [`CommonSettings::deadline`]. How to wait is a matter of the family: threads of IP poll the network device
+/// meanwhile.
 ///
 /// A socket address has already been read from the program's memory, and has any size and content.
 pub trait Socket: Object {
@@ -71,16 +84,16 @@ pub trait Socket: Object {
     /// # Errors
     ///
     /// An error of the family.
-    fn send(&self, bytes: &[u8]) -> Result<usize, Errno>;
+    fn send(&self, bytes: &[u8], flags: MessageFlags) -> Result<usize, Errno>;
 
     /// Sends bytes to an address; returns their number.
     ///
     /// # Errors
     ///
     /// As [`Self::bind`], then `EFAULT` for invalid bytes, or an error of the family.
-    fn send_to(&self, bytes: Argument<'_>, address: &[u8]) -> Result<usize, Errno>;
+    fn send_to(&self, bytes: Argument<'_>, address: &[u8], flags: MessageFlags) -> Result<usize, Errno>;
 
-    /// Receives bytes, or peeks at them; writes the sender's address to `from`, no bytes if it is the peer of a
+    /// Receives bytes; writes the sender's address to `from`, no bytes if it is the peer of a
     /// connection.
     ///
     /// # Errors
@@ -89,7 +102,7 @@ pub trait Socket: Object {
     fn receive(
         &self,
         buffer: &mut ReadBuffer<'_>,
-        peek: bool,
+        flags: MessageFlags,
         from: Option<&mut dyn ValueResult>,
     ) -> Result<(), Errno>;
 

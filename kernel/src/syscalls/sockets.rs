@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use hermit_abi::{MSG_PEEK, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, sockaddr, socklen_t};
 use hermit_interface::Errno;
-use hermit_io::{Object, ReadBuffer, Socket, ValueResult};
+use hermit_io::{MessageFlags, Object, ReadBuffer, Socket, ValueResult};
 
 use super::user::{UserBuffer, UserResult, UserSlice};
 use super::{count, export};
@@ -37,9 +37,31 @@ fn accept(fd: i32, mut from: UserResult<'_>) -> Result<i32, Errno> {
     Ok(reserved.open(socket))
 }
 
-fn send(fd: i32, bytes: &UserSlice<'_, u8>) -> Result<isize, Errno> {
+/// Flags of sending and receiving that the ABI does not declare. They have Linux's numbers; `MSG_PEEK` does
+/// not.
+const MSG_DONTWAIT: i32 = 0x40;
+const MSG_WAITALL: i32 = 0x100;
+const MSG_NOSIGNAL: i32 = 0x4000;
+
+/// Flags that are known to calls that send, and to those that receive. `MSG_NOSIGNAL` is what always happens:
+/// there is no `SIGPIPE`.
+const SEND_FLAGS: i32 = MSG_DONTWAIT | MSG_NOSIGNAL;
+const RECEIVE_FLAGS: i32 = MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL | MSG_NOSIGNAL;
+
+/// The flags of a call. `EOPNOTSUPP` for flags that it does not know, and for peeking until the buffer is
+/// full.
+fn message_flags(flags: i32, known: i32) -> Result<MessageFlags, Errno> {
+    const PEEK_ALL: i32 = MSG_PEEK | MSG_WAITALL;
+    if flags & !known != 0 || flags & PEEK_ALL == PEEK_ALL {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let has = |flag| flags & flag != 0;
+    Ok(MessageFlags { peek: has(MSG_PEEK), dont_wait: has(MSG_DONTWAIT), wait_all: has(MSG_WAITALL) })
+}
+
+fn send(fd: i32, bytes: &UserSlice<'_, u8>, flags: i32) -> Result<isize, Errno> {
     let bytes = bytes.get()?;
-    with_socket(fd, |socket| socket.send(bytes)).map(count)
+    with_socket(fd, |socket| socket.send(bytes, message_flags(flags, SEND_FLAGS)?)).map(count)
 }
 
 /// Receives bytes; returns their number.
@@ -49,11 +71,8 @@ fn receive(
     flags: i32,
     from: Option<&mut dyn ValueResult>,
 ) -> Result<isize, Errno> {
-    if flags & !MSG_PEEK != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
     let mut buffer = ReadBuffer::new(buffer.get()?);
-    with_socket(fd, |socket| socket.receive(&mut buffer, flags & MSG_PEEK != 0, from))?;
+    with_socket(fd, |socket| socket.receive(&mut buffer, message_flags(flags, RECEIVE_FLAGS)?, from))?;
     Ok(count(buffer.len()))
 }
 
@@ -103,20 +122,22 @@ export! {
         with_socket(fd, |socket| socket.connect(name.get()?)).map(|()| 0)
     }
 
-    /// Ignores the flags; `MSG_NOSIGNAL`, which std sets, is what always happens: there is no `SIGPIPE`.
-    fn sys_send as send(fd: i32, mem: *const c_void, len: usize, _flags: i32) -> isize
+    fn sys_send as send(fd: i32, mem: *const c_void, len: usize, flags: i32) -> isize
     where bytes: UserSlice::bytes(mem, len) {
-        send(fd, &bytes)
+        send(fd, &bytes, flags)
     }
 
     fn sys_sendto as sendto(
-        fd: i32, mem: *const c_void, len: usize, _flags: i32, to: *const sockaddr, to_len: socklen_t
+        fd: i32, mem: *const c_void, len: usize, flags: i32, to: *const sockaddr, to_len: socklen_t
     ) -> isize
     where bytes: UserSlice::bytes(mem, len), peer: UserSlice::sized(to, to_len) {
         if to.is_null() {
-            return send(fd, &bytes);
+            return send(fd, &bytes, flags);
         }
-        with_socket(fd, |socket| socket.send_to(bytes.into(), peer.get()?)).map(count)
+        with_socket(fd, |socket| {
+            socket.send_to(bytes.into(), peer.get()?, message_flags(flags, SEND_FLAGS)?)
+        })
+        .map(count)
     }
 
     fn sys_recv as recv(fd: i32, buf: *mut u8, len: usize, flags: i32) -> isize

@@ -10,9 +10,15 @@ use hermit_interface::Errno;
 use super::OptionId;
 use crate::{Argument, ValueResult, field, set_field};
 
-const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
-const MICROSECONDS_PER_SECOND: i32 = 1_000_000;
+const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
+
+/// Seconds of a timeout from which on it is none: Linux has such a number, too, whose size depends on its
+/// configuration.
+const MAX_TIMEOUT_SECONDS: u64 = u64::MAX / MICROSECONDS_PER_SECOND;
+
+/// A negative timeout, which expires at once and is read as 0.
+const AT_ONCE: u64 = u64::MAX;
 
 /// `SO_LINGER` is off: close returns at once, and sent data is still delivered.
 const NO_LINGER: i32 = -1;
@@ -56,7 +62,8 @@ pub struct CommonSettings {
     /// `SOCK_STREAM` or `SOCK_DGRAM`.
     socket_type: i32,
     nonblocking: AtomicBool,
-    /// Timeout of receiving (`SO_RCVTIMEO`) in nanoseconds, or 0 for none; the next field is `SO_SNDTIMEO`.
+    /// Timeout of receiving (`SO_RCVTIMEO`) in microseconds, 0 for none, or [`AT_ONCE`]; the next field is
+    /// `SO_SNDTIMEO`.
     receive_timeout: AtomicU64,
     send_timeout: AtomicU64,
     /// Linger time in seconds, or [`NO_LINGER`].
@@ -105,7 +112,11 @@ impl CommonSettings {
     #[inline]
     pub fn deadline(&self, direction: Direction, now: impl FnOnce() -> u64) -> Option<u64> {
         let timeout = self.timeout(direction).load(Relaxed);
-        (timeout != 0).then(|| now().saturating_add(timeout))
+        match timeout {
+            0 => None,
+            AT_ONCE => Some(now()),
+            timeout => Some(now().saturating_add(timeout.saturating_mul(NANOSECONDS_PER_MICROSECOND))),
+        }
     }
 
     #[inline]
@@ -166,24 +177,24 @@ fn int(structure: &[u8], offset: usize) -> Result<i32, Errno> {
     field(structure, offset).map(i32::from_ne_bytes).ok_or(Errno::EINVAL)
 }
 
-/// The timeout in nanoseconds of a `timeval`; `EDOM` if `tv_usec` is not below a second.
+/// The timeout in microseconds of a `timeval`, or [`AT_ONCE`]; `EDOM` if `tv_usec` is not below a second.
 fn timeout_from(time: &[u8]) -> Result<u64, Errno> {
     let seconds = field(time, offset_of!(timeval, tv_sec)).map(i64::from_ne_bytes).ok_or(Errno::EINVAL)?;
-    let microseconds = int(time, offset_of!(timeval, tv_usec))?;
-    if !(0..MICROSECONDS_PER_SECOND).contains(&microseconds) {
+    let microseconds = u64::try_from(int(time, offset_of!(timeval, tv_usec))?).unwrap_or(u64::MAX);
+    if microseconds >= MICROSECONDS_PER_SECOND {
         return Err(Errno::EDOM);
     }
-    // As on Linux, a negative timeout expires at once. A timeout of 0 would be none.
-    let Ok(seconds) = u64::try_from(seconds) else { return Ok(1) };
-    let rest = u64::from(microseconds.unsigned_abs()) * NANOSECONDS_PER_MICROSECOND;
-    Ok(seconds.saturating_mul(NANOSECONDS_PER_SECOND).saturating_add(rest))
+    // As on Linux, a negative timeout expires at once.
+    let Ok(seconds) = u64::try_from(seconds) else { return Ok(AT_ONCE) };
+    let is_none = seconds >= MAX_TIMEOUT_SECONDS;
+    Ok(if is_none { 0 } else { seconds * MICROSECONDS_PER_SECOND + microseconds })
 }
 
-/// The `timeval` of a timeout in nanoseconds.
-fn timeval_of(nanoseconds: u64) -> [u8; size_of::<timeval>()] {
-    let seconds = i64::try_from(nanoseconds / NANOSECONDS_PER_SECOND).unwrap_or(i64::MAX);
-    let microseconds = nanoseconds % NANOSECONDS_PER_SECOND / NANOSECONDS_PER_MICROSECOND;
-    let microseconds = i32::try_from(microseconds).unwrap_or(0);
+/// The `timeval` of a timeout in microseconds.
+fn timeval_of(timeout: u64) -> [u8; size_of::<timeval>()] {
+    let timeout = if timeout == AT_ONCE { 0 } else { timeout };
+    let seconds = i64::try_from(timeout / MICROSECONDS_PER_SECOND).unwrap_or(i64::MAX);
+    let microseconds = i32::try_from(timeout % MICROSECONDS_PER_SECOND).unwrap_or(0);
     let mut bytes = [0; size_of::<timeval>()];
     set_field(&mut bytes, offset_of!(timeval, tv_sec), &seconds.to_ne_bytes());
     set_field(&mut bytes, offset_of!(timeval, tv_usec), &microseconds.to_ne_bytes());

@@ -4,7 +4,7 @@ extern crate std;
 
 use super::{CommonSettings, Direction, OptionId, Socket};
 use crate::testing::FakeWaitQueue;
-use crate::{Argument, DescriptorTable, EventFd, Object, ReadBuffer, Stat, ValueResult, field};
+use crate::{Argument, DescriptorTable, EventFd, MessageFlags, Object, ReadBuffer, Stat, ValueResult, field};
 use core::mem::{MaybeUninit, offset_of};
 use core::task::{Context, Poll, Waker};
 use hermit_abi::{
@@ -91,11 +91,11 @@ impl Object for Mailbox {
     }
 
     fn poll_read(&self, _context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
-        Poll::Ready(self.receive(buffer, false, None))
+        Poll::Ready(self.receive(buffer, MessageFlags::default(), None))
     }
 
     fn poll_write(&self, _context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
-        Poll::Ready(self.send(bytes))
+        Poll::Ready(self.send(bytes, MessageFlags::default()))
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
@@ -121,12 +121,12 @@ impl Socket for Mailbox {
         Ok(())
     }
 
-    fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
+    fn send(&self, bytes: &[u8], _flags: MessageFlags) -> Result<usize, Errno> {
         let peer = self.peer.lock().unwrap().clone().ok_or(Errno::EDESTADDRREQ)?;
         self.deliver(bytes, &peer)
     }
 
-    fn send_to(&self, bytes: Argument<'_>, address: &[u8]) -> Result<usize, Errno> {
+    fn send_to(&self, bytes: Argument<'_>, address: &[u8], _flags: MessageFlags) -> Result<usize, Errno> {
         name(address)?;
         self.deliver(bytes.get()?, address)
     }
@@ -134,11 +134,11 @@ impl Socket for Mailbox {
     fn receive(
         &self,
         buffer: &mut ReadBuffer<'_>,
-        peek: bool,
+        flags: MessageFlags,
         from: Option<&mut dyn ValueResult>,
     ) -> Result<(), Errno> {
         let mut mails = self.mails.lock().unwrap();
-        let mail = if peek { mails.front().cloned() } else { mails.pop_front() };
+        let mail = if flags.peek { mails.front().cloned() } else { mails.pop_front() };
         let (bytes, sender) = mail.ok_or(Errno::EAGAIN)?;
         buffer.append(&bytes);
         from.map_or(Ok(()), |from| from.write_truncated(&sender))
@@ -215,7 +215,8 @@ fn receive(socket: &dyn Socket, peek: bool) -> Result<(usize, Memory), Errno> {
     let mut memory = [MaybeUninit::uninit(); 16];
     let mut buffer = ReadBuffer::new(&mut memory);
     let mut from = Memory::new(4);
-    socket.receive(&mut buffer, peek, Some(&mut from)).map(|()| (buffer.len(), from))
+    let flags = MessageFlags { peek, ..MessageFlags::default() };
+    socket.receive(&mut buffer, flags, Some(&mut from)).map(|()| (buffer.len(), from))
 }
 
 fn option(socket: &dyn Socket, option: OptionId, room: usize) -> Result<Vec<u8>, Errno> {
@@ -250,7 +251,7 @@ fn socket_is_found_behind_a_descriptor_and_other_objects_are_none() {
 fn datagram_arrives_with_the_address_of_its_sender() {
     let post = Post::default();
     let [anna, bernd] = ["anna", "bernd"].map(|name| bound(&post, name));
-    assert_eq!(anna.send_to(b"hello"[..].into(), &address("bernd")), Ok(5));
+    assert_eq!(anna.send_to(b"hello"[..].into(), &address("bernd"), MessageFlags::default()), Ok(5));
     let sender = Memory { bytes: address("anna")[..4].to_vec(), room: 4, size: 6 };
     assert_eq!(receive(&*bernd, true), Ok((5, sender)));
     assert_eq!(receive(&*bernd, false).unwrap().0, 5);
@@ -287,9 +288,9 @@ fn addresses_are_those_of_bind_and_connect() {
 fn invalid_address_counts_before_an_invalid_pointer() {
     let socket = Mailbox::open(&Post::default());
     let bytes = Argument::new(1, Err(Errno::EFAULT));
-    assert_eq!(socket.send_to(bytes, &[]), Err(Errno::EINVAL));
-    assert_eq!(socket.send_to(bytes, &[16, 3]), Err(Errno::EAFNOSUPPORT));
-    assert_eq!(socket.send_to(bytes, &address("a")), Err(Errno::EFAULT));
+    assert_eq!(socket.send_to(bytes, &[], MessageFlags::default()), Err(Errno::EINVAL));
+    assert_eq!(socket.send_to(bytes, &[16, 3], MessageFlags::default()), Err(Errno::EAFNOSUPPORT));
+    assert_eq!(socket.send_to(bytes, &address("a"), MessageFlags::default()), Err(Errno::EFAULT));
 }
 
 #[test]
@@ -332,9 +333,24 @@ fn timeouts_are_kept_in_microseconds() {
     assert_eq!(set_option(&*socket, send, &time(-1, 0)), Ok(()));
     assert_eq!(
         socket.settings().deadline(Direction::Send, || 5),
-        Some(6),
+        Some(5),
         "a negative timeout expires at once"
     );
+    assert_eq!(option(&*socket, send, 16), Ok(time(0, 0)));
+}
+
+#[test]
+fn long_timeouts_are_kept_and_the_longest_are_none() {
+    let socket = Mailbox::open(&Post::default());
+    let timeout = (SOL_SOCKET, SO_RCVTIMEO);
+    // Nanoseconds would need more than 64 bits.
+    let long = time(18_446_744_074, 999_999);
+    assert_eq!(set_option(&*socket, timeout, &long), Ok(()));
+    assert_eq!(option(&*socket, timeout, 16), Ok(long));
+    assert_eq!(socket.settings().deadline(Direction::Receive, || 5), Some(u64::MAX));
+    assert_eq!(set_option(&*socket, timeout, &time(i64::MAX, 999_999)), Ok(()));
+    assert_eq!(option(&*socket, timeout, 16), Ok(time(0, 0)));
+    assert_eq!(socket.settings().deadline(Direction::Receive, || unreachable!()), None);
 }
 
 #[test]

@@ -22,7 +22,8 @@ use hermit_abi::{IPPROTO_IP, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
 use hermit_interface::Errno;
 use hermit_interface::net::Endpoint;
 use hermit_io::{
-    Argument, CommonSettings, Object, OptionId, ReadBuffer, Readiness, Socket, Stat, ValueResult,
+    Argument, CommonSettings, MessageFlags, Object, OptionId, ReadBuffer, Readiness, Socket, Stat,
+    ValueResult,
 };
 
 use self::options::Scope;
@@ -30,7 +31,6 @@ use self::stack_socket::StackSocket;
 use self::tcp::Tcp;
 use self::udp::Udp;
 use crate::fallible;
-use crate::sync::WaitQueue;
 
 /// A protocol over IP: what differs between its sockets and those of others.
 trait Protocol: Debug + Send + Sync + 'static {
@@ -50,10 +50,20 @@ trait Protocol: Debug + Send + Sync + 'static {
     fn connect(socket: &StackSocket, version: u16, address: &[u8]) -> Result<(), Errno>;
 
     /// Sends bytes; returns their number.
-    fn send(socket: &StackSocket, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno>;
+    fn send(
+        socket: &StackSocket,
+        bytes: &[u8],
+        to: Option<&Endpoint>,
+        flags: MessageFlags,
+    ) -> Result<usize, Errno>;
 
-    /// The wait queue of threads that receive or peek.
-    fn receivers(socket: &StackSocket, peek: bool) -> &WaitQueue;
+    /// Receives bytes; stores the sender of a datagram.
+    fn receive(
+        socket: &StackSocket,
+        buffer: &mut ReadBuffer<'_>,
+        flags: MessageFlags,
+        from: Option<&mut Endpoint>,
+    ) -> Result<(), Errno>;
 }
 
 /// Creates a socket of an IP version.
@@ -130,27 +140,26 @@ impl<P: Protocol> Socket for InetSocket<P> {
         P::connect(&self.socket, self.version, address)
     }
 
-    fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        P::send(&self.socket, bytes, None)
+    fn send(&self, bytes: &[u8], flags: MessageFlags) -> Result<usize, Errno> {
+        P::send(&self.socket, bytes, None, flags)
     }
 
-    fn send_to(&self, bytes: Argument<'_>, address: &[u8]) -> Result<usize, Errno> {
+    fn send_to(&self, bytes: Argument<'_>, address: &[u8], flags: MessageFlags) -> Result<usize, Errno> {
         let peer = P::peer(self.version, address)?;
         let bytes = bytes.get()?;
         self.socket.wait_for_route(&peer);
-        P::send(&self.socket, bytes, Some(&peer))
+        P::send(&self.socket, bytes, Some(&peer), flags)
     }
 
     fn receive(
         &self,
         buffer: &mut ReadBuffer<'_>,
-        peek: bool,
+        flags: MessageFlags,
         from: Option<&mut dyn ValueResult>,
     ) -> Result<(), Errno> {
-        let receivers = P::receivers(&self.socket, peek);
-        let Some(from) = from else { return self.socket.receive(receivers, buffer, peek, None) };
+        let Some(from) = from else { return P::receive(&self.socket, buffer, flags, None) };
         let mut sender = Endpoint::default();
-        self.socket.receive(receivers, buffer, peek, Some(&mut sender))?;
+        P::receive(&self.socket, buffer, flags, Some(&mut sender))?;
         address::write(&sender, from)
     }
 
@@ -185,11 +194,11 @@ impl<P: Protocol> Object for InetSocket<P> {
         if buffer.room() == 0 {
             return Poll::Ready(Ok(()));
         }
-        Poll::Ready(self.receive(buffer, false, None))
+        Poll::Ready(self.receive(buffer, MessageFlags::default(), None))
     }
 
     fn poll_write(&self, _context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
-        Poll::Ready(self.send(bytes))
+        Poll::Ready(self.send(bytes, MessageFlags::default()))
     }
 
     fn stat(&self) -> Result<Stat, Errno> {

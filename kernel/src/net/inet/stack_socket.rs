@@ -5,7 +5,7 @@ use core::task::Context;
 use hermit_hal::clock;
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, OptionName, SocketOption, receive};
-use hermit_io::{CommonSettings, Direction, ReadBuffer, Readiness, WaitQueue as _};
+use hermit_io::{CommonSettings, Direction, MessageFlags, ReadBuffer, Readiness, WaitQueue as _};
 
 use crate::net::stack::{Network, Stack};
 use crate::net::waiting::{poll_and, wait_until};
@@ -57,24 +57,30 @@ impl StackSocket {
         configured::wait(self.network, peer);
     }
 
-    /// Calls the stack with the socket's number; blocks while the call fails with `EAGAIN`, unless the socket is
-    /// non-blocking.
+    /// True if a call with these flags may block.
+    pub(super) fn blocks(&self, flags: MessageFlags) -> bool {
+        !flags.dont_wait && !self.settings.is_nonblocking()
+    }
+
+    /// Calls the stack with the socket's number; blocks while the call fails with `EAGAIN`, unless the socket
+    /// or the call is non-blocking.
     pub(super) fn wait<R>(
         &self,
         direction: Direction,
+        flags: MessageFlags,
         mut action: impl FnMut(&mut Stack, u64) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        self.wait_among(self.waiters(), direction, |stack| action(stack, self.number))
+        self.wait_among(self.waiters(), (direction, flags), |stack| action(stack, self.number))
     }
 
     /// Calls the stack as [`wait`](Self::wait) does, with a wait queue.
     fn wait_among<R>(
         &self,
         waiters: &WaitQueue,
-        direction: Direction,
+        (direction, flags): (Direction, MessageFlags),
         action: impl FnMut(&mut Stack) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        if self.settings.is_nonblocking() {
+        if !self.blocks(flags) {
             return drive(self.network, action);
         }
         wait_until(self.network, waiters, self.settings.deadline(direction, clock::monotonic), action)
@@ -93,9 +99,10 @@ impl StackSocket {
     /// Accepts a connection; returns its socket and the peer's address.
     pub(super) fn accept(&self) -> Result<(Self, Endpoint), Errno> {
         let waker_key = WakerKey::new()?;
-        let (waiters, direction) = (self.exclusive_waiters(), Direction::Receive);
-        let (number, from) =
-            self.wait_among(waiters, direction, |stack| stack.accept(self.number, waker_key.number()))?;
+        let how = (Direction::Receive, MessageFlags::default());
+        let (number, from) = self.wait_among(self.exclusive_waiters(), how, |stack| {
+            stack.accept(self.number, waker_key.number())
+        })?;
         let settings = self.settings.inherited();
         Ok((Self { network: self.network, number, waker_key, settings }, from))
     }
@@ -111,14 +118,27 @@ impl StackSocket {
         &self,
         waiters: &WaitQueue,
         buffer: &mut ReadBuffer<'_>,
-        peek: bool,
+        flags: MessageFlags,
         mut from: Option<&mut Endpoint>,
     ) -> Result<(), Errno> {
-        let flags = if peek { receive::PEEK } else { 0 };
-        self.wait_among(waiters, Direction::Receive, |stack| {
+        let peek = if flags.peek { receive::PEEK } else { 0 };
+        self.wait_among(waiters, (Direction::Receive, flags), |stack| {
             let from = from.as_deref_mut();
-            buffer.append_with(|room| stack.receive(self.number, room, flags, from)).map(drop)
+            buffer.append_with(|room| stack.receive(self.number, room, peek, from)).map(drop)
         })
+    }
+
+    /// Receives bytes of a stream until the buffer is full or the stream ends. After the first part, an error
+    /// is left for the next call, and neither that nor a timeout is one of this call.
+    pub(super) fn receive_all(&self, buffer: &mut ReadBuffer<'_>, flags: MessageFlags) -> Result<(), Errno> {
+        let result = self.wait(Direction::Receive, flags, |stack, number| {
+            if !buffer.is_empty() && Readiness::from_bits(stack.readiness(number)).error {
+                return Err(Errno::EPIPE);
+            }
+            let count = buffer.append_with(|room| stack.receive(number, room, 0, None))?;
+            if count > 0 && buffer.room() > 0 { Err(Errno::EAGAIN) } else { Ok(()) }
+        });
+        if buffer.is_empty() { result } else { Ok(()) }
     }
 
     /// Shuts down one or both directions.

@@ -3,11 +3,10 @@
 use hermit_abi::{IPPROTO_TCP, SOCK_STREAM};
 use hermit_interface::net::{Endpoint, STREAM};
 use hermit_interface::{Errno, Readiness};
-use hermit_io::Direction;
+use hermit_io::{Direction, MessageFlags, ReadBuffer};
 
 use super::stack_socket::StackSocket;
 use super::{Protocol, address};
-use crate::sync::WaitQueue;
 
 /// TCP.
 #[derive(Debug)]
@@ -34,21 +33,28 @@ impl Protocol for Tcp {
             return Err(begun);
         }
         // Calling `connect` again returns the result.
-        let waited = socket.wait(Direction::Send, |stack, number| match stack.connect(number, &peer) {
-            Err(Errno::EINPROGRESS | Errno::EALREADY) => Err(Errno::EAGAIN),
-            // `connect` has reported the success to another thread.
-            Err(Errno::EISCONN) => Ok(()),
-            result => result,
-        });
+        let flags = MessageFlags::default();
+        let waited =
+            socket.wait(Direction::Send, flags, |stack, number| match stack.connect(number, &peer) {
+                Err(Errno::EINPROGRESS | Errno::EALREADY) => Err(Errno::EAGAIN),
+                // `connect` has reported the success to another thread.
+                Err(Errno::EISCONN) => Ok(()),
+                result => result,
+            });
         waited.map_err(|error| if error == Errno::EAGAIN { begun } else { error })
     }
 
-    /// Sends all bytes, unless the socket is non-blocking. After the first part, a pending error is left for the next
-    /// call.
-    fn send(socket: &StackSocket, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno> {
-        let sends_all = !socket.settings().is_nonblocking();
+    /// Sends all bytes, unless the socket or the call is non-blocking. After the first part, a pending error
+    /// is left for the next call.
+    fn send(
+        socket: &StackSocket,
+        bytes: &[u8],
+        to: Option<&Endpoint>,
+        flags: MessageFlags,
+    ) -> Result<usize, Errno> {
+        let sends_all = socket.blocks(flags);
         let mut sent = 0;
-        let result = socket.wait(Direction::Send, |stack, number| {
+        let result = socket.wait(Direction::Send, flags, |stack, number| {
             if sent > 0 && Readiness::from_bits(stack.readiness(number)).error {
                 return Err(Errno::EPIPE);
             }
@@ -62,7 +68,23 @@ impl Protocol for Tcp {
         }
     }
 
-    fn receivers(socket: &StackSocket, _peek: bool) -> &WaitQueue {
-        socket.waiters()
+    fn receive(
+        socket: &StackSocket,
+        buffer: &mut ReadBuffer<'_>,
+        flags: MessageFlags,
+        from: Option<&mut Endpoint>,
+    ) -> Result<(), Errno> {
+        let result = if flags.wait_all {
+            socket.receive_all(buffer, flags)
+        } else {
+            socket.receive(socket.waiters(), buffer, flags, from)
+        };
+        // As on Linux, a call that asks for no bytes waits for some as others do, and is no failure if none
+        // come.
+        if result == Err(Errno::EAGAIN) && buffer.room() == 0 && socket.blocks(flags) {
+            Ok(())
+        } else {
+            result
+        }
     }
 }

@@ -3,11 +3,10 @@
 use hermit_abi::{IPPROTO_UDP, SOCK_DGRAM};
 use hermit_interface::Errno;
 use hermit_interface::net::{DATAGRAM, Endpoint};
-use hermit_io::Direction;
+use hermit_io::{Direction, MessageFlags, ReadBuffer};
 
 use super::stack_socket::StackSocket;
 use super::{Protocol, address};
-use crate::sync::WaitQueue;
 
 /// UDP.
 #[derive(Debug)]
@@ -31,12 +30,23 @@ impl Protocol for Udp {
         socket.connect(&Self::peer(version, address)?)
     }
 
-    fn send(socket: &StackSocket, bytes: &[u8], to: Option<&Endpoint>) -> Result<usize, Errno> {
-        socket.wait(Direction::Send, |stack, number| stack.send(number, bytes, to))
+    fn send(
+        socket: &StackSocket,
+        bytes: &[u8],
+        to: Option<&Endpoint>,
+        flags: MessageFlags,
+    ) -> Result<usize, Errno> {
+        socket.wait(Direction::Send, flags, |stack, number| stack.send(number, bytes, to))
     }
 
     /// A datagram is for one thread, as on Linux; one that is peeked stays for the others.
-    fn receivers(socket: &StackSocket, peek: bool) -> &WaitQueue {
-        if peek { socket.waiters() } else { socket.exclusive_waiters() }
+    fn receive(
+        socket: &StackSocket,
+        buffer: &mut ReadBuffer<'_>,
+        flags: MessageFlags,
+        from: Option<&mut Endpoint>,
+    ) -> Result<(), Errno> {
+        let waiters = if flags.peek { socket.waiters() } else { socket.exclusive_waiters() };
+        socket.receive(waiters, buffer, flags, from)
     }
 }
