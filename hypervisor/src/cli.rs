@@ -138,6 +138,7 @@ mod tests {
             (&["--mount", "a:b", "i"], "HOST:/GUEST"),
             (&["--engine", "x", "i"], "auto, kvm, process"),
             (&["--nonsense", "i"], "--nonsense"),
+            (&["--gdb", "x", "i"], "./gdb"),
             (&["i", "argument"], "argument"),
             (&["--cpus", "2"], "EXECUTABLE"),
         ] {

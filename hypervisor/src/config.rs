@@ -9,6 +9,7 @@ pub use hermit_interface::cpu_count::CpuCount;
 pub use hermit_interface::memory_size::MemorySize;
 pub use hermit_options::disk::DiskConfig;
 pub use hermit_options::environment::Variable;
+pub use hermit_options::gdb::GdbAddress;
 pub use hermit_options::mount::MountConfig;
 pub use hermit_options::network;
 
@@ -48,8 +49,8 @@ pub struct Config {
     pub jail: Option<Jail>,
     /// Whether a guest may run as a process although landlock is incomplete.
     pub allow_partial_sandbox: bool,
-    /// TCP port on which the machine waits for gdb ([`crate::gdb`]) before the guest starts; 0 is any free port.
-    pub gdb: Option<u16>,
+    /// Address on which the machine waits for gdb ([`crate::gdb`]) before the guest starts.
+    pub gdb: Option<GdbAddress>,
     /// Seconds by which the host's wall clock, as the guest sees it, steps after the guest has read it for the first time.
     /// For tests; 0 otherwise.
     pub test_clock_step: i64,

@@ -8,7 +8,7 @@ use crate::engine::{Vcpu, VcpuExit};
 use crate::io_manager::IoManager;
 use crate::stats::ExitCounters;
 use crate::vcpu_manager::VcpuEndpoint;
-use crate::vm_handle::{ShutDownOnPanic, ShutdownCause, VmHandle};
+use crate::vm_handle::{ShutdownCause, VmHandle};
 
 /// Pause of a vCPU after a bus lock, which holds up the memory accesses of all CPUs of the host: 1,000 bus locks per
 /// second and vCPU remain, and each costs a host thousands of cycles at most.
@@ -26,7 +26,6 @@ impl VcpuContext {
     /// Body of a vCPU thread.
     pub(crate) fn run(self, mut vcpu: Box<dyn Vcpu>) {
         let vcpu = &mut *vcpu;
-        let _guard = ShutDownOnPanic(&self.vm);
         if let Err(error) = vcpu.bind_to_thread() {
             self.vm.shut_down(ShutdownCause::Failed(error.to_string()));
             return;

@@ -32,7 +32,7 @@ use crate::stats::ExitCounters;
 use crate::tsc::TscCalibration;
 use crate::vcpu_manager::VcpuManager;
 use crate::vcpu_thread::VcpuContext;
-use crate::vm_handle::{ShutDownOnPanic, ShutdownCause, VmHandle};
+use crate::vm_handle::{ShutdownCause, VmHandle, guarded};
 
 /// Time limit for writing out the guest's output after a requested shutdown: the reader may have stopped reading.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -172,8 +172,8 @@ impl Vm<Configured> {
         let entry = boot::load(&mut selection.memory, &image, &params)?;
         selection.boot_vcpu()?.set_entry(&entry)?;
         let SelectedEngine { platform, memory, engine, vcpus } = selection;
-        let listen = |port| GdbServer::listen(port, &config.image, &image, &entry, memory.clone());
-        let gdb = config.gdb.map(listen).transpose()?;
+        let listen = |address| GdbServer::listen(address, &config.image, &image, &entry, memory.clone());
+        let gdb = config.gdb.as_ref().map(listen).transpose()?;
         let handle = Arc::new(VmHandle::new()?);
         let power_button = PowerButton::new(&*engine)?;
         let io = IoManager::new(Arc::clone(&handle), devices.bus, devices.text, power_button);
@@ -248,7 +248,7 @@ impl Vm<Loaded> {
         let (mut manager, endpoints) = VcpuManager::new(vcpu_count)?;
         let (gdb_thread, debugger) = match gdb {
             Some(server) => {
-                server.announce()?;
+                server.announce();
                 let (thread, debugger) = server.prepare(&handle)?;
                 (Some(thread), Some(debugger))
             }
@@ -261,11 +261,12 @@ impl Vm<Loaded> {
         let worker_count = workers.len();
         let (running, workers_running) = mpsc::channel();
         for DeviceThread { role, name, worker } in workers {
-            let (handle, running) = (Arc::clone(&handle), running.clone());
-            threads.spawn(name, role, move || {
-                serve_devices(worker, &handle);
+            let (vm, running) = (Arc::clone(&handle), running.clone());
+            let work = move || {
+                serve_devices(worker, &vm);
                 drop::<mpsc::Sender<()>>(running);
-            })?;
+            };
+            threads.spawn(name, role, guarded(&handle, work))?;
         }
         drop(running);
         let (io, exits) = (Arc::new(io), Arc::new(ExitCounters::default()));
@@ -276,10 +277,10 @@ impl Vm<Loaded> {
                 exits: Arc::clone(&exits),
                 endpoint,
             };
-            threads.spawn(format!("vcpu {id}"), Role::Vcpu, move || context.run(vcpu))?;
+            threads.spawn(format!("vcpu {id}"), Role::Vcpu, guarded(&handle, move || context.run(vcpu)))?;
         }
         if let Some(gdb_thread) = gdb_thread {
-            threads.spawn("gdb".to_owned(), Role::Gdb, gdb_thread)?;
+            threads.spawn("gdb".to_owned(), Role::Gdb, guarded(&handle, gdb_thread))?;
         }
         started.into_iter().flatten().try_for_each(|wait| wait())?;
         manager.attach(threads.start()?.into_iter().skip(worker_count).take(vcpu_count));
@@ -299,7 +300,6 @@ impl Vm<Loaded> {
 
 /// Body of a device thread.
 fn serve_devices(worker: Worker, vm: &VmHandle) {
-    let _guard = ShutDownOnPanic(vm);
     if let Err(error) = worker.run() {
         vm.shut_down(ShutdownCause::Failed(error.to_string()));
     }

@@ -1,7 +1,7 @@
 //! Shutdown of a VM.
 
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use vmm_sys_util::eventfd::EventFd;
@@ -57,8 +57,20 @@ impl VmHandle {
     }
 }
 
-/// Shuts the VM down if its thread panics, which is a bug.
-pub(crate) struct ShutDownOnPanic<'a>(pub(crate) &'a VmHandle);
+/// Returns the body of a thread of the VM: it calls `work`, and shuts the VM down if that panics, which is a bug.
+pub(crate) fn guarded(
+    vm: &Arc<VmHandle>,
+    work: impl FnOnce() + Send + 'static,
+) -> impl FnOnce() + Send + 'static {
+    let vm = Arc::clone(vm);
+    move || {
+        let _guard = ShutDownOnPanic(&vm);
+        work();
+    }
+}
+
+/// Shuts the VM down if its thread panics.
+struct ShutDownOnPanic<'a>(&'a VmHandle);
 
 impl Drop for ShutDownOnPanic<'_> {
     fn drop(&mut self) {
@@ -66,5 +78,21 @@ impl Drop for ShutDownOnPanic<'_> {
             let reason = "a thread of uhyve has panicked: please report this";
             self.0.shut_down(ShutdownCause::Failed(reason.to_owned()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ShutdownCause, VmHandle, guarded};
+    use std::sync::Arc;
+    use std::thread;
+
+    #[test]
+    fn panic_of_a_thread_shuts_the_vm_down() {
+        let vm = Arc::new(VmHandle::new().unwrap());
+        thread::spawn(guarded(&vm, || {})).join().unwrap();
+        assert_eq!(vm.shutdown_cause(), None);
+        thread::spawn(guarded(&vm, || panic!("a bug"))).join().unwrap_err();
+        assert!(matches!(vm.shutdown_cause(), Some(ShutdownCause::Failed(_))));
     }
 }

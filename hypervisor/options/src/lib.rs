@@ -22,6 +22,7 @@
 pub mod children;
 pub mod disk;
 pub mod environment;
+pub mod gdb;
 mod machine;
 pub mod memory;
 pub mod mount;

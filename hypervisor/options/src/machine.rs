@@ -11,6 +11,7 @@ use hermit_interface::time_limit::{DEFAULT_GRACE, parse_grace, parse_seconds};
 
 use crate::disk::DiskConfig;
 use crate::environment::{self, EnvOption, EnvironmentError, Variable};
+use crate::gdb::GdbAddress;
 use crate::mount::MountConfig;
 use crate::open::Opener;
 
@@ -49,9 +50,10 @@ pub struct MachineOptions {
     /// TCP, or UDP with /udp at its end; may be given several times
     #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
     pub ports: Vec<PortForward>,
-    /// Wait for gdb on this port of the host before the first instruction; 0 takes a free port
-    #[arg(long, value_name = "PORT")]
-    pub gdb: Option<u16>,
+    /// Wait for gdb before the first instruction: on this port of the host, 0 takes a free one, or on a UNIX socket at this
+    /// path, such as ./gdb, which only its user can connect to
+    #[arg(long, value_name = "PORT|PATH")]
+    pub gdb: Option<GdbAddress>,
     /// Kill the guest after this time
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
@@ -85,7 +87,7 @@ impl MachineOptions {
         self.workdir.iter().for_each(|path| add("--workdir", path.into()));
         self.root.iter().for_each(|root| add("--root", root.into()));
         self.ports.iter().for_each(|port| add("--publish", port.to_string().into()));
-        self.gdb.iter().for_each(|port| add("--gdb", port.to_string().into()));
+        self.gdb.iter().for_each(|address| add("--gdb", address.to_argument()));
         self.timeout.iter().for_each(|limit| add("--timeout", limit.as_secs_f64().to_string().into()));
         self.grace.iter().for_each(|grace| add("--grace", grace.as_secs_f64().to_string().into()));
         let flags = [("--stats", self.stats), ("--verbose", self.verbose), ("--quiet", self.quiet)];

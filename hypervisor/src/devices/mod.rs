@@ -21,5 +21,5 @@ pub mod fuzzing;
 pub mod net;
 pub mod rate_limiter;
 pub mod virtio;
-mod warn_once;
+pub(crate) mod warn_once;
 pub mod worker;

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::debug::INT3;
 
+/// Maximum number of breakpoints: each takes memory of this process. gdb gets an error for more.
+pub(super) const MAX_BREAKPOINTS: usize = 4096;
+
 /// Breakpoint instructions of gdb. All others in guest memory are the guest's own.
 #[derive(Debug, Default)]
 pub(super) struct Breakpoints {
@@ -22,6 +25,11 @@ impl Breakpoints {
     /// Returns whether gdb has set a breakpoint at this address.
     pub(super) fn is_set(&self, address: u64) -> bool {
         self.set.contains_key(&address)
+    }
+
+    /// Returns whether there can be no further breakpoint.
+    pub(super) fn is_full(&self) -> bool {
+        self.set.len() + self.written.len() >= MAX_BREAKPOINTS
     }
 
     /// Records a breakpoint that replaces the byte `byte`.

@@ -86,6 +86,8 @@ pub(super) struct DebugTarget<V = VcpuManager> {
     /// Watchpoint hits (vCPU, bits of the debug registers) that happened while another stop was reported. They are
     /// reported later, because the access is complete and does not repeat.
     pending_hits: VecDeque<(usize, u8)>,
+    /// The guest has been resumed.
+    has_run: bool,
 }
 
 /// vCPUs that the next resume runs.
@@ -138,7 +140,13 @@ impl<V: Vcpus> DebugTarget<V> {
             controls,
             resume: ResumeActions::default(),
             pending_hits: VecDeque::new(),
+            has_run: false,
         }
+    }
+
+    /// True if the guest has been resumed at least once.
+    pub(super) const fn has_run(&self) -> bool {
+        self.has_run
     }
 
     pub(super) fn vm(&self) -> &VmHandle {
@@ -175,6 +183,7 @@ impl<V: Vcpus> DebugTarget<V> {
         if !self.pending_hits.is_empty() {
             return Ok(());
         }
+        self.has_run = true;
         let hardware = self.debug_registers.values();
         for (id, step) in self.resume.runs(self.count()) {
             self.set_control(id, DebugControl { breakpoints: true, step, hardware })?;
@@ -260,6 +269,13 @@ impl<V: Vcpus> DebugTarget<V> {
 
     /// Detaches from the guest: removes all breakpoints and watchpoints, and resumes all vCPUs.
     pub(super) fn detach(&mut self) {
+        self.clear();
+        self.has_run = true;
+        (0..self.count()).for_each(|id| self.vcpus.run(id));
+    }
+
+    /// Pauses all vCPUs, and removes all breakpoints and watchpoints.
+    pub(super) fn clear(&mut self) {
         self.pause();
         for (address, byte) in self.breakpoints.take() {
             // It fails if the guest has unmapped the memory.
@@ -273,7 +289,6 @@ impl<V: Vcpus> DebugTarget<V> {
                 log::warn!("CPU {id} still stops for gdb: {error}");
             }
         }
-        (0..self.count()).for_each(|id| self.vcpus.run(id));
     }
 
     /// Reads the registers of a vCPU.
@@ -299,6 +314,10 @@ impl<V: Vcpus> DebugTarget<V> {
 
     /// Writes memory by the page tables of a vCPU, and keeps breakpoints.
     pub(super) fn write(&mut self, id: usize, address: u64, bytes: &[u8]) -> Option<()> {
+        // gdb writes breakpoints as data, too.
+        if bytes == [INT3] && self.breakpoints.is_full() && !self.breakpoints.is_at(address) {
+            return None;
+        }
         // A write that fails must not change the record of breakpoints.
         let mut current = vec![0; bytes.len()];
         if self.read_raw(id, address, &mut current) != bytes.len() {
@@ -335,6 +354,9 @@ impl<V: Vcpus> DebugTarget<V> {
     pub(super) fn insert_breakpoint(&mut self, address: u64) -> Option<()> {
         if self.breakpoints.is_set(address) {
             return Some(());
+        }
+        if self.breakpoints.is_full() {
+            return None;
         }
         let mut byte = [0];
         if self.read_raw(0, address, &mut byte) != 1 {

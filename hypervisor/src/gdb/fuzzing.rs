@@ -1,6 +1,6 @@
 //! Fuzz target of the GDB server: a session with a model of a VM. Deterministic, without threads and guest.
 
-mod model;
+pub(super) mod model;
 
 use std::collections::VecDeque;
 use std::io;

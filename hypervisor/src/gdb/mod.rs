@@ -4,12 +4,14 @@
 //!
 //! ```text
 //! gdb IMAGE -ex "target remote :PORT"
+//! gdb IMAGE -ex "target remote PATH"
 //! ```
 //!
 //! The image is loaded at a random address; gdb reads the address (`qOffsets`) and relocates its symbols. vCPUs are
 //! gdb's threads, in all-stop mode: when one stops, all are paused before gdb gets the stop reply; while one steps, the
-//! others stay paused. After `detach`, and when the connection is lost, the guest runs without breakpoints, and another
-//! gdb may connect, which stops it again. `kill` shuts the VM down as SIGTERM does.
+//! others stay paused. After `detach` the guest runs without breakpoints, and another gdb may connect, which stops it
+//! again. The same holds when the connection is lost, unless no gdb has resumed the guest yet: then it waits for another
+//! one. `kill` shuts the VM down as SIGTERM does.
 //!
 //! | module | |
 //! | --- | --- |
@@ -19,45 +21,59 @@
 //! | `debug_registers` | hardware breakpoints and watchpoints |
 //! | `debug_target` | the VM as a debug target: resume, step, stop |
 //! | `gdbstub_target` | the debug target as one of the crate `gdbstub` |
-//! | `session` | a connection |
+//! | `session` | packets of a connection |
+//! | `connection` | connections, by TCP or a UNIX socket |
+//! | `peer` | the user of the other end of a TCP connection |
 //! | `epoll` | waiting for several file descriptors |
 //! | [`fuzzing`] | a fuzz target |
 //!
-//! A program that connects to the port controls the guest. Only programs on this host can connect, and the protocol has
-//! no authentication: use it where the other users of the host are trusted.
+//! A program that connects controls the guest, and the protocol has no authentication: only programs of this process's
+//! user and of root can connect. What does not begin as gdb does, such as a request of HTTP, is disconnected, and the
+//! guest does not notice.
 
 mod breakpoints;
+mod connection;
 mod debug_registers;
 mod debug_target;
 mod epoll;
 pub mod fuzzing;
 mod gdbstub_target;
 mod memory;
+mod peer;
 mod registers;
 mod session;
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
 use std::time::Duration;
 
 use hermit_interface::image::Image;
 
+use self::connection::{GdbListener, GdbSocket};
 use self::debug_target::DebugTarget;
 use self::epoll::PollSet;
 use self::session::SessionEnd;
 use crate::boot::KernelEntry;
+use crate::config::GdbAddress;
+use crate::devices::warn_once::WarnOnce;
 use crate::log::say;
 use crate::memory::Memory;
 use crate::vcpu_manager::VcpuManager;
 use crate::vm_handle::{ShutdownCause, VmHandle};
 
+/// Time after which a call that accepts connections is repeated: the host has no more descriptors, for example.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Bytes with which gdb begins: an acknowledgement, a packet, or Ctrl-C.
+const FIRST_BYTES: [u8; 4] = *b"+-$\x03";
+
 /// Listening socket for gdb, and facts of the guest that gdb needs.
 #[derive(Debug)]
 pub struct GdbServer {
-    listener: TcpListener,
+    listener: GdbListener,
     image: PathBuf,
     location: ImageLocation,
     memory: Memory,
@@ -73,21 +89,19 @@ struct ImageLocation {
 }
 
 impl GdbServer {
-    /// Listens on a port of the loopback interface; with 0, on any free port.
+    /// Listens on an address.
     ///
     /// # Errors
     ///
-    /// The port is taken, or may not be used.
+    /// The address is taken or may not be used, or the host does not tell who connects to it.
     pub fn listen(
-        port: u16,
+        address: &GdbAddress,
         file: &Path,
         image: &Image<'_>,
         entry: &KernelEntry,
         memory: Memory,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot listen on port {port} for gdb: {error}"))
-        })?;
+        let listener = GdbListener::bind(address)?;
         let first = image.segments().next().map_or(0, |segment| segment.start);
         let location = ImageLocation { start: entry.image, first_segment: entry.image.wrapping_add(first) };
         Ok(Self { listener, image: file.to_owned(), location, memory })
@@ -106,8 +120,8 @@ impl GdbServer {
         let vm = Arc::clone(vm);
         let thread = move || {
             let Ok(vcpus) = from_main.recv() else { return };
-            let target = DebugTarget::new(vcpus, vm, self.memory, self.location.first_segment);
-            let vcpus = serve_all(&self.listener, &connections, target);
+            let target = DebugTarget::new(vcpus, Arc::clone(&vm), self.memory, self.location.first_segment);
+            let vcpus = Connections::new(&self.listener, &connections, &vm).serve_all(target);
             // If the main thread waits no longer, this drops the manager, and the vCPU threads exit.
             let _: Result<(), mpsc::SendError<VcpuManager>> = to_main.send(vcpus);
         };
@@ -115,18 +129,13 @@ impl GdbServer {
     }
 
     /// Prints the command line for gdb.
-    ///
-    /// # Errors
-    ///
-    /// getsockname(2) failed.
-    pub fn announce(&self) -> io::Result<()> {
-        let port = self.listener.local_addr()?.port();
+    pub fn announce(&self) {
         let (image, start) = (self.image.to_string_lossy(), self.location.start);
         let image = shlex::try_quote(&image).unwrap_or_default();
+        let remote = self.listener.remote();
         say(format_args!(
-            "waits for gdb; the image is at {start:#x}:\n    gdb {image} -ex \"target remote :{port}\""
+            "waits for gdb; the image is at {start:#x}:\n    gdb {image} -ex \"target remote {remote}\""
         ));
-        Ok(())
     }
 }
 
@@ -156,31 +165,94 @@ impl Debugger {
     }
 }
 
-/// Serves one gdb after the other until the VM shuts down.
-fn serve_all(listener: &TcpListener, connections: &PollSet, mut target: DebugTarget) -> VcpuManager {
-    while let Some(stream) = accept(listener, connections, target.vm()) {
-        target.pause();
-        match session::run(stream, &mut target) {
-            Ok(SessionEnd::Detached) => {}
-            Ok(SessionEnd::Killed) => target.vm().shut_down(ShutdownCause::Requested),
-            Err(error) => say(format_args!("the connection to gdb has failed, the guest continues: {error}")),
-        }
-        target.detach();
-    }
-    target.into_vcpus()
+/// Connections to the GDB server of a VM.
+#[derive(Debug)]
+struct Connections<'a> {
+    listener: &'a GdbListener,
+    /// The listener and the shutdown of the VM.
+    events: &'a PollSet,
+    vm: &'a VmHandle,
+    /// Connections of others, which could fill the log.
+    strangers: WarnOnce,
 }
 
-/// Accepts the next connection; returns `None` once the VM has shut down.
-fn accept(listener: &TcpListener, connections: &PollSet, vm: &VmHandle) -> Option<TcpStream> {
-    while vm.shutdown_cause().is_none() {
-        let ready = connections.wait();
-        if vm.shutdown_cause().is_some() {
-            break;
+impl<'a> Connections<'a> {
+    fn new(listener: &'a GdbListener, events: &'a PollSet, vm: &'a VmHandle) -> Self {
+        Self { listener, events, vm, strangers: WarnOnce::default() }
+    }
+
+    /// Serves one gdb after the other until the VM shuts down.
+    fn serve_all(mut self, mut target: DebugTarget) -> VcpuManager {
+        while let Some(socket) = self.next_gdb() {
+            target.pause();
+            match session::run(&socket, &mut target) {
+                Ok(SessionEnd::Detached) => target.detach(),
+                Ok(SessionEnd::Killed) => {
+                    self.vm.shut_down(ShutdownCause::Requested);
+                    target.detach();
+                }
+                Err(error) if target.has_run() => {
+                    say(format_args!("the connection to gdb has failed, the guest continues: {error}"));
+                    target.detach();
+                }
+                Err(error) => {
+                    say(format_args!(
+                        "the connection to gdb has failed, the guest waits for another one: {error}"
+                    ));
+                    target.clear();
+                }
+            }
         }
-        match ready.and_then(|_| listener.accept()) {
-            Ok((stream, _)) => return Some(stream),
-            Err(error) => say(format_args!("cannot accept a connection of gdb: {error}")),
+        target.into_vcpus()
+    }
+
+    /// Waits for a connection that begins as gdb does; returns `None` once the VM has shut down.
+    fn next_gdb(&mut self) -> Option<GdbSocket> {
+        loop {
+            let socket = self.accept()?;
+            match self.begins_as_gdb(&socket) {
+                Ok(true) => return Some(socket),
+                Ok(false) => {}
+                Err(error) => self.strangers.warn(format_args!("a connection to gdb's address: {error}")),
+            }
         }
     }
-    None
+
+    /// Accepts the next connection of a user who may debug the guest; returns `None` once the VM has shut down.
+    fn accept(&mut self) -> Option<GdbSocket> {
+        while self.vm.shutdown_cause().is_none() {
+            let ready = self.events.wait();
+            if self.vm.shutdown_cause().is_some() {
+                break;
+            }
+            match ready.and_then(|_| self.listener.accept()) {
+                Ok(socket) => return Some(socket),
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    self.strangers.warn(format_args!("gdb's port has refused {error}"));
+                }
+                Err(error) => {
+                    self.strangers.warn(format_args!("cannot accept a connection of gdb: {error}"));
+                    thread::sleep(RETRY_INTERVAL);
+                }
+            }
+        }
+        None
+    }
+
+    /// Waits for the first byte, with the guest as it is. A connection that is silent gives way to the next one; then,
+    /// and once the VM has shut down, this is false.
+    fn begins_as_gdb(&self, socket: &GdbSocket) -> io::Result<bool> {
+        const SOCKET: u64 = 0;
+        let events = PollSet::new(&[socket, self.listener, self.vm.shutdown_event()])?;
+        if events.wait()? != SOCKET {
+            return Ok(false);
+        }
+        match socket.peek()? {
+            Some(byte) if FIRST_BYTES.contains(&byte) => Ok(true),
+            Some(byte) => {
+                Err(io::Error::other(format!("it begins with the byte {byte:#x}, not as gdb does")))
+            }
+            None => Err(io::Error::other("it was closed before it had begun")),
+        }
+    }
 }

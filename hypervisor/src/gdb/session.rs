@@ -1,21 +1,20 @@
 //! Session: one connection of a gdb.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::io;
 
 use gdbstub::conn::Connection;
 use gdbstub::stub::state_machine::GdbStubStateMachine;
 use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError};
 
+use super::connection::{GdbSocket, Replies};
 use super::debug_target::{DebugTarget, Vcpus};
 use super::epoll::PollSet;
 use crate::engine::EngineError;
 use crate::vcpu_manager::VcpuManager;
 
-/// Time limit for a write to gdb, after which the session ends.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a packet in bytes, which gdb is told (`PacketSize`). A longer one ends the session.
+const MAX_PACKET: usize = 4096;
 
 /// Packet `OK`.
 const OK_PACKET: &[u8] = b"$OK#9a";
@@ -58,13 +57,13 @@ pub(super) trait SessionInput<V> {
 
 /// Input from a connection.
 #[derive(Debug)]
-struct TcpInput {
-    stream: TcpStream,
+struct SocketInput<'a> {
+    socket: &'a GdbSocket,
     bytes: VecDeque<u8>,
     poll_set: PollSet,
 }
 
-impl SessionInput<VcpuManager> for TcpInput {
+impl SessionInput<VcpuManager> for SocketInput<'_> {
     fn next_byte(&mut self) -> Option<u8> {
         self.bytes.pop_front()
     }
@@ -73,7 +72,7 @@ impl SessionInput<VcpuManager> for TcpInput {
         match self.poll_set.wait()? {
             CONNECTION => {
                 let mut bytes = [0; 4096];
-                let size = self.stream.read(&mut bytes)?;
+                let size = self.socket.receive(&mut bytes)?;
                 if size == 0 {
                     return Err(SessionError::Closed);
                 }
@@ -88,11 +87,9 @@ impl SessionInput<VcpuManager> for TcpInput {
 }
 
 /// Serves a gdb that has connected. The target is paused.
-pub(super) fn run(stream: TcpStream, target: &mut DebugTarget) -> Result<SessionEnd, SessionError> {
-    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    let reader = stream.try_clone()?;
-    let poll_set = PollSet::new(&[&reader, target.stop_event(), target.vm().shutdown_event()])?;
-    serve(stream, &mut TcpInput { stream: reader, bytes: VecDeque::new(), poll_set }, target)
+pub(super) fn run(socket: &GdbSocket, target: &mut DebugTarget) -> Result<SessionEnd, SessionError> {
+    let poll_set = PollSet::new(&[socket, target.stop_event(), target.vm().shutdown_event()])?;
+    serve(Replies::new(socket), &mut SocketInput { socket, bytes: VecDeque::new(), poll_set }, target)
 }
 
 /// Handles packets of `input` and stops of the target, and writes replies to `connection`, until the session ends.
@@ -101,25 +98,30 @@ pub(super) fn serve<V: Vcpus>(
     input: &mut impl SessionInput<V>,
     target: &mut DebugTarget<V>,
 ) -> Result<SessionEnd, SessionError> {
-    let mut state = GdbStub::new(connection).run_state_machine(target)?;
+    let mut packet = [0; MAX_PACKET];
+    let stub = GdbStub::builder(connection).with_packet_buffer(&mut packet).build();
+    let mut state = stub.map_err(io::Error::other)?.run_state_machine(target)?;
     loop {
         state = match state {
-            GdbStubStateMachine::Idle(gdb) => {
+            GdbStubStateMachine::Idle(mut gdb) => {
                 if let Some(byte) = input.next_byte() {
                     gdb.incoming_data(target, byte)?
                 } else if target.vm().shutdown_cause().is_some() {
                     return Ok(SessionEnd::Detached);
                 } else {
+                    gdb.borrow_conn().flush()?;
                     input.wait(target)?;
                     gdb.into()
                 }
             }
-            GdbStubStateMachine::Running(gdb) => {
+            GdbStubStateMachine::Running(mut gdb) => {
                 if let Some(byte) = input.next_byte() {
                     gdb.incoming_data(target, byte)?
                 } else if let Some(reply) = target.next_stop_reply() {
                     gdb.report_stop(target, reply)?
                 } else {
+                    // gdbstub does not flush the acknowledgement of a packet that resumes the guest.
+                    gdb.borrow_conn().flush()?;
                     input.wait(target)?;
                     gdb.into()
                 }
@@ -132,7 +134,9 @@ pub(super) fn serve<V: Vcpus>(
                 return Ok(match gdb.get_reason() {
                     DisconnectReason::Kill => {
                         // gdbstub does not reply to `vKill`, but gdb waits for a reply.
-                        let _: io::Result<()> = gdb.borrow_conn().write_all(OK_PACKET);
+                        let connection = gdb.borrow_conn();
+                        let _: io::Result<()> =
+                            connection.write_all(OK_PACKET).and_then(|()| connection.flush());
                         SessionEnd::Killed
                     }
                     _ => SessionEnd::Detached,

@@ -17,7 +17,7 @@ use libc::{
     SYS_mkdirat, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_openat, SYS_openat2,
     SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64, SYS_preadv, SYS_ptrace, SYS_pwrite64,
     SYS_pwritev, SYS_read, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_renameat2, SYS_restart_syscall,
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto, SYS_setsockopt,
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto,
     SYS_sigaltstack, SYS_symlinkat, SYS_tgkill, SYS_timerfd_settime, SYS_unlinkat, SYS_utimensat, SYS_wait4,
     SYS_waitid, SYS_write, SYS_writev,
 };
@@ -88,9 +88,6 @@ const KVM_SET_DEBUGREGS: Opcode = write::<kvm_debugregs>(KVMIO, 0xa2);
 /// Requests of a seccomp listener (linux/seccomp.h).
 const SECCOMP_IOCTL_NOTIF_RECV: Opcode = read_write::<libc::seccomp_notif>(b'!', 0);
 const SECCOMP_IOCTL_NOTIF_SEND: Opcode = read_write::<libc::seccomp_notif_resp>(b'!', 1);
-
-/// Request of sockets (asm-generic/ioctls.h), which does not encode a type and a size.
-const FIONBIO: Opcode = 0x5421;
 
 /// All roles: what the standard library and the C library need for locks, memory, thread exit, abort(3), and the
 /// handler of stack overflows.
@@ -316,21 +313,13 @@ const TAP_NETWORK: &[CallRule] = &[
 /// Disk or network thread with limits of its rate: sets the timer by which it waits.
 const RATE_LIMITS: &[CallRule] = &[(SYS_timerfd_settime, &[&[Is(1, 0)]])];
 
-/// gdb thread.
+/// gdb thread. It reads the table of TCP sockets, which was opened before.
 const GDB: &[CallRule] = &[
     (SYS_epoll_create1, &[]),
-    (SYS_fcntl, &[&[Is(1, libc::F_DUPFD_CLOEXEC)]]),
     (SYS_read, &[]),
+    (SYS_pread64, &[]),
     (SYS_accept4, &[]),
     (SYS_recvfrom, &[]),
-    (
-        SYS_setsockopt,
-        &[
-            &[Is(1, libc::IPPROTO_TCP), Is(2, libc::TCP_NODELAY)],
-            &[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_SNDTIMEO)],
-        ],
-    ),
-    (SYS_ioctl, &[&[Request(1, FIONBIO)]]),
     (SYS_epoll_ctl, &[]),
     (SYS_epoll_wait, &[]),
     (SYS_epoll_pwait, &[]),

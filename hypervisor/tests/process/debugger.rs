@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Output};
 
 /// Packet that resumes all vCPUs.
-const CONTINUE: &[u8] = b"$vCont;c#a8";
+pub(crate) const CONTINUE: &[u8] = b"$vCont;c#a8";
 
 /// Packet that has the boot CPU execute one instruction.
 pub(crate) const STEP: &[u8] = b"$vCont;s:1#23";
@@ -13,9 +13,8 @@ pub(crate) const STEP: &[u8] = b"$vCont;s:1#23";
 /// Byte that pauses all vCPUs, as gdb's Ctrl-C.
 const INTERRUPT: &[u8] = b"\x03";
 
-/// Connects to a uhyve that waits for gdb, and resumes the guest, which is debugged as long as the connection is open.
-/// Returns `None` if uhyve has no GDB server.
-pub(crate) fn resume(uhyve: &mut Child) -> Option<TcpStream> {
+/// Argument of gdb's `target remote` that uhyve prints. Returns `None` if uhyve has no GDB server.
+pub(crate) fn remote(uhyve: &mut Child) -> Option<String> {
     let mut line = String::new();
     // Without a buffer: the following lines are for another reader.
     let mut stderr = BufReader::with_capacity(1, uhyve.stderr.as_mut().unwrap());
@@ -23,8 +22,18 @@ pub(crate) fn resume(uhyve: &mut Child) -> Option<TcpStream> {
     if line.contains("waits for gdb") {
         stderr.read_line(&mut line).unwrap();
     }
-    let port = line.split_once("target remote :")?.1.split('"').next()?.parse().unwrap();
-    let mut gdb = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    Some(line.split_once("target remote ")?.1.split('"').next()?.to_owned())
+}
+
+/// TCP port on which uhyve waits for gdb. Returns `None` if uhyve has no GDB server.
+pub(crate) fn port(uhyve: &mut Child) -> Option<u16> {
+    remote(uhyve)?.strip_prefix(':')?.parse().ok()
+}
+
+/// Connects to a uhyve that waits for gdb, and resumes the guest, which is debugged as long as the connection is open.
+/// Returns `None` if uhyve has no GDB server.
+pub(crate) fn resume(uhyve: &mut Child) -> Option<TcpStream> {
+    let mut gdb = TcpStream::connect(("127.0.0.1", port(uhyve)?)).unwrap();
     gdb.write_all(CONTINUE).unwrap();
     // The acknowledgement, `+`.
     gdb.read_exact(&mut [0]).unwrap();

@@ -4,6 +4,8 @@
 #[path = "../common/access.rs"]
 mod access;
 #[cfg(test)]
+mod connections;
+#[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod debugger;

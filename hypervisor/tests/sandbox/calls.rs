@@ -188,7 +188,7 @@ fn requests() -> Vec<ProbedCall> {
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_RECV", SECCOMP_IOCTL_NOTIF_RECV),
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_SEND", SECCOMP_IOCTL_NOTIF_SEND),
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_ADDFD", SECCOMP_IOCTL_NOTIF_ADDFD),
-        only(&[Role::Gdb], ioctl("ioctl with FIONBIO", FIONBIO)),
+        ioctl("ioctl with FIONBIO", FIONBIO),
         only(&[Role::Network], ioctl(UNREAD, SIOCOUTQ)),
         ioctl("ioctl with FIONREAD", FIONREAD),
         ioctl("ioctl with TUNSETIFF", TUNSETIFF),

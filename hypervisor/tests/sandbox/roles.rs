@@ -176,11 +176,8 @@ fn print() -> impl FnOnce() + Send {
 fn debug(listener: &TcpListener, mut debugger: TcpStream) {
     use_runtime();
     let (mut stream, _) = listener.accept().unwrap();
-    stream.set_nodelay(true).unwrap();
-    stream.set_nonblocking(true).unwrap();
-    assert_eq!(stream.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
-    stream.set_nonblocking(false).unwrap();
     debugger.write_all(b"$").unwrap();
+    assert_eq!(stream.peek(&mut [0]).unwrap(), 1);
     let mut byte = [0];
     stream.read_exact(&mut byte).unwrap();
     stream.write_all(&byte).unwrap();

@@ -7,8 +7,10 @@ use gdbstub::target::ext::breakpoints::WatchKind;
 use vm_memory::{Bytes, GuestAddress};
 
 use super::{DebugTarget, ResumeActions, StopReason};
-use crate::engine::debug::DebugEvent;
+use crate::engine::debug::{DebugEvent, INT3};
+use crate::gdb::breakpoints::MAX_BREAKPOINTS;
 use crate::gdb::debug_registers::{BreakpointTrigger, WatchRequest};
+use crate::gdb::fuzzing::model::ModelVcpus;
 use crate::memory::Memory;
 use crate::vcpu_manager::tests::start_sleeping;
 use crate::vm_handle::VmHandle;
@@ -137,4 +139,22 @@ fn all_vcpus_run_unless_scheduler_is_locked() {
 fn unknown_vcpus_do_not_run() {
     let actions = ResumeActions { steps: [7].into(), ..ResumeActions::default() };
     assert_eq!(actions.runs(2), []);
+}
+
+/// Each breakpoint takes memory of uhyve: gdb gets an error for one too many.
+#[test]
+fn breakpoints_are_limited() {
+    let memory = Memory::new("8M".parse().unwrap()).unwrap();
+    let vm = Arc::new(VmHandle::new().unwrap());
+    let vcpus = ModelVcpus::new(memory.guest());
+    let mut target = DebugTarget::new(vcpus, vm, memory, 0);
+    for address in 0..MAX_BREAKPOINTS as u64 {
+        assert_eq!(target.insert_breakpoint(address), Some(()), "{address}");
+    }
+    let next = MAX_BREAKPOINTS as u64;
+    assert_eq!(target.insert_breakpoint(next), None);
+    assert_eq!(target.write(0, next, &[INT3]), None);
+    assert_eq!(target.write(0, next, &[0x90]), Some(()));
+    target.remove_breakpoint(0).unwrap();
+    assert_eq!(target.insert_breakpoint(next), Some(()));
 }

@@ -25,7 +25,7 @@ const INSTRUCTIONS: u32 = 500;
 
 /// vCPUs that execute instructions when a stop is asked for.
 #[derive(Debug)]
-pub(super) struct ModelVcpus {
+pub(in crate::gdb) struct ModelVcpus {
     memory: GuestMemoryMmap,
     vcpus: [RefCell<ModelVcpu>; 2],
     instructions: u32,
@@ -41,7 +41,7 @@ struct ModelVcpu {
 }
 
 impl ModelVcpus {
-    pub(super) fn new(memory: &GuestMemoryMmap) -> Self {
+    pub(in crate::gdb) fn new(memory: &GuestMemoryMmap) -> Self {
         let vcpu = |is_off| {
             let registers = Registers { rip: FIRST_SEGMENT, ..Registers::default() };
             RefCell::new(ModelVcpu { registers, control: DebugControl::default(), is_running: false, is_off })
