@@ -18,7 +18,7 @@ use libc::{
     SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64, SYS_preadv, SYS_ptrace, SYS_pwrite64,
     SYS_pwritev, SYS_read, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_renameat2, SYS_restart_syscall,
     SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto,
-    SYS_sigaltstack, SYS_symlinkat, SYS_tgkill, SYS_timerfd_settime, SYS_unlinkat, SYS_utimensat, SYS_wait4,
+    SYS_sigaltstack, SYS_symlinkat, SYS_tgkill, SYS_timerfd_settime, SYS_tkill, SYS_unlinkat, SYS_utimensat, SYS_wait4,
     SYS_waitid, SYS_write, SYS_writev,
 };
 use linux_raw_sys::ptrace;
@@ -44,13 +44,15 @@ pub(super) enum ArgumentCheck {
     IsBut { argument: u8, value: c_int, free: c_int },
     /// The argument of this index is the ID of this process.
     OwnProcess(u8),
+    /// The argument of this index is the ID of the thread that installs the filter.
+    OwnThread(u8),
     /// The argument of this index is the signal that interrupts a vCPU thread.
     VcpuSignal(u8),
     /// The argument of this index is the file descriptor of the tap.
     Tap(u8),
 }
 
-use ArgumentCheck::{Is, IsBut, OwnProcess, Ptrace, Request, Tap, VcpuSignal, Within};
+use ArgumentCheck::{Is, IsBut, OwnProcess, OwnThread, Ptrace, Request, Tap, VcpuSignal, Within};
 
 /// Number of a system call, and alternative lists of conditions: all conditions of one list must hold. Without lists
 /// the call is always allowed.
@@ -122,6 +124,8 @@ const COMMON: &[CallRule] = &[
     (SYS_rt_sigreturn, &[]),
     (SYS_sigaltstack, &[]),
     (SYS_tgkill, &[&[OwnProcess(0), Is(2, libc::SIGABRT)]]),
+    // abort(3) of musl, with all signals blocked: SIGSYS would kill the process.
+    (SYS_tkill, &[&[OwnThread(0), Is(1, libc::SIGABRT)]]),
     (SYS_getpid, &[]),
     (SYS_gettid, &[]),
     (SYS_clock_gettime, &[]),

@@ -45,39 +45,24 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
     // SAFETY: `register_signal_handler` sets SA_SIGINFO, so the kernel passes a pointer to a valid `siginfo_t`, which
     // exists until the handler returns.
     let code = unsafe { (*info).si_code };
-    let mut exit_code = EXIT_CODE;
     // Another process may send the signal too; it has no system call to report.
     if code == SYS_SECCOMP {
         // SAFETY: with SA_SIGINFO the last argument points to a valid `ucontext_t` (sigaction(2)), which exists until
         // the handler returns; the registers are copied.
         let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-        if is_abort(&registers) {
-            exit_code = ABORTED;
-        } else {
-            write_message(&registers);
-        }
+        write_message(&registers);
     }
     report::write_end_at_once(exit_code);
     // SAFETY: _exit(2) takes an integer, is async-signal-safe and does not return: it runs no destructors and no other
     // code of this process, whose state the signal may have interrupted at any point.
-    unsafe { libc::_exit(exit_code.into()) }
-}
-
-/// Register at the system call.
-fn register(registers: &[libc::greg_t], index: libc::c_int) -> libc::greg_t {
-    usize::try_from(index).ok().and_then(|index| registers.get(index)).copied().unwrap_or_default()
-}
-
-/// Whether the system call is the one by which abort(3) of musl ends the process. No filter permits it, since it could
-/// signal threads of other processes, too.
-fn is_abort(registers: &[libc::greg_t]) -> bool {
-    let of_signal = register(registers, libc::REG_RSI) == libc::greg_t::from(libc::SIGABRT);
-    of_signal && register(registers, libc::REG_RAX) == libc::SYS_tkill
+    unsafe { libc::_exit(EXIT_CODE.into()) }
 }
 
 /// Prints a report. `registers` are those at the system call.
 fn write_message(registers: &[libc::greg_t]) {
-    let register = |index| register(registers, index);
+    let register = |index: libc::c_int| {
+        usize::try_from(index).ok().and_then(|index| registers.get(index)).copied().unwrap_or_default()
+    };
     let number = register(libc::REG_RAX);
     let name = usize::try_from(number).ok().and_then(Sysno::new).map_or("a system call", |call| call.name());
     let role = ROLE.get().map_or("without a role", Role::name);

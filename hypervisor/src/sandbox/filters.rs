@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use libc::SECCOMP_RET_TRAP;
+use rustix::thread::gettid;
 use seccompiler::BpfProgram;
 use vmm_sys_util::signal::SIGRTMIN;
 
@@ -38,6 +39,9 @@ fn condition(check: ArgumentCheck, rules: &Rules) -> Condition {
         ArgumentCheck::Within(argument, bits) => (argument, masked(bits), 0),
         ArgumentCheck::IsBut { argument, value, free } => (argument, masked(free), value.cast_unsigned()),
         ArgumentCheck::OwnProcess(argument) => (argument, Operator::Equal, std::process::id()),
+        ArgumentCheck::OwnThread(argument) => {
+            (argument, Operator::Equal, gettid().as_raw_pid().cast_unsigned())
+        }
         // Without a tap no descriptor matches.
         ArgumentCheck::Tap(argument) => (argument, Operator::Equal, rules.tap.unwrap_or(-1).cast_unsigned()),
         ArgumentCheck::VcpuSignal(argument) => (argument, Operator::Equal, SIGRTMIN().cast_unsigned()),

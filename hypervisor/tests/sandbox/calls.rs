@@ -5,6 +5,7 @@ use std::os::unix::process::parent_id;
 use std::process;
 
 use libc::{c_int, c_long};
+use rustix::process::Pid;
 use uhyve::sandbox::{EXIT_CODE, Role, Rules, Sandbox};
 use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
@@ -138,6 +139,8 @@ fn processes() -> Vec<ProbedCall> {
         call("kill of the process itself", libc::SYS_kill, [own]),
         call("tgkill of another process", libc::SYS_tgkill, [parent, parent, abort]),
         call("tgkill with another signal", libc::SYS_tgkill, [own, own, libc::SIGKILL.into()]),
+        call("tkill of another process", libc::SYS_tkill, [parent, abort]),
+        call("tkill with another signal", libc::SYS_tkill, [own, libc::SIGKILL.into()]),
         only(&[Role::Main, Role::Gdb], call("tgkill of a processor", libc::SYS_tgkill, [own, own, kick])),
         call("rt_sigaction of the handler of denials", libc::SYS_rt_sigaction, [libc::SIGSYS.into()]),
         call("setuid", libc::SYS_setuid, []),
@@ -212,6 +215,13 @@ fn rest() -> Vec<ProbedCall> {
         call("a system call of x32", 0x4000_0000, []),
         call("a system call that does not exist", 9999, []),
     ]
+}
+
+/// Sends a signal to a thread of this process: the C library's function may make another system call.
+pub(crate) fn signal(thread: Pid, number: c_int) {
+    // SAFETY: tgkill(2) takes integers and accesses no memory.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, process::id(), thread.as_raw_pid(), number) };
+    assert_eq!(result, 0);
 }
 
 /// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process`, `tap` or `limits` to set that

@@ -21,15 +21,15 @@ use hermit_options::mount::CachePolicy;
 use hermit_options::open::Opener;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
-use rustix::thread::{CapabilitySets, capabilities, no_new_privs};
+use rustix::thread::{CapabilitySets, capabilities, gettid, no_new_privs};
 use uhyve::devices::fuzzing::FilesClient;
 use uhyve::sandbox::{Folder, Role, Rules, Sandbox, Threads, close_inherited};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
-use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 use zerocopy::IntoBytes;
 
-use crate::probe;
+use crate::{calls, probe};
 
 /// Performs one of the actions below in this process.
 pub(crate) fn act(action: &str) {
@@ -81,7 +81,9 @@ fn work() {
     threads.spawn("network".to_owned(), Role::Network, forward).unwrap();
     threads.spawn("stderr".to_owned(), Role::Output, print()).unwrap();
     threads.spawn("gdb".to_owned(), Role::Gdb, move || debug(&listener, debugger)).unwrap();
+    let (ready, thread) = mpsc::channel();
     let vcpu = move || {
+        ready.send(gettid()).unwrap();
         use_runtime();
         kick.write(1).unwrap();
         // Blocks until the main thread drops the sender.
@@ -91,7 +93,7 @@ fn work() {
     let threads = threads.start().unwrap();
     use_runtime();
     thread::sleep(Duration::from_millis(1));
-    threads[5].kill(SIGRTMIN()).unwrap();
+    calls::signal(thread.recv().unwrap(), SIGRTMIN());
     drop(end);
     for thread in threads {
         thread.join().unwrap();

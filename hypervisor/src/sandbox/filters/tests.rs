@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustix::thread::gettid;
 use syscalls::Sysno;
 use vmm_sys_util::signal::SIGRTMIN;
 
@@ -111,6 +112,7 @@ fn meaning(check: ArgumentCheck, rules: &Rules) -> (u8, u32, u32) {
             (argument, value.cast_unsigned(), !free.cast_unsigned())
         }
         ArgumentCheck::OwnProcess(index) => (index, std::process::id(), all),
+        ArgumentCheck::OwnThread(index) => (index, gettid().as_raw_pid().cast_unsigned(), all),
         ArgumentCheck::VcpuSignal(index) => (index, SIGRTMIN().cast_unsigned(), all),
         ArgumentCheck::Tap(index) => (index, rules.tap.unwrap_or(-1).cast_unsigned(), all),
     }
