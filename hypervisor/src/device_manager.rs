@@ -169,7 +169,8 @@ impl DeviceManager {
                 |error: rustix::io::Errno| MountError { folder: mount.host.clone(), source: error.into() };
             device.set_limiter(RateLimiter::new(mount.limits).map_err(failed)?);
             folders.push(Folder { descriptor: device.folder(), read_only: mount.read_only });
-            devices.push((Serving::Own(Role::Files, format!("files {number}")), Box::new(device)));
+            let role = if mount.read_only { Role::ReadOnlyFiles } else { Role::Files };
+            devices.push((Serving::Own(role, format!("files {number}")), Box::new(device)));
         }
         let mut bus = Bus::new();
         bus.insert(CLOCK, Arc::new(HostClock::new(config.test_clock_step)))?;

@@ -15,7 +15,7 @@ use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::signal::register_signal_handler;
 
 use crate::report::SIGNAL_BASE;
-use crate::sandbox::exit_on;
+use crate::sandbox::{exit_on, report_abort};
 use crate::vcpu_manager::ignore_signal;
 
 /// Signals that request the end of the guest.
@@ -60,6 +60,7 @@ impl Signals {
         for signal in NOT_INHERITED {
             register_signal_handler(signal, ignore_signal)?;
         }
+        report_abort()?;
         let exits_at_once = Arc::new(AtomicBool::new(true));
         let mut signals = Self { epoll: Epoll::new()?, pipes: Vec::new(), exits_at_once };
         for signal in SIGNALS.into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal)) {

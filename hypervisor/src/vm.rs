@@ -189,7 +189,8 @@ impl Vm<Configured> {
         let rate_limits = has_rate_limits(&config);
         let folders = devices.folders;
         let jail = config.jail.clone();
-        let rules = Rules { folders, debugger, process, allow_partial, tap, rate_limits, jail };
+        let rules =
+            Rules { folders, debugger, process, allow_partial, tap, rate_limits, jail, ..Rules::default() };
         let sandbox = if config.sandbox { Sandbox::new(rules) } else { Sandbox::off() };
         if let Some(program) = devices.starting {
             program.finish().map_err(|error| DeviceManagerError::from(NetworkError::from(error)))?;

@@ -66,7 +66,8 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     }
     let network = network::qemu_options(Some(QEMU_NETWORK), &arguments.ports).map_err(usage_error)?;
     if let Some(root) = &arguments.root {
-        RootTree::check(&Opener::default(), root, MAX_TREE_SIZE).map_err(|error| usage_error(error.to_string()))?;
+        RootTree::check(&Opener::default(), root, MAX_TREE_SIZE)
+            .map_err(|error| usage_error(error.to_string()))?;
     }
     setup::ensure()?;
     let image = program.build(false)?;

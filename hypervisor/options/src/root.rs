@@ -96,7 +96,11 @@ impl RootTree {
     pub fn check(opener: &Opener, path: &Path, memory: u64) -> Result<(), RootError> {
         let read = |error| RootError::Read { path: path.to_owned(), error };
         let file = opener.read(path, Kind::FileOrFolder).map_err(read)?;
-        if file.metadata().map_err(read)?.is_dir() { Ok(()) } else { Self::load(opener, path, memory).map(drop) }
+        if file.metadata().map_err(read)?.is_dir() {
+            Ok(())
+        } else {
+            Self::load(opener, path, memory).map(drop)
+        }
     }
 
     /// Messages about what is left out.

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use signal_hook::consts::SIGABRT;
 use signal_hook::low_level;
 
 use crate::report;
@@ -25,4 +26,20 @@ pub(crate) fn exit_on(signal: i32, code: u8, is_enabled: Arc<AtomicBool>) -> io:
     // variable; `write_end_at_once` reads a `OnceLock`, which is an atomic load, compares integers and calls write(2) with
     // a text that was formatted before; `exit` is _exit(2). The `Arc` is not dropped here.
     unsafe { low_level::register(signal, action) }.map(drop)
+}
+
+/// Has SIGABRT, which abort(3) raises, write the report before it ends the process.
+///
+/// # Errors
+///
+/// The host refuses the handler.
+pub(crate) fn report_abort() -> io::Result<()> {
+    let action = || {
+        report::write_end_at_once(report::ABORTED);
+        // Fails for signals that have no default only.
+        let _: io::Result<()> = low_level::emulate_default_handler(SIGABRT);
+    };
+    // SAFETY: an action must be async-signal-safe (signal-safety(7)), and must not panic. `write_end_at_once` is, as in
+    // `exit_on`, and signal-hook documents that `emulate_default_handler` is.
+    unsafe { low_level::register(SIGABRT, action) }.map(drop)
 }

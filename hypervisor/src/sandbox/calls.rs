@@ -12,13 +12,13 @@ use kvm_bindings::{
 use libc::{
     SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_epoll_create1,
     SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_exit, SYS_exit_group, SYS_faccessat, SYS_fallocate,
-    SYS_fchmodat, SYS_fcntl, SYS_fdatasync, SYS_fstat, SYS_fstatfs, SYS_fsync, SYS_ftruncate, SYS_futex,
+    SYS_fchmod, SYS_fcntl, SYS_fdatasync, SYS_fstat, SYS_fstatfs, SYS_fsync, SYS_ftruncate, SYS_futex,
     SYS_getdents64, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl, SYS_linkat, SYS_lseek, SYS_madvise,
     SYS_mkdirat, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_openat, SYS_openat2,
     SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64, SYS_preadv, SYS_ptrace, SYS_pwrite64,
     SYS_pwritev, SYS_read, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_renameat2, SYS_restart_syscall,
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto,
-    SYS_sigaltstack, SYS_symlinkat, SYS_tgkill, SYS_timerfd_settime, SYS_tkill, SYS_unlinkat, SYS_utimensat, SYS_wait4,
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto, SYS_sigaltstack,
+    SYS_symlinkat, SYS_tgkill, SYS_timerfd_settime, SYS_tkill, SYS_unlinkat, SYS_utimensat, SYS_wait4,
     SYS_waitid, SYS_write, SYS_writev,
 };
 use linux_raw_sys::ptrace;
@@ -50,9 +50,16 @@ pub(super) enum ArgumentCheck {
     VcpuSignal(u8),
     /// The argument of this index is the file descriptor of the tap.
     Tap(u8),
+    /// The argument of this index is a null pointer.
+    Null(u8),
+    /// The argument of this index is none of the descriptors of files that were open before the process was confined: if
+    /// it is that of a file, landlock has permitted to open it.
+    OpenedLater(u8),
 }
 
-use ArgumentCheck::{Is, IsBut, OwnProcess, OwnThread, Ptrace, Request, Tap, VcpuSignal, Within};
+use ArgumentCheck::{
+    Is, IsBut, Null, OpenedLater, OwnProcess, OwnThread, Ptrace, Request, Tap, VcpuSignal, Within,
+};
 
 /// Number of a system call, and alternative lists of conditions: all conditions of one list must hold. Without lists
 /// the call is always allowed.
@@ -252,11 +259,9 @@ const DISK: &[CallRule] = &[
     (SYS_epoll_pwait, &[]),
 ];
 
-/// Flags with which the files thread opens what it has found: not those that make a file.
-const OPEN_FLAGS: c_int = libc::O_ACCMODE
-    | libc::O_APPEND
+/// Flags with which the thread of a read-only mount opens what it has found.
+const READ_FLAGS: c_int = libc::O_APPEND
     | libc::O_SYNC
-    | libc::O_TRUNC
     | libc::O_DIRECTORY
     | libc::O_NONBLOCK
     | libc::O_NOCTTY
@@ -264,35 +269,48 @@ const OPEN_FLAGS: c_int = libc::O_ACCMODE
     | libc::O_PATH
     | O_LARGEFILE;
 
+/// Flags with which the files thread opens what it has found: not those that make a file.
+const OPEN_FLAGS: c_int = READ_FLAGS | libc::O_ACCMODE | libc::O_TRUNC;
+
 /// Flag that rustix adds to each openat(2), and that 64-bit programs do not need: libc has 0 (asm-generic/fcntl.h).
 const O_LARGEFILE: c_int = 0o100_000;
 
 /// Permission bits that the files thread gives: no set-id bits.
 const MODE: c_int = 0o1777;
 
-/// Files thread. Landlock confines what is opened, made and removed to the mounted folders.
-const FILES: &[CallRule] = &[
+/// Files thread, whether the mount can be changed or not.
+const ANY_FILES: &[CallRule] = &[
     (SYS_read, &[]),
     (SYS_epoll_ctl, &[]),
     (SYS_epoll_wait, &[]),
     (SYS_epoll_pwait, &[]),
-    // Its flags are in memory, where a filter does not see them.
+    // Its flags are in memory, where a filter does not see them: landlock confines what it opens and makes.
     (SYS_openat2, &[]),
-    (SYS_openat, &[&[Within(2, OPEN_FLAGS)]]),
     (SYS_fstat, &[]),
     (SYS_fstatfs, &[]),
     (SYS_readlinkat, &[]),
     (SYS_faccessat, &[]),
-    (SYS_fchmodat, &[&[Within(2, MODE)]]),
-    (SYS_utimensat, &[&[Is(3, libc::AT_EMPTY_PATH)]]),
-    (SYS_ftruncate, &[]),
-    (SYS_fallocate, &[]),
     (SYS_preadv, &[]),
-    (SYS_pwritev, &[]),
     (SYS_lseek, &[]),
+    (SYS_getdents64, &[]),
+];
+
+/// Files thread of a mount that cannot be changed: no call that changes a file.
+const READ_ONLY_FILES: &[CallRule] = &[(SYS_openat, &[&[Within(2, READ_FLAGS)]])];
+
+/// Files thread of a mount that can be changed. Landlock confines what is opened, made and removed to the mounted
+/// folders. It has no right for permissions and times, so those are changed by a descriptor that it has permitted to
+/// open, never by a path. A descriptor with `O_PATH`, which landlock permits for any path, is refused by these calls
+/// (`EBADF`).
+const FILES: &[CallRule] = &[
+    (SYS_openat, &[&[Within(2, OPEN_FLAGS)]]),
+    (SYS_fchmod, &[&[OpenedLater(0), Within(1, MODE)]]),
+    (SYS_utimensat, &[&[OpenedLater(0), Null(1), Is(3, 0)]]),
+    (SYS_ftruncate, &[&[OpenedLater(0)]]),
+    (SYS_fallocate, &[&[OpenedLater(0)]]),
+    (SYS_pwritev, &[&[OpenedLater(0)]]),
     (SYS_fsync, &[]),
     (SYS_fdatasync, &[]),
-    (SYS_getdents64, &[]),
     (SYS_mkdirat, &[&[Within(2, MODE)]]),
     (SYS_symlinkat, &[]),
     (SYS_linkat, &[&[Is(4, libc::AT_SYMLINK_FOLLOW)]]),
@@ -314,7 +332,7 @@ const TAP_NETWORK: &[CallRule] = &[
     (SYS_ioctl, &[&[Tap(0), Request(1, ioctl::TUNSETOFFLOAD), Within(2, ioctl::USED_OFFLOADS)]]),
 ];
 
-/// Disk or network thread with limits of its rate: sets the timer by which it waits.
+/// Disk, files or network thread with limits of its rate: sets the timer by which it waits.
 const RATE_LIMITS: &[CallRule] = &[(SYS_timerfd_settime, &[&[Is(1, 0)]])];
 
 /// gdb thread. It reads the table of TCP sockets, which was opened before.
@@ -341,19 +359,22 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
         Role::Devices | Role::Output => [DEVICES, &[], &[]],
         Role::Disk if rules.process => [DISK, PROCESS_INTERRUPT, &[]],
         Role::Disk => [DISK, &[], &[]],
-        Role::Files if rules.process => [FILES, PROCESS_INTERRUPT, &[]],
-        Role::Files => [FILES, &[], &[]],
+        Role::Files | Role::ReadOnlyFiles if rules.process => [ANY_FILES, PROCESS_INTERRUPT, &[]],
+        Role::Files | Role::ReadOnlyFiles => [ANY_FILES, &[], &[]],
         Role::Network if rules.process => [NETWORK, PROCESS_INTERRUPT, &[]],
         Role::Network => [NETWORK, &[], &[]],
         Role::Gdb => [GDB, &[], &[]],
     };
     let debugging = if rules.debugger { debugging } else { &[] };
-    let backend = match role {
+    let kind = match role {
         Role::Network if rules.tap.is_some() => TAP_NETWORK,
         Role::Network => PASST_NETWORK,
+        Role::Files => FILES,
+        Role::ReadOnlyFiles => READ_ONLY_FILES,
         _ => &[],
     };
-    let is_limited = rules.rate_limits && matches!(role, Role::Disk | Role::Files | Role::Network);
+    let is_limited =
+        rules.rate_limits && matches!(role, Role::Disk | Role::Files | Role::ReadOnlyFiles | Role::Network);
     let limits = if is_limited { RATE_LIMITS } else { &[] };
-    [COMMON, own, more, debugging, backend, limits].into_iter().flatten().copied()
+    [COMMON, own, more, debugging, kind, limits].into_iter().flatten().copied()
 }

@@ -8,7 +8,7 @@ use syscalls::Sysno;
 use vmm_sys_util::signal::register_signal_handler;
 
 use super::Role;
-use crate::report::{self, ABORTED};
+use crate::report;
 
 /// Exit code after a denied system call: that of a shell for a process that SIGSYS has killed.
 pub const EXIT_CODE: u8 = 159;
@@ -52,7 +52,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
         let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         write_message(&registers);
     }
-    report::write_end_at_once(exit_code);
+    report::write_end_at_once(EXIT_CODE);
     // SAFETY: _exit(2) takes an integer, is async-signal-safe and does not return: it runs no destructors and no other
     // code of this process, whose state the signal may have interrupted at any point.
     unsafe { libc::_exit(EXIT_CODE.into()) }

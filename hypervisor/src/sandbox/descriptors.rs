@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use rustix::fs::{Mode, OFlags, RawDir, open};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, open, stat};
 use rustix::io::{FdFlags, fcntl_getfd};
 
 use super::SandboxError;
@@ -29,6 +29,25 @@ pub fn close_inherited() -> Result<(), SandboxError> {
         }
     }
     Ok(())
+}
+
+/// Descriptors of everything that has a path: files, folders, devices, FIFOs. Sorted.
+pub(super) fn open_files() -> io::Result<Vec<RawFd>> {
+    let mut files = open_descriptors()?;
+    files.retain(|descriptor| has_path(*descriptor));
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Whether a descriptor is open and refers to what other programs may find by a path. A removed file, or an anonymous one
+/// such as guest memory, has no links.
+fn has_path(descriptor: RawFd) -> bool {
+    let Ok(status) = stat(format!("/proc/self/fd/{descriptor}")) else { return false };
+    match FileType::from_raw_mode(status.st_mode) {
+        FileType::RegularFile => status.st_nlink > 0,
+        FileType::Directory | FileType::CharacterDevice | FileType::BlockDevice | FileType::Fifo => true,
+        _ => false,
+    }
 }
 
 fn open_descriptors() -> io::Result<Vec<RawFd>> {

@@ -1,6 +1,7 @@
 //! Seccomp filters of the roles.
 
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 
 use libc::SECCOMP_RET_TRAP;
 use rustix::thread::gettid;
@@ -23,14 +24,28 @@ fn compile(role: Role, rules: &Rules) -> BpfProgram {
     let mut allowed = BTreeMap::<u32, Vec<Vec<Condition>>>::new();
     for (number, lists) in calls::of(role, rules) {
         let Ok(number) = u32::try_from(number) else { continue };
-        let conditions = lists.iter().map(|list| list.iter().map(|check| condition(*check, rules)).collect());
+        let conditions = lists.iter().flat_map(|list| expand(list, rules));
         allowed.entry(number).or_default().extend(conditions);
     }
     let allowed = allowed.into_iter().map(|(number, lists)| (number, CallRule::AllowIf(lists))).collect();
     bpf::compile(&allowed, SECCOMP_RET_TRAP)
 }
 
-fn condition(check: ArgumentCheck, rules: &Rules) -> Condition {
+/// Conditions of a list of checks: alternatives, one for each range of descriptors where one is checked.
+fn expand(list: &[ArgumentCheck], rules: &Rules) -> Vec<Vec<Condition>> {
+    let mut alternatives = vec![Vec::new()];
+    for check in list {
+        let choices = conditions(*check, rules);
+        let with = |alternative: &Vec<Condition>| {
+            choices.iter().map(|more| [alternative, more.as_slice()].concat()).collect::<Vec<_>>()
+        };
+        alternatives = alternatives.iter().flat_map(with).collect();
+    }
+    alternatives
+}
+
+/// Alternatives of which one must hold for a check.
+fn conditions(check: ArgumentCheck, rules: &Rules) -> Vec<Vec<Condition>> {
     let masked = |free: i32| Operator::Masked((!free).cast_unsigned().into());
     let (argument, operator, value) = match check {
         ArgumentCheck::Is(argument, value) => (argument, Operator::Equal, value.cast_unsigned()),
@@ -45,8 +60,28 @@ fn condition(check: ArgumentCheck, rules: &Rules) -> Condition {
         // Without a tap no descriptor matches.
         ArgumentCheck::Tap(argument) => (argument, Operator::Equal, rules.tap.unwrap_or(-1).cast_unsigned()),
         ArgumentCheck::VcpuSignal(argument) => (argument, Operator::Equal, SIGRTMIN().cast_unsigned()),
+        ArgumentCheck::Null(argument) => return vec![vec![(argument, Width::All64, Operator::Equal, 0)]],
+        ArgumentCheck::OpenedLater(argument) => return others(argument, &rules.open_files),
     };
-    (argument, Width::Lower32, operator, value.into())
+    vec![vec![(argument, Width::Lower32, operator, value.into())]]
+}
+
+/// Alternatives for a descriptor that is none of `files`, which are sorted: the ranges between them.
+fn others(argument: u8, files: &[RawFd]) -> Vec<Vec<Condition>> {
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    for file in files.iter().map(|file| u64::from(file.cast_unsigned())) {
+        if start < file {
+            ranges.push((start, file - 1));
+        }
+        start = file + 1;
+    }
+    ranges.push((start, u32::MAX.into()));
+    let is_within = |(start, end)| {
+        let width = Width::Lower32;
+        vec![(argument, width, Operator::AtLeast, start), (argument, width, Operator::AtMost, end)]
+    };
+    ranges.into_iter().map(is_within).collect()
 }
 
 #[cfg(test)]

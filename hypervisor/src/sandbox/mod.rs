@@ -37,7 +37,7 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
-pub(crate) use at_once::exit_on;
+pub(crate) use at_once::{exit_on, report_abort};
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
 pub use jail::JailError;
@@ -100,6 +100,8 @@ pub enum Role {
     Disk,
     /// Files thread: processes the virtqueues of one mount.
     Files,
+    /// Files thread of a mount that cannot be changed.
+    ReadOnlyFiles,
     /// Network thread: processes the virtqueues of the network device.
     Network,
     /// Output thread: processes the virtqueue of standard output or standard error.
@@ -118,6 +120,7 @@ impl Role {
             Self::Devices => "devices",
             Self::Disk => "disk",
             Self::Files => "files",
+            Self::ReadOnlyFiles => "files:ro",
             Self::Network => "network",
             Self::Output => "output",
             Self::Gdb => "gdb",
@@ -149,6 +152,9 @@ pub struct Rules {
     pub rate_limits: bool,
     /// Jail that the process enters.
     pub jail: Option<Jail>,
+    /// Descriptors of files, folders, devices and FIFOs that were open before the process was confined: files threads
+    /// change none of them. [`Sandbox::confine_process`] sets it.
+    pub open_files: Vec<RawFd>,
 }
 
 impl Rules {
@@ -207,8 +213,9 @@ impl Sandbox {
     /// # Errors
     ///
     /// See [`SandboxError`]. After an error the process is partly confined.
-    pub fn confine_process(&self) -> Result<(), SandboxError> {
-        let Some(rules) = &self.0 else { return Ok(()) };
+    pub fn confine_process(&mut self) -> Result<(), SandboxError> {
+        let Some(rules) = &mut self.0 else { return Ok(()) };
+        rules.open_files = descriptors::open_files().map_err(SandboxError::Descriptors)?;
         allocator::use_main_arena();
         panics::install_hook();
         denial::install_handler().map_err(SandboxError::Handler)?;

@@ -38,7 +38,7 @@ impl Threads {
     /// # Errors
     ///
     /// See [`Sandbox::confine_process`].
-    pub fn new(sandbox: Sandbox) -> Result<Self, SandboxError> {
+    pub fn new(mut sandbox: Sandbox) -> Result<Self, SandboxError> {
         sandbox.confine_process()?;
         Ok(Self {
             sandbox: Arc::new(sandbox),

@@ -105,8 +105,7 @@ fn jail_that_cannot_be_entered_is_refused_with_the_reason() {
 #[test]
 fn check_enters_the_jail_and_describes_it() {
     let text = |arguments: &[&str]| {
-        let output =
-            Command::new(program::uhyve()).arg("--check").args(arguments).output().unwrap();
+        let output = Command::new(program::uhyve()).arg("--check").args(arguments).output().unwrap();
         Outcome::from(output).text
     };
     if jail_checks::is_possible() {

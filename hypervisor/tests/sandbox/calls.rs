@@ -11,8 +11,23 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
 use crate::probe;
 
-const ROLES: [Role; 8] =
-    [Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Files, Role::Network, Role::Output, Role::Gdb];
+const ROLES: [Role; 9] = [
+    Role::Main,
+    Role::Vcpu,
+    Role::Devices,
+    Role::Disk,
+    Role::Files,
+    Role::ReadOnlyFiles,
+    Role::Network,
+    Role::Output,
+    Role::Gdb,
+];
+
+/// Roles of the threads of mounts.
+const FILES: &[Role] = &[Role::Files, Role::ReadOnlyFiles];
+
+/// Number of fchmodat2(2), which libc lacks for musl.
+const SYS_FCHMODAT2: c_long = 452;
 
 /// ioctl(2) requests of KVM, and one that differs from `KVM_GET_REGS` in the size only.
 const KVM_CREATE_VM: c_long = 0xae01;
@@ -81,21 +96,31 @@ fn calls() -> Vec<ProbedCall> {
 fn files() -> Vec<ProbedCall> {
     vec![
         call("open", libc::SYS_open, []),
-        only(&[Role::Files], call("openat", libc::SYS_openat, [libc::AT_FDCWD.into()])),
+        only(FILES, call("openat", libc::SYS_openat, [libc::AT_FDCWD.into()])),
+        only(&[Role::Files], call("openat to write", libc::SYS_openat, [-1, 0, libc::O_WRONLY.into()])),
         call("openat that makes a file", libc::SYS_openat, [-1, 0, libc::O_CREAT.into()]),
-        only(&[Role::Files], call("openat2", libc::SYS_openat2, [])),
+        only(FILES, call("openat2", libc::SYS_openat2, [])),
         only(&[Role::Files], call("mkdirat", libc::SYS_mkdirat, [-1, 0, 0o1777])),
-        only(&[Role::Files], call("fchmodat", libc::SYS_fchmodat, [-1, 0, 0o1777])),
-        call("fchmodat with a set-id bit", libc::SYS_fchmodat, [-1, 0, 0o4755]),
+        only(&[Role::Files], call("fchmod", libc::SYS_fchmod, [-1, 0o1777])),
+        call("fchmod with a set-id bit", libc::SYS_fchmod, [-1, 0o4755]),
+        call("fchmod of standard input", libc::SYS_fchmod, [0, 0o644]),
+        call("fchmodat", libc::SYS_fchmodat, [-1, 0, 0o644]),
+        call("fchmodat2", SYS_FCHMODAT2, [-1, 0, 0o644]),
+        only(&[Role::Files], call("utimensat", libc::SYS_utimensat, [-1])),
+        call("utimensat of standard input", libc::SYS_utimensat, [0]),
+        call("utimensat of a path", libc::SYS_utimensat, [-1, 4096]),
+        call("utimensat of a path at 4 GiB", libc::SYS_utimensat, [-1, 1 << 32]),
+        only(&[Role::Files], call("ftruncate", libc::SYS_ftruncate, [-1])),
+        call("ftruncate of standard input", libc::SYS_ftruncate, [0]),
         call("mknodat", libc::SYS_mknodat, [-1]),
         call("fchownat", libc::SYS_fchownat, [-1]),
         call("fsetxattr", libc::SYS_fsetxattr, [-1]),
         only(&[Role::Files], call("renameat2", libc::SYS_renameat2, [-1, 0, -1])),
-        only(&[Role::Files], call("getdents64", libc::SYS_getdents64, [-1])),
+        only(FILES, call("getdents64", libc::SYS_getdents64, [-1])),
         call("creat", libc::SYS_creat, []),
         call("unlink", libc::SYS_unlink, []),
         call("newfstatat", libc::SYS_newfstatat, []),
-        only(&[Role::Files], call("fstat", libc::SYS_fstat, [-1])),
+        only(FILES, call("fstat", libc::SYS_fstat, [-1])),
         call("memfd_create", libc::SYS_memfd_create, []),
         call("mount", libc::SYS_mount, []),
         call("fcntl that duplicates", libc::SYS_fcntl, [0, libc::F_DUPFD.into()]),
@@ -111,7 +136,16 @@ fn files() -> Vec<ProbedCall> {
         only(&[Role::Disk], call("pwrite64", libc::SYS_pwrite64, [-1])),
         only(&[Role::Disk, Role::Files], call("fdatasync", libc::SYS_fdatasync, [-1])),
         only(
-            &[Role::Main, Role::Devices, Role::Disk, Role::Files, Role::Network, Role::Output, Role::Gdb],
+            &[
+                Role::Main,
+                Role::Devices,
+                Role::Disk,
+                Role::Files,
+                Role::ReadOnlyFiles,
+                Role::Network,
+                Role::Output,
+                Role::Gdb,
+            ],
             call("read", libc::SYS_read, [-1]),
         ),
         only(&[Role::Disk], call("readv", libc::SYS_readv, [-1])),
@@ -237,7 +271,7 @@ pub(crate) fn act(action: &str) {
     let tap = wants("tap").then_some(-1);
     let (debugger, process, rate_limits) = (wants("debugger"), wants("process"), wants("limits"));
     let rules = Rules { debugger, process, tap, rate_limits, ..Rules::default() };
-    let sandbox = Sandbox::new(rules);
+    let mut sandbox = Sandbox::new(rules);
     sandbox.confine_process().unwrap();
     sandbox.enter(role).unwrap();
     // SAFETY: no call of `calls` refers to memory in use, so that the kernel changes none, whether the filter allows the
@@ -282,7 +316,7 @@ fn process_rule_allows_seccomp_notifications_and_signals_only() {
         | "waitid for a descriptor" => Some(&[Role::Vcpu][..]),
         "pidfd_send_signal that kills" => Some(&[Role::Main, Role::Vcpu][..]),
         "pidfd_send_signal of an interrupt" => Some(&ROLES[..ROLES.len() - 1]),
-        "fstat" => Some(&[Role::Main, Role::Files][..]),
+        "fstat" => Some(&[Role::Main, Role::Files, Role::ReadOnlyFiles][..]),
         RUN
         | "ioctl with KVM_GET_REGS"
         | "ioctl with SECCOMP_IOCTL_NOTIF_ADDFD"

@@ -108,12 +108,7 @@ fn hypervisor(user: User) -> (User, Command, tempfile::TempDir) {
     if matches!(user, User::Unprivileged) {
         command.args(["unshare", "--mount", "sh", "-c", AS_USER, "sh"]).arg(folder.path());
     }
-    command.arg(program::uhyve()).args([
-        "--engine",
-        Engine::from_environment().option(),
-        "--cpus",
-        "2",
-    ]);
+    command.arg(program::uhyve()).args(["--engine", Engine::from_environment().option(), "--cpus", "2"]);
     (user, command, folder)
 }
 

@@ -19,7 +19,9 @@ use hermit_fuse::flags::SetattrValid;
 use hermit_fuse::request::SetattrIn;
 use hermit_options::mount::CachePolicy;
 use hermit_options::open::Opener;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{
+    CWD, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_NOW, fchmod, futimens, openat2,
+};
 use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
 use rustix::thread::{CapabilitySets, capabilities, gettid, no_new_privs};
 use uhyve::devices::fuzzing::FilesClient;
@@ -312,6 +314,12 @@ fn files() {
         }
         let read = openat2(CWD, "/etc/passwd", OFlags::RDONLY, Mode::empty(), ResolveFlags::empty());
         assert_eq!(read.unwrap_err(), rustix::io::Errno::ACCESS);
+        // A descriptor that only names a file is open to nobody, and of no use for a change.
+        let named = openat2(CWD, "/etc/passwd", OFlags::PATH, Mode::empty(), ResolveFlags::empty()).unwrap();
+        assert_eq!(fchmod(&named, Mode::RWXU).unwrap_err(), rustix::io::Errno::BADF);
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        assert_eq!(futimens(&named, &times).unwrap_err(), rustix::io::Errno::BADF);
     };
     threads.spawn("files".to_owned(), Role::Files, work).unwrap();
     threads.start().unwrap().into_iter().for_each(|thread| thread.join().unwrap());

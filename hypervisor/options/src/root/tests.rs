@@ -58,7 +58,8 @@ fn folder_is_packed_in_order_with_links_and_modes() {
 #[test]
 fn check_reads_an_archive_and_finds_a_folder() {
     let folder = tempdir().unwrap();
-    let check = |path: &Path| RootTree::check(&Opener::default(), path, 1 << 20).map_err(|error| error.to_string());
+    let check =
+        |path: &Path| RootTree::check(&Opener::default(), path, 1 << 20).map_err(|error| error.to_string());
     assert_eq!(check(folder.path()), Ok(()));
     assert!(check(&folder.path().join("none")).unwrap_err().contains("cannot read"));
     let archive = folder.path().join("tree.tar");

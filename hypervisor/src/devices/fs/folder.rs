@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use hermit_options::open::beneath;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fdatasync, fstat, fstatfs, linkat, mkdirat, open,
-    openat, renameat_with, symlinkat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fchmod, fdatasync, fstat, fstatfs, linkat, mkdirat,
+    open, openat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -138,14 +138,24 @@ impl Folder {
         }
     }
 
-    /// Sets permission bits of a file or a directory, but set-id bits.
-    pub(super) fn set_mode(&self, inode: &OwnedFd, mode: u32) -> Result<(), Errno> {
+    /// Opens a file or a directory to change its permissions or times.
+    ///
+    /// Landlock restricts what is opened, and neither chmod(2) nor utimensat(2) by a path: the filter permits them by such
+    /// a descriptor only.
+    pub(super) fn open_to_change(&self, inode: &OwnedFd) -> Result<OwnedFd, Errno> {
         match file_type(&fstat(inode)?) {
-            FileType::RegularFile | FileType::Directory => {
-                rustix::fs::chmodat(&self.descriptors, number(inode), permissions(mode), AtFlags::empty())
-            }
+            FileType::Directory => self.reopen(inode, OFlags::RDONLY | OFlags::DIRECTORY),
+            FileType::RegularFile => match self.reopen(inode, OFlags::RDONLY) {
+                Err(Errno::ACCESS) => self.reopen(inode, OFlags::WRONLY),
+                result => result,
+            },
             _ => Err(Errno::OPNOTSUPP),
         }
+    }
+
+    /// Sets permission bits of an open file or directory, but set-id bits.
+    pub(super) fn set_mode(file: &OwnedFd, mode: u32) -> Result<(), Errno> {
+        fchmod(file, permissions(mode))
     }
 
     /// Checks access rights as access(2).

@@ -1,6 +1,7 @@
 //! The filters of all roles: what they allow, and that they allow nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::RawFd;
 
 use rustix::thread::gettid;
 use syscalls::Sysno;
@@ -11,15 +12,27 @@ use super::{Role, Rules, calls, compile};
 use crate::sandbox::bpf::X86_64;
 use crate::sandbox::bpf::interpreter::{I386, X32, verdict};
 
-const ROLES: [Role; 8] =
-    [Role::Main, Role::Vcpu, Role::Devices, Role::Disk, Role::Files, Role::Network, Role::Output, Role::Gdb];
+const ROLES: [Role; 9] = [
+    Role::Main,
+    Role::Vcpu,
+    Role::Devices,
+    Role::Disk,
+    Role::Files,
+    Role::ReadOnlyFiles,
+    Role::Network,
+    Role::Output,
+    Role::Gdb,
+];
+
+/// Descriptors that were open before: adjacent ones, and some with others between them.
+const OPEN_FILES: [RawFd; 6] = [0, 1, 2, 5, 7, 300];
 
 /// Rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger, a tap and limits.
 fn all_rules() -> [Rules; 3] {
     let kinds = [(true, false, None), (false, true, None), (true, true, Some(9))];
     kinds.map(|(debugger, process, tap)| {
         let rate_limits = tap.is_some();
-        Rules { debugger, process, tap, rate_limits, ..Rules::default() }
+        Rules { debugger, process, tap, rate_limits, open_files: OPEN_FILES.to_vec(), ..Rules::default() }
     })
 }
 
@@ -40,10 +53,10 @@ fn call_is_allowed_always_or_with_conditions_but_not_both() {
 }
 
 #[test]
-fn every_filter_has_50_to_400_instructions() {
+fn every_filter_has_50_to_500_instructions() {
     for (role, rules) in all() {
         let length = compile(role, &rules).len();
-        assert!((50..400).contains(&length), "{role}: {length} instructions");
+        assert!((50..500).contains(&length), "{role}: {length} instructions");
     }
 }
 
@@ -101,20 +114,23 @@ fn unlisted_calls_of_every_role_are_trapped() {
 }
 
 /// Index of the argument that is checked, a value that passes, and the bits that are compared.
-fn meaning(check: ArgumentCheck, rules: &Rules) -> (u8, u32, u32) {
-    let all = u32::MAX;
+fn meaning(check: ArgumentCheck, rules: &Rules) -> (u8, u32, u64) {
+    let all = u32::MAX.into();
     match check {
         ArgumentCheck::Is(index, value) => (index, value.cast_unsigned(), all),
         ArgumentCheck::Request(index, request) => (index, request, all),
         ArgumentCheck::Ptrace(request) => (0, request, all),
-        ArgumentCheck::Within(index, bits) => (index, 0, !bits.cast_unsigned()),
+        ArgumentCheck::Within(index, bits) => (index, 0, (!bits.cast_unsigned()).into()),
         ArgumentCheck::IsBut { argument, value, free } => {
-            (argument, value.cast_unsigned(), !free.cast_unsigned())
+            (argument, value.cast_unsigned(), (!free.cast_unsigned()).into())
         }
         ArgumentCheck::OwnProcess(index) => (index, std::process::id(), all),
         ArgumentCheck::OwnThread(index) => (index, gettid().as_raw_pid().cast_unsigned(), all),
         ArgumentCheck::VcpuSignal(index) => (index, SIGRTMIN().cast_unsigned(), all),
         ArgumentCheck::Tap(index) => (index, rules.tap.unwrap_or(-1).cast_unsigned(), all),
+        ArgumentCheck::Null(index) => (index, 0, u64::MAX),
+        // One bit from 4 to 7 are descriptors of both kinds.
+        ArgumentCheck::OpenedLater(index) => (index, 4, all),
     }
 }
 
@@ -122,7 +138,11 @@ fn meaning(check: ArgumentCheck, rules: &Rules) -> (u8, u32, u32) {
 fn is_allowed(lists: &[&[ArgumentCheck]], rules: &Rules, arguments: [u64; 6]) -> bool {
     let holds = |check: &ArgumentCheck| {
         let (index, value, compared) = meaning(*check, rules);
-        arguments[usize::from(index)] & u64::from(compared) == u64::from(value & compared)
+        let argument = arguments[usize::from(index)];
+        if let ArgumentCheck::OpenedLater(_) = check {
+            return !OPEN_FILES.iter().any(|file| argument & compared == u64::from(file.cast_unsigned()));
+        }
+        argument & compared == u64::from(value) & compared
     };
     lists.iter().any(|list| list.iter().all(holds))
 }
@@ -136,13 +156,72 @@ fn attacks(list: &[ArgumentCheck], rules: &Rules) -> Vec<[u64; 6]> {
     }
     let mut attacks = vec![good];
     for (index, _, compared) in meanings {
-        for bit in (0..32).map(|bit| 1_u64 << bit).filter(|bit| u64::from(compared) & bit != 0) {
+        for bit in (0..64).map(|bit| 1_u64 << bit).filter(|bit| compared & bit != 0) {
             let mut bad = good;
             bad[usize::from(index)] ^= bit;
             attacks.push(bad);
         }
     }
     attacks
+}
+
+/// A descriptor beyond the largest one, negative ones, and those below and above each that was open before.
+#[test]
+fn files_thread_changes_only_what_was_opened_later() {
+    let rules = all_rules()[1].clone();
+    let filter = compile(Role::Files, &rules);
+    let around = OPEN_FILES.iter().flat_map(|file| [file - 1, *file, file + 1]);
+    for descriptor in around.chain([-1, RawFd::MIN, RawFd::MAX]) {
+        let is_allowed = !OPEN_FILES.contains(&descriptor);
+        let expected = if is_allowed { libc::SECCOMP_RET_ALLOW } else { libc::SECCOMP_RET_TRAP };
+        let argument = u64::from(descriptor.cast_unsigned());
+        for number in [libc::SYS_fchmod, libc::SYS_ftruncate, libc::SYS_fallocate, libc::SYS_pwritev] {
+            let found = verdict(&filter, X86_64, u32::try_from(number).unwrap(), [argument, 0, 0, 0, 0, 0]);
+            assert_eq!(found, expected, "{number}: {descriptor}");
+        }
+    }
+}
+
+/// Calls that change a file, its attributes or a directory.
+const CHANGES: [libc::c_long; 21] = [
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_utimensat,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_pwrite64,
+    libc::SYS_pwritev,
+    libc::SYS_writev,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_symlinkat,
+    libc::SYS_linkat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+    libc::SYS_fchownat,
+    libc::SYS_fchown,
+    libc::SYS_fsetxattr,
+    libc::SYS_chmod,
+    libc::SYS_truncate,
+];
+
+#[test]
+fn thread_of_a_read_only_mount_has_no_call_that_changes_a_file() {
+    for rules in all_rules() {
+        let filter = compile(Role::ReadOnlyFiles, &rules);
+        let verdict = |number: libc::c_long, arguments| {
+            verdict(&filter, X86_64, u32::try_from(number).unwrap(), arguments)
+        };
+        for number in CHANGES {
+            assert_eq!(verdict(number, [400, 0, 0, 0, 0, 0]), libc::SECCOMP_RET_TRAP, "{number}");
+        }
+        for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_TRUNC, libc::O_CREAT] {
+            let arguments = [400, 0, u64::from(flags.cast_unsigned()), 0, 0, 0];
+            assert_eq!(verdict(libc::SYS_openat, arguments), libc::SECCOMP_RET_TRAP, "{flags:o}");
+        }
+    }
 }
 
 /// Asserts that the filter allows what the lists of conditions allow, and nothing else, near each of them.

@@ -1,20 +1,25 @@
 //! Attributes of inodes, and of the file system.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use hermit_fuse::flags::{GETATTR_FH, SetattrValid};
 use hermit_fuse::reply::{Attr, AttrOut, StatfsOut};
 use hermit_fuse::request::{AccessIn, GetattrIn, SetattrIn};
 use rustix::fs::{
-    AtFlags, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fstat, fstatvfs, ftruncate,
-    readlinkat, utimensat,
+    OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fstat, fstatvfs, ftruncate, futimens,
+    readlinkat,
 };
 use rustix::io::Errno;
 
+use super::super::folder::Folder;
 use super::{Handle, Reply, Request, RequestResult, Server};
 
 /// Bit of access(2): may it be written?
 const W_OK: u32 = 2;
+
+/// Permission bit of chmod(2): the owner may read it.
+const READ_BY_OWNER: u32 = 0o400;
 
 /// User and group of everything: root, as which the guest's program runs.
 const ROOT: u32 = 0;
@@ -45,12 +50,32 @@ impl Server {
             self.set_size(&inode, valid.contains(SetattrValid::FH).then_some(set.fh), set.size)?;
         }
         if valid.contains(SetattrValid::MODE) {
-            self.folder.set_mode(&inode, set.mode)?;
+            self.set_mode(request.header.nodeid, set.mode)?;
         }
         if valid.intersects(SetattrValid::ATIME | SetattrValid::MTIME) {
-            utimensat(&*inode, "", &timestamps(&set, valid)?, AtFlags::EMPTY_PATH)?;
+            let times = timestamps(&set, valid)?;
+            futimens(&*self.open_to_change(request.header.nodeid)?, &times)?;
         }
         reply.write(&self.attr_out(&fstat(&*inode)?))
+    }
+
+    /// Sets permission bits. With bits that keep this process's user from opening the file again, it stays open as long as
+    /// the guest refers to it, so that they can be changed once more.
+    fn set_mode(&mut self, node: u64, mode: u32) -> Result<(), Errno> {
+        let file = self.open_to_change(node)?;
+        Folder::set_mode(&file, mode)?;
+        if mode & READ_BY_OWNER == 0 {
+            self.nodes.keep_open(node, file);
+        }
+        Ok(())
+    }
+
+    /// Descriptor by which permissions and times of a node are changed.
+    fn open_to_change(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
+        match self.nodes.opened(node) {
+            Some(file) => Ok(file),
+            None => Ok(Arc::new(self.folder.open_to_change(&*self.nodes.get(node)?)?)),
+        }
     }
 
     /// Sets the size of a file, which needs a file that is open for writing: the guest's, or one for the purpose.

@@ -89,7 +89,11 @@ impl Server {
     /// A descriptor of the guest is closed. Nothing is buffered here, but the host's file system may have errors to report.
     pub(super) fn flush(&mut self, request: &mut Request<'_>) -> RequestResult<()> {
         let FlushIn { fh, .. } = request.read()?;
-        Ok(self.folder.flush(self.file(fh)?)?)
+        let file = self.file(fh)?;
+        if self.policy.is_read_only {
+            return Err(Errno::NOSYS.into());
+        }
+        Ok(self.folder.flush(file)?)
     }
 
     /// Closes a file or a directory.
@@ -102,6 +106,9 @@ impl Server {
     pub(super) fn fsync(&mut self, request: &mut Request<'_>) -> RequestResult<()> {
         let FsyncIn { fh, fsync_flags, .. } = request.read()?;
         let file = self.descriptor(fh)?;
+        if self.policy.is_read_only {
+            return Ok(());
+        }
         Ok(if fsync_flags & FSYNC_DATASYNC == 0 { fsync(file) } else { fdatasync(file) }?)
     }
 

@@ -13,10 +13,18 @@ use super::super::slots::Slots;
 /// Device and number of an inode.
 type Identity = (u64, u64);
 
+/// Descriptor of an inode.
+#[derive(Clone, Debug)]
+struct Inode {
+    descriptor: Arc<OwnedFd>,
+    /// The inode is open; otherwise the descriptor only names it (`O_PATH`).
+    is_open: bool,
+}
+
 /// An inode with the number of references that the guest has to it.
 #[derive(Debug)]
 struct Node {
-    inode: Arc<OwnedFd>,
+    inode: Inode,
     identity: Identity,
     references: u64,
 }
@@ -25,7 +33,7 @@ struct Node {
 /// keeps it, so that its number on the host is not used again meanwhile.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    root: Arc<OwnedFd>,
+    root: Inode,
     slots: Slots<Node>,
     numbers: HashMap<Identity, u64>,
 }
@@ -33,19 +41,42 @@ pub(super) struct Nodes {
 impl Nodes {
     /// Table with the root, and room for `max` other inodes.
     pub(super) fn new(root: Arc<OwnedFd>, max: usize) -> Self {
+        let root = Inode { descriptor: root, is_open: false };
         Self { root, slots: Slots::new(max), numbers: HashMap::new() }
     }
 
-    /// Descriptor (`O_PATH`) of a node.
+    /// Descriptor of a node, which may be one that only names it (`O_PATH`).
     ///
     /// # Errors
     ///
     /// `ESTALE`: the guest has no reference to it.
     pub(super) fn get(&self, number: u64) -> Result<Arc<OwnedFd>, Errno> {
-        if number == ROOT_NODE {
-            return Ok(Arc::clone(&self.root));
+        self.inode(number).map(|inode| Arc::clone(&inode.descriptor)).ok_or(Errno::STALE)
+    }
+
+    /// Descriptor of a node that is [kept open](Self::keep_open).
+    pub(super) fn opened(&self, number: u64) -> Option<Arc<OwnedFd>> {
+        self.inode(number).filter(|inode| inode.is_open).map(|inode| Arc::clone(&inode.descriptor))
+    }
+
+    /// Replaces the descriptor of a node by one of the open file, until the guest drops its last reference. It does
+    /// whatever the other one does.
+    pub(super) fn keep_open(&mut self, number: u64, descriptor: Arc<OwnedFd>) {
+        let inode = if number == ROOT_NODE {
+            Some(&mut self.root)
+        } else {
+            self.slots.get_mut(number).map(|node| &mut node.inode)
+        };
+        if let Some(inode) = inode {
+            *inode = Inode { descriptor, is_open: true };
         }
-        self.slots.get(number).map(|node| Arc::clone(&node.inode)).ok_or(Errno::STALE)
+    }
+
+    fn inode(&self, number: u64) -> Option<&Inode> {
+        if number == ROOT_NODE {
+            return Some(&self.root);
+        }
+        self.slots.get(number).map(|node| &node.inode)
     }
 
     /// Whether there is no room for a further inode.
@@ -66,7 +97,8 @@ impl Nodes {
             }
             return Ok(number);
         }
-        let node = Node { inode: Arc::new(inode), identity, references: 1 };
+        let inode = Inode { descriptor: Arc::new(inode), is_open: false };
+        let node = Node { inode, identity, references: 1 };
         let number = self.slots.insert(node).ok_or(Errno::NFILE)?;
         self.numbers.insert(identity, number);
         Ok(number)

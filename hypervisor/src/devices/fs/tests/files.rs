@@ -122,6 +122,27 @@ fn attributes_are_set() {
     assert_eq!(client.setattr(node, SetattrValid::MTIME, set), Err(Errno::INVAL));
 }
 
+/// As an ordinary user, nobody opens a file of mode 0 once more.
+#[test]
+fn permissions_that_keep_a_file_from_being_opened_can_be_changed_again() {
+    let mut client = Client::new();
+    let (file, _) = client.create(ROOT_NODE, "file", O_RDWR, 0o666).unwrap();
+    let directory = client.mkdir(ROOT_NODE, "directory", 0o777).unwrap();
+    for (node, name) in [(file.nodeid, "file"), (directory.nodeid, "directory"), (ROOT_NODE, "")] {
+        for mode in [0, 0o200, 0o755] {
+            let set = SetattrIn { mode, mtime: 7, ..SetattrIn::default() };
+            client.setattr(node, SetattrValid::MODE | SetattrValid::MTIME, set).unwrap();
+            let metadata = fs::metadata(client.host(name)).unwrap();
+            assert_eq!((metadata.mode() & 0o777, metadata.mtime()), (mode, 7), "{name}");
+        }
+    }
+    // The descriptors do what those before did.
+    client.create(directory.nodeid, "new", O_RDWR, 0o666).unwrap();
+    client.link(file.nodeid, ROOT_NODE, "second").unwrap();
+    let fh = client.open(file.nodeid, O_RDONLY).unwrap();
+    client.read(fh, 0, 10).unwrap();
+}
+
 #[test]
 fn everything_belongs_to_root_and_cannot_be_given_away() {
     let mut client = Client::new();
