@@ -4,23 +4,43 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use hermit_interface::boot_info::Platform;
 use hermit_interface::exit::NOT_STARTED;
 
 use crate::config::jail::Jail;
-use crate::config::{CpuCount, MemorySize};
+use crate::config::{Config, CpuCount, MemorySize};
 use crate::engine::kvm::{self, KvmEngine, self_test};
 use crate::engine::process::ProcessEngine;
+use crate::log::say;
 use crate::memory::Memory;
+use crate::protections::{self, MissingProtection, Protection};
 use crate::sandbox::{LandlockLevel, filter_cost, jail, speculation};
 
 /// Prints which engines work. The exit code is 0 if one runs guests at native speed. With `allow_partial_sandbox` the
-/// process engine works without all of landlock, too.
-pub(crate) fn main(allow_partial_sandbox: bool, jail: Option<&Jail>) -> ExitCode {
+/// process engine works without all of landlock, too. A protection of `required` that is missing is an error.
+pub(crate) fn main(allow_partial_sandbox: bool, jail: Option<&Jail>, required: &[Protection]) -> ExitCode {
     let (kvm, process) = (kvm(), process(allow_partial_sandbox));
     let (kvm_works, process_works) = (kvm.is_ok(), process.is_ok());
     // It fails if the reader has closed the pipe.
+    let missing = required_missing(required, jail, kvm_works);
     let _: io::Result<()> = print(&state(kvm), &state(process), jail);
-    if kvm_works || process_works { ExitCode::SUCCESS } else { ExitCode::from(NOT_STARTED) }
+    if let Some(missing) = &missing {
+        say(format_args!("error: {missing}"));
+    }
+    let works = (kvm_works || process_works) && missing.is_none();
+    if works { ExitCode::SUCCESS } else { ExitCode::from(NOT_STARTED) }
+}
+
+/// The first protection that is required and that a guest would not have.
+fn required_missing(
+    required: &[Protection],
+    jail: Option<&Jail>,
+    kvm_works: bool,
+) -> Option<MissingProtection> {
+    let config = Config { require: required.to_vec(), jail: jail.cloned(), ..Config::new("") };
+    let platform = if kvm_works { Platform::Uhyve } else { Platform::Process };
+    let engine = protections::check_engine(&config, platform);
+    protections::check(&config).and(engine).err()
 }
 
 fn print(kvm: &str, process: &str, jail: Option<&Jail>) -> io::Result<()> {

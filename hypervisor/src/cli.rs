@@ -10,6 +10,7 @@ use hermit_options::mount::check_guest_paths;
 use crate::config::jail::Jail;
 use crate::config::network::{self, NetworkOption};
 use crate::config::{Config, ConsoleMode, EngineKind};
+use crate::protections::Protection;
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine
 #[derive(Debug, Parser)]
@@ -57,6 +58,10 @@ pub struct Arguments {
     /// Run a guest as a process although the host's kernel lacks parts of the sandbox (landlock of Linux 6.12)
     #[arg(long)]
     pub(crate) allow_partial_sandbox: bool,
+    /// Refuse to start without these protections, such as kvm,landlock: kvm, not a process; sandbox; landlock, complete;
+    /// core-sched, cores that no other process shares; jail. A protection that is missing is a warning otherwise
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PROTECTION,...")]
+    pub(crate) require: Vec<Protection>,
     /// Do not confine the hypervisor, to debug it
     #[arg(long)]
     no_sandbox: bool,
@@ -100,6 +105,7 @@ impl Arguments {
             sandbox: !self.no_sandbox,
             jail: self.jail,
             allow_partial_sandbox: self.allow_partial_sandbox,
+            require: self.require,
             test_clock_step: self.test_clock_step,
         })
     }
@@ -138,6 +144,7 @@ mod tests {
             (&["--mount", "a:b", "i"], "HOST:/GUEST"),
             (&["--engine", "x", "i"], "auto, kvm, process"),
             (&["--nonsense", "i"], "--nonsense"),
+            (&["--require", "kvm,x", "i"], "landlock"),
             (&["--gdb", "x", "i"], "./gdb"),
             (&["i", "argument"], "argument"),
             (&["--cpus", "2"], "EXECUTABLE"),

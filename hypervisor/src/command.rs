@@ -40,7 +40,7 @@ pub fn main() -> ExitCode {
     };
     log::init(arguments.machine.verbose, arguments.machine.quiet);
     if arguments.check {
-        return check::main(arguments.allow_partial_sandbox, arguments.jail.as_ref());
+        return check::main(arguments.allow_partial_sandbox, arguments.jail.as_ref(), &arguments.require);
     }
     let prepared = Prepared::new(&arguments.machine, started);
     let prepared = match prepared {

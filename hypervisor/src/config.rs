@@ -15,6 +15,7 @@ pub use hermit_options::network;
 
 use self::jail::Jail;
 use self::network::NetworkConfig;
+use crate::protections::Protection;
 
 /// Configuration of a machine and its guest.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct Config {
     pub jail: Option<Jail>,
     /// Whether a guest may run as a process although landlock is incomplete.
     pub allow_partial_sandbox: bool,
+    /// Protections without which the guest is not started.
+    pub require: Vec<Protection>,
     /// Address on which the machine waits for gdb ([`crate::gdb`]) before the guest starts.
     pub gdb: Option<GdbAddress>,
     /// Seconds by which the host's wall clock, as the guest sees it, steps after the guest has read it for the first time.
@@ -77,6 +80,7 @@ impl Config {
             sandbox: true,
             jail: None,
             allow_partial_sandbox: false,
+            require: Vec::new(),
             gdb: None,
             test_clock_step: 0,
         }

@@ -50,7 +50,7 @@
 //! | [`network`] | backends of the network device |
 //! | [`io_manager`] | dispatch of I/O exits to ports and devices |
 //! | [`vcpu_manager`] | vCPU threads: run, pause, exit |
-//! | [`sandbox`] | confinement of the hypervisor |
+//! | [`sandbox`], [`protections`] | confinement of the hypervisor; what a host may lack of it |
 //! | [`gdb`] | a server for gdb |
 //! | [`vm`], [`vm_handle`] | a VM: configured, loaded, running; its shutdown |
 //! | [`command`], [`signals`], [`report`], [`stats`], [`allocator`] | the command `uhyve` |
@@ -72,8 +72,8 @@ pub mod io_manager;
 mod log;
 pub mod memory;
 pub mod network;
-mod once_per_boot;
 pub mod power_button;
+pub mod protections;
 mod random;
 pub mod report;
 pub mod sandbox;

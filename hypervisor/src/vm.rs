@@ -27,6 +27,7 @@ use crate::io_manager::IoManager;
 use crate::memory::Memory;
 use crate::network::{self, NetworkError};
 use crate::power_button::PowerButton;
+use crate::protections::{self, MissingProtection};
 use crate::sandbox::{JailError, Role, Rules, Sandbox, SandboxError, Threads, jail};
 use crate::stats::ExitCounters;
 use crate::tsc::TscCalibration;
@@ -67,6 +68,9 @@ pub enum VmError {
     /// See [`SandboxError`].
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    /// See [`MissingProtection`].
+    #[error(transparent)]
+    Protection(#[from] MissingProtection),
     /// The host lacks threads, file descriptors or the like.
     #[error("the host cannot run the machine: {0}")]
     Host(#[from] io::Error),
@@ -150,6 +154,7 @@ impl Vm<Configured> {
         let config = self.0.0;
         // First of all: the calibration takes a minimum time.
         let calibration = TscCalibration::start();
+        protections::check(&config)?;
         // Before anything is started or opened that the host's user would have to clean up.
         check_jail(&config).map_err(SandboxError::from)?;
         hermit_options::memory::check(config.memory)?;
@@ -158,6 +163,7 @@ impl Vm<Configured> {
         let image = file.check()?;
         let tree = root_tree(&opener, &config)?;
         let mut selection = SelectedEngine::new(&config, calibration)?;
+        protections::check_engine(&config, selection.platform)?;
         let devices = DeviceManager::new(&config, &opener, &selection.memory, &*selection.engine)?;
         let params = BootParams {
             code: file.code(),

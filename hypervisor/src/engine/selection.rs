@@ -8,9 +8,8 @@ use super::kvm::{KvmEngine, KvmError, KvmVcpu, self_test};
 use super::process::{ProcessEngine, ProcessError};
 use super::{Engine, EngineError, Vcpu};
 use crate::config::{Config, EngineKind};
-use crate::log::note;
+use crate::log::say;
 use crate::memory::{Memory, MemoryError};
-use crate::once_per_boot;
 use crate::tsc::TscCalibration;
 
 /// Why no engine can run the VM.
@@ -85,19 +84,14 @@ impl SelectedEngine {
     }
 }
 
-/// Says why the guest does not run on KVM: always in the log, as a note once in each boot of the host.
+/// Says why the guest does not run on KVM, which isolates more.
 fn report(error: &KvmError) {
     let uhyve = env::current_exe().unwrap_or_else(|_| "uhyve".into());
-    let text = format!(
+    say(format_args!(
         "{}; guests run as processes (`{} --check` prints the state of each engine)",
         summary(error),
         uhyve.display()
-    );
-    if once_per_boot::is_first("engine") {
-        note(format_args!("{text}"));
-    } else {
-        ::log::info!("{text}");
-    }
+    ));
 }
 
 /// Short reason for which KVM is not selected, without advice: the guest runs on the process engine.

@@ -48,7 +48,7 @@ pub use threads::Threads;
 use rustix::thread::CapabilitySet;
 
 use crate::config::jail::Jail;
-use crate::once_per_boot;
+use crate::protections;
 
 /// Why the hypervisor cannot be confined.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,9 @@ pub enum SandboxError {
          nevertheless"
     )]
     Incomplete(&'static str),
+    /// The host has landlock, and does not enforce it.
+    #[error("sandbox: the host's kernel has landlock, but does not enforce it")]
+    NotEnforced,
     /// The handler of SIGSYS cannot be installed.
     #[error("sandbox: cannot install a handler for denied system calls: {0}")]
     Handler(io::Error),
@@ -179,15 +182,15 @@ pub struct Folder {
     pub read_only: bool,
 }
 
-/// Checks that landlock is complete, or, if it need not be, says once in each boot of the host that it is not.
-fn require_landlock(allow_partial: bool) -> Result<(), SandboxError> {
-    match LandlockLevel::of_host().require() {
-        Err(error) if !allow_partial => Err(error),
-        Err(SandboxError::Incomplete(level)) if once_per_boot::is_first("landlock") => {
-            log::warn!("sandbox: landlock is {level}; system calls are filtered all the same");
+/// Checks that landlock is complete, or, if it need not be, says at each start that it is not.
+fn require_landlock(level: LandlockLevel, may_be_incomplete: bool) -> Result<(), SandboxError> {
+    match (level.require(), level.missing()) {
+        (Err(error), _) if !may_be_incomplete => Err(error),
+        (_, Some(missing)) => {
+            protections::warn(&format!("sandbox: {missing}; system calls are filtered all the same"));
             Ok(())
         }
-        _ => Ok(()),
+        (_, None) => Ok(()),
     }
 }
 
@@ -219,12 +222,14 @@ impl Sandbox {
         allocator::use_main_arena();
         panics::install_hook();
         denial::install_handler().map_err(SandboxError::Handler)?;
+        let landlock = LandlockLevel::of_host();
         // A folder's border is landlock's, too, if its thread is taken over.
-        if rules.process || !rules.folders.is_empty() {
-            require_landlock(rules.allow_partial)?;
-        }
+        let needs_landlock = rules.process || !rules.folders.is_empty();
+        require_landlock(landlock, rules.allow_partial || !needs_landlock)?;
+        // A jail has no /sys.
+        let has_hyperthreads = speculation::has_hyperthreads();
         rules.jail.as_ref().map_or(Ok(()), jail::enter)?;
-        speculation::isolate_core();
+        speculation::isolate_core(has_hyperthreads);
         privileges::forbid_new().map_err(SandboxError::Privileges)?;
         rules.jail.as_ref().map_or(Ok(()), jail::take_ids)?;
         privileges::keep(rules.kept_capabilities()).map_err(SandboxError::Privileges)?;
@@ -232,7 +237,7 @@ impl Sandbox {
         if rules.jail.is_some() {
             privileges::limit_descriptors(!rules.folders.is_empty()).map_err(SandboxError::Privileges)?;
         }
-        paths::restrict(&rules.folders)
+        paths::restrict(&rules.folders, landlock)
     }
 
     /// Drops the capability that the start of the guest's process takes: call it after that.
@@ -257,5 +262,19 @@ impl Sandbox {
             privileges::forbid_processes().map_err(SandboxError::Privileges)?;
         }
         filters::enter(role, rules)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LandlockLevel, SandboxError, require_landlock};
+
+    #[test]
+    fn incomplete_landlock_is_an_error_unless_allowed() {
+        for level in [LandlockLevel::Partial, LandlockLevel::Missing] {
+            assert!(matches!(require_landlock(level, false), Err(SandboxError::Incomplete(_))), "{level:?}");
+            require_landlock(level, true).unwrap();
+        }
+        require_landlock(LandlockLevel::Complete, false).unwrap();
     }
 }

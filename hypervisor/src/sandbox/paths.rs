@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
 use super::{Folder, SandboxError};
@@ -53,6 +53,11 @@ impl LandlockLevel {
         }
     }
 
+    /// What is missing; `None` if it is complete.
+    pub(crate) fn missing(self) -> Option<String> {
+        (self != Self::Complete).then(|| format!("landlock is {}", self.describe()))
+    }
+
     /// Returns an error unless landlock is complete.
     pub(crate) const fn require(self) -> Result<(), SandboxError> {
         match self {
@@ -64,13 +69,19 @@ impl LandlockLevel {
 
 /// Denies access to all paths except below `folders`, bind and connect of TCP ports, and signals and abstract sockets
 /// to other processes. Open files remain usable.
-pub(super) fn restrict(folders: &[Folder]) -> Result<(), SandboxError> {
+///
+/// # Errors
+///
+/// The host does not enforce what it has of landlock, which is `level`.
+pub(super) fn restrict(folders: &[Folder], level: LandlockLevel) -> Result<(), SandboxError> {
     let mut ruleset = new_ruleset()?;
     for folder in folders {
         ruleset = ruleset.add_rule(PathBeneath::new(&*folder.descriptor, rights(folder)))?;
     }
-    ruleset.restrict_self()?;
-    Ok(())
+    let status = ruleset.restrict_self()?;
+    // The rights of newer kernels than the host's are not enforced.
+    let is_enforced = level == LandlockLevel::Missing || status.ruleset != RulesetStatus::NotEnforced;
+    if is_enforced { Ok(()) } else { Err(SandboxError::NotEnforced) }
 }
 
 /// Creates a ruleset that allows nothing, for the guest's process. Returns `None` if the kernel lacks landlock.

@@ -1,10 +1,21 @@
 //! Side channels of the CPU: speculation controls of Linux, and core scheduling.
 
+use std::fs;
+
 use rustix::io::Errno;
 use rustix::process::{
     SpeculationFeature, SpeculationFeatureState as State, getpid, speculative_feature_state,
 };
 use rustix::thread::{CoreSchedulingScope, core_scheduling_cookie, create_core_scheduling_cookie};
+
+use crate::protections;
+
+/// File of Linux that has 1 if there are hyperthreads.
+const SMT: &str = "/sys/devices/system/cpu/smt/active";
+
+/// Message about a host without core scheduling.
+const NO_CORE_SCHEDULING: &str =
+    "other programs may run on the other hyperthreads of the guest's CPUs (CONFIG_SCHED_CORE)";
 
 /// Kinds of speculation that Linux lets a thread disable, and their names.
 const FEATURES: [(SpeculationFeature, &str); 2] = [
@@ -37,11 +48,32 @@ const fn describe(state: Option<State>) -> &'static str {
     }
 }
 
+/// Whether the host has hyperthreads (`/sys/devices/system/cpu/smt/active`); true if that is unknown, as in a jail.
+pub(super) fn has_hyperthreads() -> bool {
+    fs::read_to_string(SMT).map_or(true, |text| text.trim() != "0")
+}
+
 /// Gives the calling process, and those that it starts, a core-scheduling cookie of its own: no other process runs on
-/// the other hyperthread of a CPU meanwhile. It fails on hosts without hyperthreads, or without `CONFIG_SCHED_CORE`.
-pub(super) fn isolate_core() {
-    if let Err(error) = create_core_scheduling_cookie(getpid(), CoreSchedulingScope::ThreadGroup) {
-        log::debug!("sandbox: there is no core scheduling here: {error}");
+/// the other hyperthread of a CPU meanwhile. Says so where the host cannot do that, unless it has no hyperthreads.
+pub(super) fn isolate_core(has_hyperthreads: bool) {
+    let created = create_core_scheduling_cookie(getpid(), CoreSchedulingScope::ThreadGroup);
+    if let Some(missing) = missing_core_scheduling(created, has_hyperthreads) {
+        protections::warn(&format!("sandbox: {missing}"));
+    }
+}
+
+/// What is missing of core scheduling on this host; `None` if it works, or is not needed.
+pub(crate) fn core_scheduling_missing() -> Option<String> {
+    let cookie = core_scheduling_cookie(getpid(), CoreSchedulingScope::Thread);
+    missing_core_scheduling(cookie.map(drop), has_hyperthreads())
+}
+
+/// What is missing by the result of a call. Without hyperthreads it fails with `ENODEV`, or with `EINVAL` where the kernel
+/// lacks it.
+fn missing_core_scheduling(result: rustix::io::Result<()>, has_hyperthreads: bool) -> Option<String> {
+    match result {
+        Ok(()) | Err(Errno::NODEV) => None,
+        Err(error) => has_hyperthreads.then(|| format!("{NO_CORE_SCHEDULING}: {error}")),
     }
 }
 
@@ -49,6 +81,7 @@ pub(super) fn isolate_core() {
 pub(crate) fn report() -> Vec<String> {
     let core = match core_scheduling_cookie(getpid(), CoreSchedulingScope::Thread) {
         Ok(_) => "each guest has cores of its own",
+        Err(_) if !has_hyperthreads() => "not needed: there are no hyperthreads",
         Err(Errno::NODEV) => "not needed: there are no hyperthreads",
         Err(_) => "not possible: the host's kernel lacks it (CONFIG_SCHED_CORE)",
     };
@@ -58,7 +91,8 @@ pub(crate) fn report() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{State, describe, is_controllable};
+    use super::{State, describe, is_controllable, missing_core_scheduling};
+    use rustix::io::Errno;
 
     #[test]
     fn only_what_a_thread_can_still_disable_is_controllable() {
@@ -73,6 +107,18 @@ mod tests {
         ] {
             assert_eq!(is_controllable(state), is_possible, "{state:?}");
             assert!(describe(state).contains(text), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn core_scheduling_is_missing_only_where_there_are_hyperthreads() {
+        for (result, has_hyperthreads, is_missing) in [
+            (Ok(()), true, false),
+            (Err(Errno::NODEV), true, false),
+            (Err(Errno::INVAL), true, true),
+            (Err(Errno::INVAL), false, false),
+        ] {
+            assert_eq!(missing_core_scheduling(result, has_hyperthreads).is_some(), is_missing, "{result:?}");
         }
     }
 }

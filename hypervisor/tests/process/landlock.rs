@@ -32,18 +32,36 @@ fn guest_as_a_process_is_refused_without_landlock_unless_allowed() {
     assert_eq!(refused.code, Some(125), "{refused:?}");
     assert!(refused.errors.contains("landlock is missing"), "{refused:?}");
     assert!(refused.errors.contains("--allow-partial-sandbox"), "{refused:?}");
-    let options = ["--allow-partial-sandbox"];
-    let notes = tempfile::tempdir().unwrap();
-    let allowed = || {
-        let host = Host::new(&image, &options);
-        let mut command = host.command();
-        command.env("XDG_RUNTIME_DIR", notes.path());
-        Outcome::from(without_landlock(command))
-    };
-    let (first, second) = (allowed(), allowed());
-    assert_eq!((first.code, second.code), (Some(7), Some(7)), "{first:?}\n{second:?}");
-    assert!(first.errors.contains("landlock is missing"), "{first:?}");
-    assert!(!second.errors.contains("landlock"), "the note is printed once in each boot: {second:?}");
+    let options = ["--allow-partial-sandbox", "--quiet"];
+    for _ in 0..2 {
+        let allowed = Outcome::from(without_landlock(Host::new(&image, &options).command()));
+        assert_eq!(allowed.code, Some(7), "{allowed:?}");
+        assert!(allowed.errors.contains("warning: sandbox: landlock is missing"), "{allowed:?}");
+    }
+}
+
+#[test]
+fn protection_that_is_required_and_missing_is_refused() {
+    // The check is before anything is opened: neither the image nor the engine has to be there.
+    for engine in ["process", "kvm"] {
+        let mut uhyve = Command::new(program::uhyve());
+        uhyve.args(["--engine", engine, "--allow-partial-sandbox", "--require", "sandbox,landlock", "/none"]);
+        let refused = Outcome::from(without_landlock(uhyve));
+        assert_eq!(refused.code, Some(125), "{refused:?}");
+        assert!(refused.errors.contains("error: --require: landlock is missing"), "{refused:?}");
+    }
+    let image = GuestBuilder::image(7, |_| Ok(()));
+    for (options, reason) in [
+        (&["--require", "kvm"][..], "as a process, not on KVM"),
+        (&["--require", "jail"], "add --jail"),
+        (&["--require", "sandbox", "--no-sandbox"], "--no-sandbox"),
+    ] {
+        let refused = Outcome::from(Host::new(&image, options).command().output().unwrap());
+        assert_eq!(refused.code, Some(125), "{refused:?}");
+        assert!(refused.errors.contains(reason), "{refused:?}");
+    }
+    let present = Host::new(&image, &["--require", "sandbox,landlock"]).command().output().unwrap();
+    assert_eq!(present.status.code(), Some(7), "{present:?}");
 }
 
 #[test]
@@ -58,4 +76,8 @@ fn check_prints_the_level_of_landlock() {
     assert!(!found.text.contains("process: works"), "{found:?}");
     let found = Outcome::from(check().output().unwrap());
     assert!(found.text.contains("landlock: ") && !found.text.contains("landlock: missing"), "{found:?}");
+    let mut required = check();
+    required.args(["--require", "landlock"]);
+    let found = Outcome::from(without_landlock(required));
+    assert!(found.code == Some(125) && found.errors.contains("--require: landlock is missing"), "{found:?}");
 }
