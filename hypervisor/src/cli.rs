@@ -62,6 +62,9 @@ pub struct Arguments {
     /// core-sched, cores that no other process shares; jail. A protection that is missing is a warning otherwise
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROTECTION,...")]
     pub(crate) require: Vec<Protection>,
+    /// Write uhyve's own messages to the end of this file, not to standard error, which is the guest's, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
     /// Do not confine the hypervisor, to debug it
     #[arg(long)]
     no_sandbox: bool,

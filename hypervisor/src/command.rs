@@ -25,7 +25,7 @@ use crate::signals::{MainEvent, Signals};
 use crate::stats::Statistics;
 use crate::vm::Vm;
 use crate::vm_handle::ShutdownCause;
-use crate::{cgroup, check, log, sandbox, stats};
+use crate::{cgroup, check, log, sandbox, signals, stats};
 
 /// Exit code for a wrong command line, as of clap.
 const USAGE_ERROR: u8 = 2;
@@ -34,10 +34,19 @@ const USAGE_ERROR: u8 = 2;
 #[must_use]
 pub fn main() -> ExitCode {
     let started = Instant::now();
+    // First of all: a signal ends this process while it reads files, too.
+    if let Err(error) = signals::unblock_all() {
+        return failed(format_args!("cannot unblock signals: {error}"), NOT_STARTED);
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return wrong_command_line(&error),
     };
+    if let Some(file) = &arguments.log_file
+        && let Err(error) = log::write_to(&arguments.machine.opener(), file)
+    {
+        return failed(format_args!("--log-file: {}: {error}", file.display()), USAGE_ERROR);
+    }
     log::init(arguments.machine.verbose, arguments.machine.quiet);
     if arguments.check {
         return check::main(arguments.allow_partial_sandbox, arguments.jail.as_ref(), &arguments.require);

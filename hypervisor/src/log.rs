@@ -1,12 +1,18 @@
-//! Messages to the user, on standard error.
+//! Messages to the user, on standard error, or in the file of `--log-file`: standard error is the guest's, too, which could
+//! print a line that looks like one of these.
 
 use std::fmt;
-use std::io::stderr;
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use hermit_options::open::{Opener, beneath};
 use log::{LevelFilter, Log, Metadata, Record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::{Errno, write};
 
 /// Time limit of a message: the reader of standard error may have stalled, which must not keep the guest alive.
@@ -15,10 +21,13 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of bytes that a pipe takes without blocking once it is writable (`PIPE_BUF`).
 const CHUNK: usize = 4096;
 
-#[derive(Debug)]
-struct Stderr;
+/// File of `--log-file`. It is never closed.
+static FILE: OnceLock<OwnedFd> = OnceLock::new();
 
-impl Log for Stderr {
+#[derive(Debug)]
+struct Messages;
+
+impl Log for Messages {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -30,11 +39,34 @@ impl Log for Stderr {
     fn flush(&self) {}
 }
 
-/// Prints a message. Errors are ignored: a reader that has closed standard error must not end the guest. What standard
-/// error does not take within [`TIMEOUT`] is dropped.
+/// Writes all further messages to the end of a file. Call it once, before the process is confined.
+///
+/// # Errors
+///
+/// The file cannot be opened or made, or is none.
+pub(crate) fn write_to(opener: &Opener, path: &Path) -> io::Result<()> {
+    let place = opener.place_of_file(path)?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let file = beneath(&place.folder, place.name.as_bytes(), flags, Mode::from(0o640))?;
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    // It fails if there is one already.
+    let _: Result<(), OwnedFd> = FILE.set(file);
+    Ok(())
+}
+
+/// Descriptor to which messages are written. Async-signal-safe.
+pub(crate) fn descriptor() -> BorrowedFd<'static> {
+    // What `stderr` borrows is never closed.
+    FILE.get().map_or_else(rustix::stdio::stderr, AsFd::as_fd)
+}
+
+/// Prints a message. Errors are ignored: a reader that has closed standard error must not end the guest. What it does not
+/// take within [`TIMEOUT`] is dropped.
 pub(crate) fn say(message: fmt::Arguments<'_>) {
     let line = format!("uhyve: {message}\n");
-    let _: rustix::io::Result<()> = write_within(stderr(), line.as_bytes(), TIMEOUT);
+    let _: rustix::io::Result<()> = write_within(descriptor(), line.as_bytes(), TIMEOUT);
 }
 
 /// Writes all of `bytes`, unless that takes longer than `timeout`. Takes no lock, which another thread might hold.
@@ -72,7 +104,7 @@ pub(crate) fn init(verbose: bool, quiet: bool) {
         (false, false) => LevelFilter::Warn,
     });
     // It fails if a program that uses this crate has installed its own logger.
-    let _: Result<(), log::SetLoggerError> = log::set_logger(&Stderr);
+    let _: Result<(), log::SetLoggerError> = log::set_logger(&Messages);
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::SigSet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
@@ -38,6 +39,16 @@ pub enum MainEvent {
     Signal(u8),
     /// The deadline has passed.
     Timeout,
+}
+
+/// Unblocks all signals. The mask is inherited, and parents that read signals by signalfd(2) block them: this process
+/// would not notice requests to end, and could interrupt no vCPU. Call it before threads are started, which inherit it.
+///
+/// # Errors
+///
+/// The host refuses sigprocmask(2).
+pub fn unblock_all() -> io::Result<()> {
+    Ok(SigSet::empty().thread_set_mask()?)
 }
 
 /// Handlers of SIGINT, SIGTERM and SIGHUP.

@@ -38,6 +38,10 @@ use crate::vm_handle::{ShutdownCause, VmHandle, guarded};
 /// Time limit for writing out the guest's output after a requested shutdown: the reader may have stopped reading.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Time limit for the devices other than output, once the guest has ended: the host of a disk or a folder may not answer.
+/// Output waits for its reader, as that of any program.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Why a VM cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
@@ -112,9 +116,29 @@ pub struct Running {
     io: Arc<IoManager>,
     exits: Arc<ExitCounters>,
     vcpus: VcpuControl,
-    /// Disconnected when all device threads have exited.
-    workers_running: Receiver<()>,
+    workers: RunningWorkers,
     stop_workers: EventFd,
+}
+
+/// Device threads that run: each channel is disconnected when all threads of its kind have exited.
+#[derive(Debug)]
+struct RunningWorkers {
+    outputs: Receiver<()>,
+    others: Receiver<()>,
+}
+
+impl RunningWorkers {
+    /// Waits until all threads have exited, the outputs' for at most `timeout`, the others for at most `drain` besides.
+    /// Returns whether they have.
+    fn wait(&self, timeout: Duration, drain: Duration) -> bool {
+        let start = Instant::now();
+        let has_ended = |running: &Receiver<()>, timeout| {
+            // Nothing is sent.
+            running.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Disconnected)
+        };
+        let others = has_ended(&self.others, timeout.min(drain));
+        has_ended(&self.outputs, timeout.saturating_sub(start.elapsed())) && others
+    }
 }
 
 /// Owner of the vCPU threads.
@@ -266,16 +290,19 @@ impl Vm<Loaded> {
             vcpus.iter_mut().map(|vcpu| vcpu.start_processes()).collect::<Result<_, _>>()?;
         threads.processes_started()?;
         let worker_count = workers.len();
-        let (running, workers_running) = mpsc::channel();
+        let (output, outputs) = mpsc::channel();
+        let (other, others) = mpsc::channel();
         for DeviceThread { role, name, worker } in workers {
-            let (vm, running) = (Arc::clone(&handle), running.clone());
+            let running = if role == Role::Output { output.clone() } else { other.clone() };
+            let vm = Arc::clone(&handle);
             let work = move || {
                 serve_devices(worker, &vm);
                 drop::<mpsc::Sender<()>>(running);
             };
             threads.spawn(name, role, guarded(&handle, work))?;
         }
-        drop(running);
+        drop((output, other));
+        let workers = RunningWorkers { outputs, others };
         let (io, exits) = (Arc::new(io), Arc::new(ExitCounters::default()));
         for (id, (vcpu, endpoint)) in vcpus.into_iter().zip(endpoints).enumerate() {
             let context = VcpuContext {
@@ -301,7 +328,7 @@ impl Vm<Loaded> {
                 VcpuControl::Manager(manager)
             }
         };
-        Ok(Vm(Running { engine, memory, handle, io, exits, vcpus, workers_running, stop_workers }))
+        Ok(Vm(Running { engine, memory, handle, io, exits, vcpus, workers, stop_workers }))
     }
 }
 
@@ -338,22 +365,13 @@ impl Vm<Running> {
     }
 
     /// Waits for the shutdown, and until the guest's output is written. After a requested shutdown it waits for the
-    /// output for one second at most, otherwise until `deadline`.
+    /// output for one second at most, otherwise until `deadline`; for disks, folders and network at most ten seconds.
     ///
     /// # Errors
     ///
     /// epoll failed.
     pub fn wait(self, deadline: Option<Instant>) -> Result<ShutdownCause, VmError> {
-        let Running {
-            engine,
-            memory: _memory,
-            handle,
-            io: _io,
-            exits: _,
-            vcpus,
-            workers_running,
-            stop_workers,
-        } = self.0;
+        let Running { engine, memory, handle, io, exits: _, vcpus, workers, stop_workers } = self.0;
         let result = wait_for_shutdown(&handle);
         let cause = handle.shutdown_cause().cloned().unwrap_or(ShutdownCause::Requested);
         let left =
@@ -366,10 +384,15 @@ impl Vm<Running> {
         vcpus.shut_down(timeout);
         // The vCPUs have stopped: the workers process what the guest has sent so far, and exit.
         let _: io::Result<()> = stop_workers.write(1);
-        // Nothing is sent: this returns when all workers have exited, or when the time is over, of which blocked vCPU threads
-        // may have used all.
+        // Blocked vCPU threads may have used all of the time.
         let remaining = timeout.saturating_sub(ended.elapsed());
-        let _: Result<(), mpsc::RecvTimeoutError> = workers_running.recv_timeout(remaining);
+        if !workers.wait(remaining, DRAIN_TIMEOUT) {
+            if cause != ShutdownCause::Requested {
+                log::warn!("a device has not written out all data of the guest in time");
+            }
+            // A thread that goes on must not find the numbers of closed descriptors: its filter knows them.
+            std::mem::forget((engine, memory, io));
+        }
         result?;
         Ok(cause)
     }
@@ -390,10 +413,31 @@ fn wait_for_shutdown(vm: &VmHandle) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{JailError, Vm, VmError};
+    use super::{JailError, RunningWorkers, Vm, VmError};
     use crate::config::Config;
     use crate::config::jail::Jail;
     use crate::sandbox::SandboxError;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn blocked_device_is_not_waited_for_and_output_is() {
+        const SHORT: Duration = Duration::from_millis(20);
+        const LONG: Duration = Duration::from_secs(150);
+        let (output, outputs) = mpsc::channel();
+        let (disk, others) = mpsc::channel();
+        let workers = RunningWorkers { outputs, others };
+        let writer = thread::spawn(move || {
+            thread::sleep(3 * SHORT);
+            drop(output);
+        });
+        // The output takes longer than the limit of devices.
+        assert!(!workers.wait(LONG, SHORT));
+        writer.join().unwrap();
+        drop(disk);
+        assert!(workers.wait(SHORT, SHORT));
+    }
 
     #[test]
     fn jail_without_sandbox_is_refused() {

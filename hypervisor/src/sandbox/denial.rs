@@ -8,7 +8,7 @@ use syscalls::Sysno;
 use vmm_sys_util::signal::register_signal_handler;
 
 use super::Role;
-use crate::report;
+use crate::{log, report};
 
 /// Exit code after a denied system call: that of a shell for a process that SIGSYS has killed.
 pub const EXIT_CODE: u8 = 159;
@@ -78,5 +78,5 @@ fn write_message(registers: &[libc::greg_t]) {
     let left = unused.len();
     // It fails if standard error is closed.
     let _: rustix::io::Result<usize> =
-        rustix::io::write(io::stderr(), message.get(..MAX_MESSAGE - left).unwrap_or_default());
+        rustix::io::write(log::descriptor(), message.get(..MAX_MESSAGE - left).unwrap_or_default());
 }

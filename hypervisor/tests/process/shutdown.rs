@@ -7,8 +7,9 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hermit_interface::machine::TEXT_PORT;
+use hermit_interface::machine::{ERROR_TEXT_PORT, TEXT_PORT};
 use iced_x86::code_asm::{dword_ptr, eax};
+use nix::sys::signal::SigSet;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::debugger::{self, resume};
@@ -163,6 +164,47 @@ fn sigterm_and_sigint_leave_no_process() {
         assert_eq!(uhyve.wait().unwrap().code(), Some(code));
         wait_for_end(guest);
     }
+}
+
+/// Regression test: uhyve never noticed the signals.
+#[test]
+fn signals_that_the_parent_has_blocked_end_the_guest() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let parent = thread::spawn(|| {
+            // Of this thread, and of what it starts.
+            SigSet::all().thread_block().unwrap();
+            start_spinning(&[])
+        });
+        let (mut uhyve, guest) = parent.join().unwrap();
+        kill_process(Pid::from_child(&uhyve), signal).unwrap();
+        assert_eq!(uhyve.wait().unwrap().code(), Some(code));
+        wait_for_end(guest);
+    }
+}
+
+#[test]
+fn messages_go_to_the_log_file_alone() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    let guest = |text: &'static str| {
+        GuestBuilder::image(1, move |guest| {
+            text.bytes().try_for_each(|byte| guest.out(ERROR_TEXT_PORT, u64::from(byte).into(), 1))?;
+            guest.code.ud2()
+        })
+    };
+    for count in 1..=2 {
+        let host = Host::new(&guest("uhyve: error: forged\n"), &[]);
+        let output = host.command().arg("--log-file").arg(&log).output().unwrap();
+        let outcome = Outcome::from(output);
+        assert_eq!((outcome.code, &*outcome.errors), (Some(125), "uhyve: error: forged\n"));
+        let text = fs::read_to_string(&log).unwrap();
+        assert_eq!(text.matches("uhyve: error: the guest's process has ended: SIGILL\n").count(), count);
+        assert!(!text.contains("forged"), "{text}");
+    }
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&log, &link).unwrap();
+    let refused = Host::new(&[], &[]).command().arg("--log-file").arg(&link).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
 
 #[test]
