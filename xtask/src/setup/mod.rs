@@ -125,6 +125,12 @@ pub fn ensure() -> Result<()> {
     ensure_tools(&toolchain)
 }
 
+/// Whether uhyve is built for [`UHYVE_TARGET`], the target that ships. [`ensure`] has run before.
+#[must_use]
+pub fn has_uhyve_target() -> bool {
+    uhyve_library::is_installed()
+}
+
 /// Makes sure that programs that compile C can be built. [`ensure`] has run before. Fails where the host has no C compiler, or reaches no
 /// sources of the C library.
 pub fn ensure_c() -> Result<()> {

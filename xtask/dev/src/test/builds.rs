@@ -45,7 +45,7 @@ impl Builds {
         if builds_host_tests {
             let (name, host_tests) = (host_tests_name(compiler), &host_tests);
             add_announced(&mut tests, name, move || {
-                host_tests.build(|| HostTests::build(packages, compiler, plan.long))
+                host_tests.build(|| HostTests::build(packages, compiler, plan.long, set_up))
             });
         }
         match plan.lints {

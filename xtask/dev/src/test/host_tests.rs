@@ -7,9 +7,12 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::report;
 use super::schedule::Tests;
 use crate::lint::{self, LONG_PACKAGES};
-use xtask::{cargo, process, workspace};
+use xtask::cargo::Artifact;
+use xtask::target::UHYVE_TARGET;
+use xtask::{cargo, process, setup, workspace};
 
 /// Seed of property tests: the same in every run, so that a change does not fail on what an earlier one has broken. With
 /// `--long` they start from a random seed.
@@ -21,6 +24,12 @@ const PROPERTY_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
 
 /// Minimum bound of preemptions in loom's models with `--long`: see `kernel/sched/src/models`.
 const LONG_MODELS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
+
+/// The package of uhyve, and its folder.
+const UHYVE: (&str, &str) = ("uhyve", "hypervisor");
+
+/// The environment variable that names the uhyve which the hypervisor's own tests run.
+const UHYVE_VARIABLE: &str = "HERMIT_TEST_UHYVE";
 
 /// A test executable that cargo built from a library, a binary, or a file in the folder `tests`.
 #[derive(Debug)]
@@ -39,6 +48,8 @@ pub(super) struct HostTests {
     compiler: Compiler,
     /// Property tests start from a random seed, and models are explored further.
     long: bool,
+    /// The installed uhyve, if its tests are among these.
+    uhyve: Option<PathBuf>,
 }
 
 /// The compiler of the workspace's packages.
@@ -73,7 +84,15 @@ impl Compiler {
 
 impl HostTests {
     /// Compiles the tests of some packages, or of all. With clippy also everything else of the packages, so that it is checked.
-    pub(super) fn build(packages: Option<&BTreeSet<String>>, compiler: Compiler, long: bool) -> Result<Self> {
+    ///
+    /// uhyve's tests are compiled for the target that ships, after `set_up` has installed that, and run the uhyve that is
+    /// installed. Where rustup does not provide the target, both have the host's C library.
+    pub(super) fn build(
+        packages: Option<&BTreeSet<String>>,
+        compiler: Compiler,
+        long: bool,
+        set_up: impl FnOnce() -> Result<()>,
+    ) -> Result<Self> {
         let mut command = compiler.build_tests()?;
         if let Some(packages) = packages {
             command.args(host_packages(packages)?.iter().flat_map(|package| ["--package", package]));
@@ -84,6 +103,13 @@ impl HostTests {
             command.args(LONG_PACKAGES.iter().flat_map(|package| ["--package", package]));
             artifacts.extend(cargo::artifacts(&mut command).context("cannot build the long tests")?);
         }
+        let uhyve = if packages.is_none_or(|packages| packages.contains(UHYVE.0)) {
+            set_up()?;
+            compile_for_uhyve_target(&mut artifacts)?;
+            Some(setup::uhyve()?)
+        } else {
+            None
+        };
         let programs = artifacts.into_iter().filter(|artifact| artifact.is_test).filter_map(|artifact| {
             let folder = artifact.folder;
             let package = folder.strip_prefix(workspace::root()).unwrap_or(&folder).display().to_string();
@@ -93,7 +119,7 @@ impl HostTests {
                 folder,
             })
         });
-        Ok(Self { programs: programs.collect(), compiler, long })
+        Ok(Self { programs: programs.collect(), compiler, long, uhyve })
     }
 
     /// Adds all tests. If only some packages are tested, documentation is left out.
@@ -125,8 +151,26 @@ impl HostTests {
         command.arg("--quiet").current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
         let settings: &[_] = if self.long { &[LONG_MODELS] } else { &[PROPERTY_SEED, PROPERTY_CASES] };
         command.envs(settings.iter().copied());
+        command.envs(self.uhyve.iter().map(|uhyve| (UHYVE_VARIABLE, uhyve)));
         succeed(command.envs(variables.iter().map(|(key, value)| (key, value))))
     }
+}
+
+/// Replaces uhyve's tests by those for the target that ships, if the toolchain has it.
+fn compile_for_uhyve_target(artifacts: &mut Vec<Artifact>) -> Result<()> {
+    if !setup::has_uhyve_target() {
+        report::note(format!(
+            "there is no std for {UHYVE_TARGET}: uhyve and its tests have the host's C library"
+        ));
+        return Ok(());
+    }
+    let mut command = process::cargo();
+    command.current_dir(workspace::root()).args(["test", "--quiet", "--no-run", "--tests"]);
+    command.args(["--package", UHYVE.0, "--target", UHYVE_TARGET]);
+    let tests = cargo::artifacts(&mut command).context("cannot build uhyve's tests")?;
+    artifacts.retain(|artifact| artifact.folder != workspace::root().join(UHYVE.1));
+    artifacts.extend(tests);
+    Ok(())
 }
 
 /// Those of some packages that are built for the development machine: the default members, and what else has tests there.
