@@ -9,7 +9,7 @@ const MAX_LINES: usize = 400;
 const ARCH: &str = "kernel/hal/src/arch/";
 
 /// Crates that forbid unsafe code.
-const SAFE_CRATES: [&str; 16] = [
+const SAFE_CRATES: [&str; 17] = [
     "kernel/boot/",
     "kernel/clock/",
     "kernel/entropy/",
@@ -18,6 +18,7 @@ const SAFE_CRATES: [&str; 16] = [
     "kernel/io/",
     "kernel/memory/",
     "kernel/paging/",
+    "kernel/resolver/",
     "kernel/sched/",
     "kernel/symbols/",
     "hermit-sys/net/stack/",

@@ -14,7 +14,7 @@ use xtask::{process, workspace};
 const INSTALLATION: &str = "`rustup toolchain install nightly --profile minimal --component miri,rust-src`";
 
 /// The packages: all that run on the development machine and that images contain, but [`WITHOUT_PROVENANCE`].
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 16] = [
     "hermit-boot",
     "hermit-clock",
     "hermit-entropy",
@@ -27,6 +27,7 @@ const PACKAGES: [&str; 15] = [
     "hermit-memory",
     "hermit-net-stack",
     "hermit-paging",
+    "hermit-resolver",
     "hermit-symbols",
     "hermit-tcp",
     "hermit-virtio",
