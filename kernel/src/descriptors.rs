@@ -6,6 +6,7 @@ use core::mem::{self, MaybeUninit};
 
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
 use hermit_fs::{DescriptorTarget, Metadata, PAGE_SIZE, PageWindow, Whence};
+use hermit_hal::once::Once;
 use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
 use hermit_io::{DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer};
@@ -118,6 +119,13 @@ static TABLE: DescriptorTable<RawSpinLock, Handle, Arc<File>> = DescriptorTable:
 
 /// The windows of the first descriptors.
 static WINDOWS: [PageWindow<Kernel>; WINDOW_COUNT] = [const { PageWindow::new() }; WINDOW_COUNT];
+
+/// Opens a file to read it, and returns its descriptor; set once files are mounted. So code of every program can read
+/// files that the program may have, without the code of files in programs that have none.
+pub(crate) static OPEN_TO_READ: Once<OpenToRead> = Once::new();
+
+/// Opens the file at a path, and returns its descriptor.
+pub(crate) type OpenToRead = fn(path: &[u8]) -> Result<i32, Errno>;
 
 /// Number of descriptors that have a window.
 const WINDOW_COUNT: usize = 64;

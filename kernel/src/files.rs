@@ -11,7 +11,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::fence;
 
-use hermit_abi::{O_CREAT, file_properties};
+use hermit_abi::{O_CREAT, O_RDONLY, file_properties};
 use hermit_fs::{
     DescriptorTarget, DevFs, FileSystem, FoundFile, Metadata, OpenFile, OpenedPath, PageWindow, ProcFs,
     RamFs, Start, Symlinks, System, UnpackError, Vfs, Whence,
@@ -21,7 +21,7 @@ use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
 use system::{File, Kernel, VFS};
 
-use crate::descriptors::{FileObject, Reserved};
+use crate::descriptors::{FileObject, OPEN_TO_READ, Reserved};
 use crate::devices::DeviceFiles;
 use crate::procfs::KernelFacts;
 use crate::threads::wait::complete;
@@ -139,7 +139,13 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
     let procfs: ProcFs<Kernel, _> = ProcFs::new(KernelFacts);
     mount_on(&vfs, fallible::arc(procfs).ok_or(Errno::ENOMEM)?, b"/proc").await?;
     mounts::mount_all(&vfs).await?;
+    OPEN_TO_READ.call_once(|| open_to_read);
     Ok(vfs)
+}
+
+/// Opens a file to read it, for the kernel's own use.
+fn open_to_read(path: &[u8]) -> Result<i32, Errno> {
+    open_long(descriptors::reserve()?, path, O_RDONLY, 0)
 }
 
 /// Mounts a file system that every machine has. If the tree has something else at the path than a directory, files work

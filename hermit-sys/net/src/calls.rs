@@ -5,10 +5,10 @@ use core::ffi::c_void;
 use core::str;
 
 use hermit_interface::net::{
-    self, CallResult, Calls, DATAGRAM, Endpoint, OptionName, STREAM, SocketOption, V4, V6,
+    self, CallResult, Calls, DATAGRAM, Endpoint, NameConfig, OptionName, STREAM, SocketOption, V4,
 };
 use hermit_interface::{Errno, Readiness};
-use hermit_net_stack::{Families, Family, Kind, QueryId, ResolveError, Shutdown, SocketId, with_scope};
+use hermit_net_stack::{Family, Kind, Shutdown, SocketId, with_scope};
 
 use crate::addresses::{from_kernel, to_kernel};
 use crate::arguments::{self, Call};
@@ -38,8 +38,8 @@ pub(crate) const CALLS: Calls = Calls {
     set_option,
     option,
     readiness,
-    resolve,
-    resolved,
+    known_addresses,
+    name_config,
 };
 
 /// The halves of a connection that a `SHUT_` number stands for.
@@ -228,33 +228,25 @@ calls! {
         Readiness { read, write, read_hang_up, hang_up, error }.to_bits()
     }
 
-    fn resolve(stack, name: *const u8, size: usize, family: u32, waker_key: usize) -> CallResult
-    where name: slice(name, size) {
-        let families = match u16::try_from(family) {
-            Ok(V4) => Families::V4,
-            Ok(V6) => Families::V6,
-            _ => Families::Both,
-        };
-        let name = str::from_utf8(name).map_err(|_| Errno::EINVAL);
-        let query = name.and_then(|name| stack.resolve(name, families, waker_key));
-        number(query.map(QueryId::into_raw))
+    fn known_addresses(stack, name: *const u8, size: usize, addresses: *mut Endpoint, count: usize) -> CallResult
+    where name: slice(name, size), addresses: slice_mut(addresses, count) {
+        let found = str::from_utf8(name).ok().and_then(|name| stack.known_addresses(name));
+        number(found.ok_or(Errno::ENOENT).map(|found| {
+            let written = addresses.iter_mut().zip(found).map(|(slot, address)| *slot = to_kernel(with_scope(address)));
+            written.count() as u64
+        }))
     }
 
-    fn resolved(stack, query: u64, addresses: *mut Endpoint, size: usize) -> CallResult
-    where addresses: slice_mut(addresses, size) {
-        let answer = stack.resolved(QueryId::from_raw(query)).map_err(|error| match error {
-            ResolveError::Pending => Errno::EAGAIN,
-            ResolveError::NoName => Errno::ENOENT,
-            ResolveError::Again => Errno::ETIMEDOUT,
-            ResolveError::NoServer => Errno::ENETUNREACH,
-            ResolveError::Memory => Errno::ENOMEM,
-            ResolveError::Unknown => Errno::EINVAL,
-        });
-        number(answer.map(|found| {
-            for (slot, address) in addresses.iter_mut().zip(&found) {
-                *slot = to_kernel(with_scope(*address));
-            }
-            found.len() as u64
-        }))
+    fn name_config(stack, config: *mut NameConfig)
+    where config: out(config) {
+        let mut found = NameConfig::default();
+        for (slot, &server) in found.servers.iter_mut().zip(stack.nameservers()) {
+            *slot = server.into();
+        }
+        for (slot, &byte) in found.search.iter_mut().zip(stack.search()) {
+            *slot = byte;
+            found.search_len += 1;
+        }
+        config.write(found);
     }
 }

@@ -63,6 +63,7 @@ fn configuration(line: &NetworkOptions, buffers: usize) -> Configuration {
         addresses,
         gateways: line.gateways.clone(),
         nameservers: line.nameservers.clone(),
+        search: line.search.clone(),
         hostname: line.hostname.clone(),
         host: line.host.map(|host| match host {
             command_line::HostAddress::Gateway => HostAddress::Gateway,

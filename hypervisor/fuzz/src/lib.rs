@@ -113,6 +113,7 @@ pub fn command_line(data: &[u8]) {
     network.gateways.iter().for_each(|&address| encoder.gateway(address));
     network.nameservers.iter().for_each(|&address| encoder.nameserver(address));
     network.hostname.iter().for_each(|name| encoder.hostname(name));
+    network.search.iter().for_each(|domain| encoder.search(domain));
     network.congestion.iter().for_each(|&control| encoder.congestion(control));
     network.host.iter().for_each(|&host| encoder.host(host));
     let mut mounts = MountOptions::parse(data).expect("the host has memory").mounts;

@@ -30,6 +30,12 @@ pub const MAX_ADDRESSES: usize = 7;
 /// Maximum number of configured name servers.
 pub const MAX_NAMESERVERS: usize = 4;
 
+/// Maximum number of configured domains that complete names.
+pub const MAX_DOMAINS: usize = 6;
+
+/// Maximum length in bytes of a search list in the format of DNS messages: of the configured domains, or of a lease.
+pub const MAX_SEARCH_LEN: usize = MAX_DOMAINS * 256;
+
 /// Name by which a program knows the host of its machine, if it may reach that.
 pub const HOST_NAME: &str = "host.hermit.internal";
 
@@ -174,18 +180,36 @@ pub struct Calls {
     pub option: unsafe extern "C" fn(*mut c_void, socket: u64, *mut SocketOption) -> CallResult,
     /// Readiness of a socket, packed ([`Readiness::to_bits`](crate::Readiness::to_bits)).
     pub readiness: unsafe extern "C" fn(*mut c_void, socket: u64) -> u32,
-    /// Starts a DNS query for the addresses of a name, of one family or, with 0, of both; returns the query's number.
-    pub resolve:
-        unsafe extern "C" fn(*mut c_void, *const u8, usize, family: u32, waker_key: usize) -> CallResult,
-    /// Result of a DNS query: the number of addresses, of which as many are written as fit. `EAGAIN` while the query
-    /// is pending, `ENOENT` if the name does not exist, `ETIMEDOUT`, `ENETUNREACH` without a name server. Ends the
-    /// query unless it is pending.
-    pub resolved: unsafe extern "C" fn(*mut c_void, query: u64, *mut Endpoint, usize) -> CallResult,
+    /// Writes as many addresses of a name that the machine defines itself as fit, and returns their number; `ENOENT`
+    /// for any other name. [`HOST_NAME`] may have none.
+    pub known_addresses:
+        unsafe extern "C" fn(*mut c_void, *const u8, usize, *mut Endpoint, usize) -> CallResult,
+    /// Writes what the network says about names.
+    pub name_config: unsafe extern "C" fn(*mut c_void, *mut NameConfig),
 }
 
 impl core::fmt::Debug for Calls {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         out.debug_struct("Calls").finish_non_exhaustive()
+    }
+}
+
+/// Name servers and search list, of the command line or of a DHCP server.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NameConfig {
+    /// Name servers; endpoints without a family are none.
+    pub servers: [Endpoint; MAX_NAMESERVERS],
+    /// Domains in the format of DNS messages, perhaps compressed within the list (RFC 3397).
+    pub search: [u8; MAX_SEARCH_LEN],
+    /// Number of bytes of [`Self::search`] in use.
+    pub search_len: usize,
+}
+
+impl Default for NameConfig {
+    fn default() -> Self {
+        let servers = [Endpoint::default(); MAX_NAMESERVERS];
+        Self { servers, search: [0; MAX_SEARCH_LEN], search_len: 0 }
     }
 }
 
@@ -244,7 +268,7 @@ pub struct Services {
     pub is_sending: unsafe extern "C" fn() -> bool,
     /// A cryptographically secure random number.
     pub random: unsafe extern "C" fn() -> u64,
-    /// Reports that the readiness of the socket, or the state of the query, with this waker key may have changed.
+    /// Reports that the readiness of the socket with this waker key may have changed.
     pub wake: unsafe extern "C" fn(waker_key: usize),
     /// Prints a warning, a line of UTF-8 text, on the console.
     pub warn: unsafe extern "C" fn(text: *const u8, size: usize),

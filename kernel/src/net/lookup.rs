@@ -1,35 +1,291 @@
-//! DNS queries.
+//! Lookups of names: texts of files, names that the machine knows, and name servers by sockets of the stack.
 
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+use core::net::IpAddr;
+use core::task::Poll;
+
+use hermit_hal::clock;
 use hermit_interface::Errno;
-use hermit_interface::net::Endpoint;
+use hermit_interface::net::{DATAGRAM, Endpoint, MAX_ADDRESSES, MAX_NAMESERVERS, STREAM, V4, V6};
+use hermit_resolver::message::MAX_DATAGRAM_LEN;
+use hermit_resolver::{
+    Address, Configuration, Families, LookupError, Name, Resolution, StreamId, Transport, hosts, local,
+    numeric, order,
+};
 
-use super::stack::Network;
+use super::stack::{Network, Stack};
 use super::waiting::wait_until;
 use super::waker_keys::WakerKey;
 use super::{act, configured, network};
+use crate::entropy;
 
-/// Resolves a name to addresses of one family or, with 0, of both; returns their number.
-///
-/// # Errors
-///
-/// `ENOENT` if the name does not exist, `ETIMEDOUT` if no name server answers, `ENETUNREACH` without a name server,
-/// `EINVAL` if the name is invalid.
-pub(crate) fn resolve(name: &[u8], family: u32, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
-    let network = network()?;
-    // Read first: the address may arrive between the failure of the query and its handling.
-    let lacks_address = configured::is_awaited();
-    match ask(network, name, family, addresses) {
-        // A name server and a route to it come with the machine's address.
-        Err(Errno::ENETUNREACH | Errno::ETIMEDOUT) if lacks_address => {
-            configured::wait_for_others(network);
-            ask(network, name, family, addresses)
-        }
-        answer => answer,
+/// Port of DNS servers.
+const PORT: u16 = 53;
+
+/// Reason why a lookup has no addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Failure {
+    /// The name has none.
+    Lookup(LookupError),
+    /// The network cannot be used.
+    System(Errno),
+}
+
+impl From<LookupError> for Failure {
+    fn from(error: LookupError) -> Self {
+        Self::Lookup(error)
     }
 }
 
-fn ask(network: &Network, name: &[u8], family: u32, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
+impl From<Errno> for Failure {
+    fn from(error: Errno) -> Self {
+        if error == Errno::ENOMEM { Self::Lookup(LookupError::Memory) } else { Self::System(error) }
+    }
+}
+
+/// Addresses of a name, at least one, the best first. `file` returns the text of a file, which is empty if it cannot be
+/// read.
+pub(crate) fn resolve(
+    name: &[u8],
+    families: Families,
+    file: impl Fn(&[u8]) -> Result<Vec<u8>, Errno>,
+) -> Result<Vec<Address>, Failure> {
+    let mut found = Vec::new();
+    if let Some(address) = numeric::parse(name) {
+        let is_wanted = families.contains(&address.ip);
+        add(&mut found, is_wanted.then_some(address))?;
+        return if is_wanted { Ok(found) } else { Err(LookupError::NoName.into()) };
+    }
+    // First: no file and no lease makes a name of such a text.
+    Name::from_text(name).ok_or(LookupError::NoName)?;
+    if !hosts::find(&file(b"/etc/hosts")?, name, families, &mut found)? {
+        let addresses: Vec<IpAddr> = match known_addresses(name)? {
+            Some(addresses) => addresses,
+            None => ask_servers(name, families, &file(b"/etc/resolv.conf")?)?,
+        };
+        let wanted = addresses.into_iter().filter(|address| families.contains(address));
+        add(&mut found, wanted.map(Address::from))?;
+    }
+    match found.len() {
+        0 => return Err(LookupError::NoData.into()),
+        1 => {}
+        _ => sort(&mut found)?,
+    }
+    Ok(found)
+}
+
+fn add<T>(list: &mut Vec<T>, elements: impl IntoIterator<Item = T>) -> Result<(), LookupError> {
+    elements.into_iter().try_for_each(|element| {
+        list.try_reserve(1).map_err(|_| LookupError::Memory)?;
+        list.push(element);
+        Ok(())
+    })
+}
+
+fn to_address(endpoint: &Endpoint) -> IpAddr {
+    if endpoint.family == V4 { endpoint.v4().into() } else { endpoint.v6().into() }
+}
+
+/// Addresses of a name that needs no server; `None` of any other name.
+fn known_addresses(name: &[u8]) -> Result<Option<Vec<IpAddr>>, Failure> {
+    let mut found = Vec::new();
+    if let Some(addresses) = local::find(name) {
+        add(&mut found, addresses)?;
+        return Ok(Some(found));
+    }
+    let network = network()?;
+    let mut addresses = [Endpoint::default(); MAX_ADDRESSES + 2];
+    let mut ask = || act(network, |stack| stack.known_addresses(name, &mut addresses));
+    // Read first: the address may arrive between the two.
+    let lacks_address = configured::is_awaited();
+    let count = match ask() {
+        Err(Errno::ENOENT) => return Ok(None),
+        // The gateway comes with the address of a lease.
+        Ok(0) if lacks_address => {
+            configured::wait_for_others(network);
+            ask()?
+        }
+        known => known?,
+    };
+    if count == 0 {
+        return Err(LookupError::NoName.into());
+    }
+    add(&mut found, addresses.iter().take(count).map(to_address))?;
+    Ok(Some(found))
+}
+
+/// Sorts addresses. The stack chooses the source address of each as for a datagram.
+fn sort(addresses: &mut [Address]) -> Result<(), Failure> {
+    let network = network()?;
+    configured::wait_for_others(network);
     let waker_key = WakerKey::new()?;
-    let question = act(network, |stack| stack.resolve(name, family, waker_key.number()))?;
-    wait_until(network, waker_key.waiters(), None, |stack| stack.resolved(question, addresses))
+    let sorted = act(network, |stack| {
+        let sockets = [V4, V6].map(|family| stack.socket(family.into(), DATAGRAM, waker_key.number()));
+        let sorted = order::sort(addresses, |address| {
+            let socket = sockets[usize::from(address.ip.is_ipv6())].ok()?;
+            stack.connect(socket, &endpoint(address)).ok()?;
+            stack.local(socket).ok().map(|local| to_address(&local))
+        });
+        sockets.into_iter().flatten().for_each(|socket| stack.close(socket, false));
+        sorted
+    });
+    Ok(sorted?)
+}
+
+/// Port 53 of an address.
+fn endpoint(address: &Address) -> Endpoint {
+    Endpoint { port: PORT, scope: address.scope, ..Endpoint::from(address.ip) }
+}
+
+/// Asks name servers: those of the text of `/etc/resolv.conf`, else those that the network has named.
+fn ask_servers(name: &[u8], families: Families, text: &[u8]) -> Result<Vec<IpAddr>, Failure> {
+    let network = network()?;
+    // Name servers and a route to them come with the machine's address.
+    configured::wait_for_others(network);
+    let mut configuration = Configuration::parse(text)?;
+    complete(&mut configuration, network)?;
+    let waker_key = WakerKey::new()?;
+    let mut sockets = Sockets::new(network, &configuration.servers, waker_key.number());
+    let mut resolution = Resolution::new(&configuration, name, families)?;
+    loop {
+        let deadline = resolution.deadline();
+        let waited = wait_until(network, waker_key.waiters(), Some(deadline), |stack| {
+            match resolution.poll(&mut Connected { stack, sockets: &mut sockets }, clock::monotonic()) {
+                Poll::Ready(result) => Ok(Some(result)),
+                // This wait would end too late.
+                Poll::Pending if resolution.deadline() < deadline => Ok(None),
+                Poll::Pending => Err(Errno::EAGAIN),
+            }
+        });
+        match waited {
+            Ok(Some(result)) => return Ok(result?),
+            Ok(None) | Err(Errno::EAGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Adds what the network says about names, where the file says nothing.
+fn complete(configuration: &mut Configuration, network: &Network) -> Result<(), LookupError> {
+    let network_says = act(network, Stack::name_config);
+    if configuration.servers.is_empty() {
+        let servers = network_says.servers.iter().filter(|server| server.family != 0);
+        servers.map(to_address).try_for_each(|server| configuration.add_server(server.into()))?;
+    }
+    if configuration.search.is_empty() {
+        configuration.add_domains(network_says.search.get(..network_says.search_len).unwrap_or_default())?;
+    }
+    if configuration.rotates {
+        configuration.first = random().into();
+    }
+    Ok(())
+}
+
+/// A random number. The generator does not fail: the network starts only with one.
+fn random() -> u16 {
+    let mut bytes = [0; 2];
+    let _: Result<(), Errno> = entropy::fill(&mut bytes);
+    u16::from_ne_bytes(bytes)
+}
+
+/// Sockets of a lookup, which are closed when this is dropped.
+#[derive(Debug)]
+struct Sockets<'a> {
+    network: &'static Network,
+    servers: &'a [Address],
+    waker_key: usize,
+    /// A socket for each server that has been asked.
+    datagrams: [Option<u64>; MAX_NAMESERVERS],
+    streams: [Option<u64>; 2],
+    received: [MaybeUninit<u8>; MAX_DATAGRAM_LEN as usize],
+}
+
+impl<'a> Sockets<'a> {
+    fn new(network: &'static Network, servers: &'a [Address], waker_key: usize) -> Self {
+        let received = [MaybeUninit::uninit(); MAX_DATAGRAM_LEN as usize];
+        Self { network, servers, waker_key, datagrams: [None; MAX_NAMESERVERS], streams: [None; 2], received }
+    }
+}
+
+impl Drop for Sockets<'_> {
+    fn drop(&mut self) {
+        let sockets = self.datagrams.into_iter().chain(self.streams).flatten();
+        act(self.network, |stack| sockets.for_each(|socket| stack.close(socket, false)));
+    }
+}
+
+/// Sockets of a lookup with the locked stack.
+struct Connected<'a, 'b> {
+    stack: &'a mut Stack,
+    sockets: &'a mut Sockets<'b>,
+}
+
+impl Connected<'_, '_> {
+    /// Opens a socket of a type, and connects it to a server. Returns it also if it cannot be connected.
+    fn open(&mut self, kind: u32, server: usize) -> Result<(u64, Result<(), Errno>), Errno> {
+        let server = self.sockets.servers.get(server).ok_or(Errno::EINVAL)?;
+        let endpoint = endpoint(server);
+        let socket = self.stack.socket(endpoint.family.into(), kind, self.sockets.waker_key)?;
+        Ok((socket, self.stack.connect(socket, &endpoint)))
+    }
+
+    fn stream(&self, stream: StreamId) -> Result<u64, Errno> {
+        self.sockets.streams.get(stream).copied().flatten().ok_or(Errno::ENOTCONN)
+    }
+
+    fn read_from(&mut self, socket: u64) -> Result<&[u8], Errno> {
+        self.stack.receive(socket, &mut self.sockets.received, 0, None).map(|received| &*received)
+    }
+}
+
+impl Transport for Connected<'_, '_> {
+    fn random(&mut self) -> u16 {
+        random()
+    }
+
+    fn send(&mut self, server: usize, message: &[u8]) -> Result<(), Errno> {
+        let socket = match self.sockets.datagrams.get(server).copied().flatten() {
+            Some(socket) => socket,
+            None => {
+                let (socket, connected) = self.open(DATAGRAM, server)?;
+                if let Some(slot) = self.sockets.datagrams.get_mut(server) {
+                    *slot = Some(socket);
+                }
+                connected?;
+                socket
+            }
+        };
+        self.stack.send(socket, message, None).map(drop)
+    }
+
+    fn receive(&mut self, server: usize) -> Result<&[u8], Errno> {
+        let socket = self.sockets.datagrams.get(server).copied().flatten().ok_or(Errno::EAGAIN)?;
+        self.read_from(socket)
+    }
+
+    fn connect(&mut self, stream: StreamId, server: usize) -> Result<(), Errno> {
+        let (socket, connected) = self.open(STREAM, server)?;
+        if let Some(slot) = self.sockets.streams.get_mut(stream) {
+            *slot = Some(socket);
+        }
+        match connected {
+            Err(Errno::EINPROGRESS) => Ok(()),
+            connected => connected,
+        }
+    }
+
+    fn write(&mut self, stream: StreamId, bytes: &[u8]) -> Result<usize, Errno> {
+        self.stack.send(self.stream(stream)?, bytes, None)
+    }
+
+    fn read(&mut self, stream: StreamId) -> Result<&[u8], Errno> {
+        self.read_from(self.stream(stream)?)
+    }
+
+    fn disconnect(&mut self, stream: StreamId) {
+        if let Some(socket) = self.sockets.streams.get_mut(stream).and_then(Option::take) {
+            self.stack.close(socket, false);
+        }
+    }
 }

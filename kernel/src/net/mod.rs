@@ -13,7 +13,7 @@
 //! | [`rx_interrupt`] | the device's interrupt for received frames |
 //! | [`poll_leader`] | the thread that polls the stack after the next interrupt |
 //! | [`poll_thread`] | the thread that polls the stack when no other thread does |
-//! | [`lookup`] | DNS queries |
+//! | [`lookup`] | lookups of names |
 //! | [`waiting`] | blocks threads until a call of the stack succeeds |
 //! | [`mod@shutdown`] | delivery of sent data before the machine ends |
 

@@ -7,7 +7,7 @@ use core::ptr;
 
 use hermit_hal::clock;
 use hermit_interface::net::{
-    CallResult, Endpoint, OptionName, Services, SocketOption, StackConfig, StackInstance, result,
+    CallResult, Endpoint, NameConfig, OptionName, Services, SocketOption, StackConfig, StackInstance, result,
 };
 use hermit_interface::{Errno, to_usize};
 
@@ -244,18 +244,25 @@ impl Stack {
         unsafe { (self.instance.calls.readiness)(self.own(), socket) }
     }
 
-    pub(super) fn resolve(&mut self, name: &[u8], family: u32, waker_key: usize) -> Result<u64, Errno> {
-        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
-        result(unsafe {
-            (self.instance.calls.resolve)(self.own(), name.as_ptr(), name.len(), family, waker_key)
-        })
-    }
-
-    /// Writes the addresses of a query; returns their number.
-    pub(super) fn resolved(&mut self, question: u64, addresses: &mut [Endpoint]) -> Result<usize, Errno> {
+    /// Writes addresses of a name that the machine defines itself; returns their number.
+    pub(super) fn known_addresses(
+        &mut self,
+        name: &[u8],
+        addresses: &mut [Endpoint],
+    ) -> Result<usize, Errno> {
         let (start, room) = (addresses.as_mut_ptr(), addresses.len());
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
-        let count = result(unsafe { (self.instance.calls.resolved)(self.own(), question, start, room) })?;
+        let count = result(unsafe {
+            (self.instance.calls.known_addresses)(self.own(), name.as_ptr(), name.len(), start, room)
+        })?;
         Ok(room.min(to_usize(count)))
+    }
+
+    /// What the network says about names.
+    pub(super) fn name_config(&mut self) -> NameConfig {
+        let mut config = NameConfig::default();
+        // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
+        unsafe { (self.instance.calls.name_config)(self.own(), &raw mut config) }
+        config
     }
 }

@@ -1,4 +1,4 @@
-//! Waker keys: the stack names the waiters of a socket or query by a number.
+//! Waker keys: the stack names the waiters of a socket by a number.
 
 use alloc::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::sync::WaitQueue;
 /// Wait queues by waker key.
 static TABLE: SpinLock<SlotMap<Arc<Waiters>>> = SpinLock::new(SlotMap::new());
 
-/// Threads that wait for a socket or a DNS query.
+/// Threads that wait for a socket, or for the sockets of a lookup.
 #[derive(Debug)]
 struct Waiters {
     all: WaitQueue,

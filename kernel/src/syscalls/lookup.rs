@@ -1,4 +1,4 @@
-//! Name resolution: `getaddrinfo`.
+//! Name resolution: `getaddrinfo`, and the files that it reads.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,20 +11,25 @@ use hermit_abi::{
     AF_INET, AF_INET6, AF_UNSPEC, EAI_AGAIN, EAI_FAMILY, EAI_MEMORY, EAI_NODATA, EAI_NONAME, EAI_SERVICE,
     EAI_SOCKTYPE, EAI_SYSTEM, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM, addrinfo,
 };
+use hermit_hal::tree;
 use hermit_interface::Errno;
-use hermit_interface::net::{Endpoint, V4, V6};
+use hermit_interface::net::Endpoint;
+use hermit_interface::tar::{Content, Entries};
+use hermit_io::ReadBuffer;
+use hermit_resolver::{Address as Found, Families, LookupError, MAX_FILE_LEN};
 
 use super::user::{UserOut, UserPtr, UserText};
 use super::{export, export_plain};
+use crate::descriptors::{self, FileObject, Handle, OPEN_TO_READ};
 use crate::net::inet::address::{Address, family_number};
-use crate::net::lookup::resolve;
+use crate::net::lookup::{Failure, resolve};
 use crate::threads::errno;
 
 /// Maximum length of a host or service name in bytes.
 const MAX_NAME_LEN: usize = 256;
 
-/// Maximum number of addresses returned for a name.
-const MAX_ADDRESSES: usize = 32;
+/// Number of bytes by which the memory for a file's text grows.
+const CHUNK_SIZE: usize = 4096;
 
 /// An entry of the result list, allocated together with its address.
 #[derive(Debug)]
@@ -38,8 +43,7 @@ struct ResultEntry {
 /// The arguments of a lookup.
 #[derive(Clone, Copy, Debug)]
 struct Lookup {
-    /// [`V4`], [`V6`] or 0.
-    family: u16,
+    families: Families,
     socket_type: i32,
     protocol: i32,
     port: u16,
@@ -50,10 +54,10 @@ type GaiError = i32;
 
 impl Lookup {
     fn new(hints: &addrinfo, service: Option<&[u8]>) -> Result<Self, GaiError> {
-        let family = match hints.ai_family {
-            AF_UNSPEC => 0,
-            AF_INET => V4,
-            AF_INET6 => V6,
+        let families = match hints.ai_family {
+            AF_UNSPEC => Families::Both,
+            AF_INET => Families::V4,
+            AF_INET6 => Families::V6,
             _ => return Err(EAI_FAMILY),
         };
         let protocol = match (hints.ai_socktype, hints.ai_protocol) {
@@ -65,49 +69,88 @@ impl Lookup {
         // There is no `/etc/services`: services are port numbers.
         let number = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok();
         let port = service.map_or(Ok(0), |text| number(text).ok_or(EAI_SERVICE))?;
-        Ok(Self { family, socket_type: hints.ai_socktype, protocol, port })
+        Ok(Self { families, socket_type: hints.ai_socktype, protocol, port })
     }
 
-    /// Writes the addresses of `name`, or loopback addresses without a name, to `found`; returns their number.
-    fn addresses(&self, name: Option<&[u8]>, found: &mut [Endpoint]) -> Result<usize, GaiError> {
-        let Some(name) = name else { return Ok(self.loopback(found)) };
-        if name.is_empty() {
-            return Err(EAI_NONAME);
-        }
-        if let Some(address) = str::from_utf8(name).ok().and_then(|name| name.parse().ok()) {
-            return self.literal(address, found);
-        }
-        let count = resolve(name, self.family.into(), found).map_err(|error| match error {
-            Errno::ENOENT | Errno::EINVAL => EAI_NONAME,
-            Errno::ETIMEDOUT | Errno::ENETUNREACH => EAI_AGAIN,
-            Errno::ENOMEM => EAI_MEMORY,
-            error => {
+    /// The addresses of `name`, or loopback addresses without a name.
+    fn addresses(&self, name: Option<&[u8]>) -> Result<Vec<Found>, GaiError> {
+        let Some(name) = name else { return self.loopback() };
+        resolve(name, self.families, file_text).map_err(|failure| match failure {
+            Failure::Lookup(LookupError::NoName) => EAI_NONAME,
+            Failure::Lookup(LookupError::NoData) => EAI_NODATA,
+            Failure::Lookup(LookupError::Again) => EAI_AGAIN,
+            Failure::Lookup(LookupError::Memory) => EAI_MEMORY,
+            Failure::System(error) => {
                 errno::set(error);
                 EAI_SYSTEM
             }
-        })?;
-        if count == 0 { Err(EAI_NODATA) } else { Ok(count) }
+        })
     }
 
-    /// The address that the name spells, if it is an address.
-    fn literal(&self, address: IpAddr, found: &mut [Endpoint]) -> Result<usize, GaiError> {
-        let endpoint = Endpoint::from(address);
-        if self.family != 0 && self.family != endpoint.family {
-            return Err(EAI_NONAME);
-        }
-        Ok(put(found, [endpoint].into_iter()))
-    }
-
-    fn loopback(&self, found: &mut [Endpoint]) -> usize {
-        let all = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::from([127, 0, 0, 1])].map(Endpoint::from);
-        let wanted = |address: &Endpoint| self.family == 0 || self.family == address.family;
-        put(found, all.into_iter().filter(wanted))
+    fn loopback(&self) -> Result<Vec<Found>, GaiError> {
+        let all = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::from([127, 0, 0, 1])];
+        let mut found = Vec::new();
+        found.try_reserve_exact(all.len()).map_err(|_| EAI_MEMORY)?;
+        found.extend(all.into_iter().filter(|address| self.families.contains(address)).map(Found::from));
+        Ok(found)
     }
 }
 
-/// Writes addresses to the start of `found`; returns their number.
-fn put(found: &mut [Endpoint], addresses: impl Iterator<Item = Endpoint>) -> usize {
-    found.iter_mut().zip(addresses).map(|(slot, address)| *slot = address).count()
+/// Text of a file, up to [`MAX_FILE_LEN`] bytes; empty if it cannot be read.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn file_text(path: &[u8]) -> Result<Vec<u8>, Errno> {
+    // Without files, those of the initial tree are still as they were.
+    let Some(open) = OPEN_TO_READ.get() else { return initial_text(path) };
+    let descriptor = match open(path) {
+        Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
+        Err(_) => return Ok(Vec::new()),
+        Ok(descriptor) => descriptor,
+    };
+    let text = match descriptors::handle(descriptor) {
+        Ok(Handle::File(file)) => read_text(file.file()),
+        _ => Ok(Vec::new()),
+    };
+    // Nothing was written to it, so there is no error to report.
+    let _: Result<(), Errno> = descriptors::close_one(descriptor);
+    text
+}
+
+/// Text of a file that is open.
+fn read_text(file: &dyn FileObject) -> Result<Vec<u8>, Errno> {
+    let mut text: Vec<u8> = Vec::new();
+    while text.len() < MAX_FILE_LEN {
+        text.try_reserve(CHUNK_SIZE).map_err(|_| Errno::ENOMEM)?;
+        let room = text.spare_capacity_mut();
+        let start = room.as_ptr();
+        let mut buffer = ReadBuffer::new(room);
+        if file.read(&mut buffer).is_err() || buffer.is_empty() {
+            break;
+        }
+        assert!(buffer.starts_at(start), "a read has put another buffer in the place of its own");
+        let count = buffer.len();
+        let len = text.len() + count;
+        // SAFETY: a read buffer counts only bytes that have been written to it, and it begins behind the vector's bytes
+        // (asserted), where no other buffer can.
+        unsafe { text.set_len(len) };
+    }
+    Ok(text)
+}
+
+/// Text of a file of the initial tree; of several entries for it the last one counts.
+fn initial_text(path: &[u8]) -> Result<Vec<u8>, Errno> {
+    let entries = tree::archive().map(Entries::new).into_iter().flatten().map_while(Result::ok);
+    let names = || path.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+    let file = entries.filter(|entry| entry.path.names().eq(names())).last();
+    let mut text = Vec::new();
+    if let Some(Content::File(bytes)) = file.map(|entry| entry.content) {
+        let bytes = bytes.get(..MAX_FILE_LEN).unwrap_or(bytes);
+        text.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
+        text.extend_from_slice(bytes);
+    }
+    Ok(text)
 }
 
 /// Moves an entry to memory of its own; `None` without memory. It is freed as a `Box`.
@@ -119,10 +162,11 @@ fn allocate<'a>(entry: ResultEntry) -> Option<&'a mut ResultEntry> {
 }
 
 /// Allocates the linked list that the program gets, from its end on; `EAI_MEMORY`.
-fn list(lookup: Lookup, addresses: &[Endpoint]) -> Result<*mut addrinfo, GaiError> {
+fn list(lookup: Lookup, addresses: &[Found]) -> Result<*mut addrinfo, GaiError> {
     let mut next = ptr::null_mut();
-    for endpoint in addresses.iter().rev() {
-        let address = Address::new(&Endpoint { port: lookup.port, ..*endpoint });
+    for found in addresses.iter().rev() {
+        let endpoint = Endpoint { port: lookup.port, scope: found.scope, ..Endpoint::from(found.ip) };
+        let address = Address::new(&endpoint);
         let info = addrinfo {
             ai_flags: 0,
             ai_family: family_number(endpoint.family),
@@ -177,9 +221,7 @@ fn look_up(
     }
     let hints = if hints.is_null() { NO_HINTS } else { hints.read().map_err(system_error)? };
     let lookup = Lookup::new(&hints, service)?;
-    let mut addresses = [Endpoint::default(); MAX_ADDRESSES];
-    let count = lookup.addresses(name, &mut addresses)?;
-    let list = list(lookup, addresses.get(..count).unwrap_or_default())?;
+    let list = list(lookup, &lookup.addresses(name)?)?;
     out.write(list).map_err(|error| {
         // SAFETY: the list was allocated above, and the program has not got it.
         unsafe { free(list) };
@@ -220,16 +262,15 @@ export! {
     fn sys_getaddrbyname as getaddrbyname(name: *const c_char, address: *mut u8, len: usize) -> i32
     where name: UserText::new(name), buffer: UserBuffer::buffer(address, len) {
         let name = name.get(MAX_NAME_LEN)?;
-        let family = match len {
-            4 => V4,
-            16 => V6,
+        let families = match len {
+            4 => Families::V4,
+            16 => Families::V6,
             _ => return Err(Errno::EINVAL),
         };
-        let lookup = Lookup { family, socket_type: 0, protocol: 0, port: 0 };
-        let mut found = [Endpoint::default()];
-        lookup.addresses(Some(name), &mut found).map_err(|_| Errno::ENOENT)?;
-        let [endpoint] = found;
-        for (to, from) in buffer.get()?.iter_mut().zip(endpoint.address) {
+        let lookup = Lookup { families, socket_type: 0, protocol: 0, port: 0 };
+        let found = lookup.addresses(Some(name)).map_err(|_| Errno::ENOENT)?;
+        let first = Endpoint::from(found.first().ok_or(Errno::ENOENT)?.ip);
+        for (to, from) in buffer.get()?.iter_mut().zip(first.address) {
             to.write(from);
         }
         Ok(0)

@@ -15,6 +15,7 @@ mod heap;
 mod lookup;
 mod memory;
 mod mmap;
+mod names;
 mod paths;
 mod poll;
 mod priorities;
@@ -40,7 +41,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 30] = [
+const CHECKS: [(&str, Check); 32] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("copies", copies::copies),
@@ -60,6 +61,8 @@ const CHECKS: [(&str, Check); 30] = [
     ("lookup", lookup::lookup),
     ("mmap", mmap::mmap),
     ("mmap-parallel", mmap::parallel),
+    ("names", names::names),
+    ("names-initial", names::initial_names),
     ("nanosleep", sleep::nanosleep),
     ("page-size", memory::page_size),
     ("paths", paths::paths),

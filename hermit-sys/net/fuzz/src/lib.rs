@@ -138,7 +138,7 @@ fn unconfigured_node() -> NetworkNode {
     }
 }
 
-/// Sends a frame to the host without addresses, or resolves a name on it.
+/// Sends a frame to the host without addresses, or asks it for a name of its own.
 fn act_on_unconfigured(node: &mut NetworkNode, what: u8, script: &mut Script<'_>) {
     let frame = match what {
         0 => Some(unconfigured::router_advertisement(script)),
@@ -148,7 +148,7 @@ fn act_on_unconfigured(node: &mut NetworkNode, what: u8, script: &mut Script<'_>
             Some(script.bytes(count).to_vec())
         }
         _ => {
-            let _ = node.stack.resolve("name.example", hermit_net_stack::Families::Both, 5);
+            let _ = node.stack.known_addresses("host.hermit.internal");
             None
         }
     };
@@ -286,7 +286,7 @@ fn act(node: &mut NetworkNode, what: u8, script: &mut Script<'_>, peer: u8) {
             let _ = stack.close(socket);
             sockets.swap_remove(choice);
         }
-        6 => drop(stack.resolve("name.example", hermit_net_stack::Families::Both, 5)),
+        6 => drop(stack.known_addresses("host.hermit.internal")),
         _ => {
             let readiness = stack.readiness(socket);
             assert!(readiness.read || !readiness.read_hang_up);

@@ -33,6 +33,8 @@ pub struct Configuration {
     pub gateways: Vec<IpAddr>,
     /// Name servers, at most 4; if there are any, those of a DHCP server are ignored.
     pub nameservers: Vec<IpAddr>,
+    /// Domains that complete names; if there are any, those of a DHCP server are ignored.
+    pub search: Vec<String>,
     /// Host name: sent to the DHCP server, and resolved to the host's own addresses.
     pub hostname: Option<String>,
     /// Address of [`HOST_NAME`](hermit_interface::net::HOST_NAME), which has none otherwise.

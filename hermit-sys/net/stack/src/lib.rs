@@ -4,8 +4,8 @@
 //! lock held, and is notified by [`Host::wake`]; frames are received and transmitted by [`NetDevice`]; time is an
 //! argument.
 //!
-//! The TCP state machine is in `hermit-tcp`; smoltcp provides wire formats, ARP and NDP responses, DHCP, DNS, IGMP, MLD
-//! and SLAAC; the rest is here. Frames, timers and calls find their connection by hash or index, without a scan.
+//! The TCP state machine is in `hermit-tcp`; smoltcp provides wire formats, ARP and NDP responses, DHCP, IGMP, MLD and
+//! SLAAC; the rest is here. Frames, timers and calls find their connection by hash or index, without a scan.
 //!
 //! # Layers
 //!
@@ -17,7 +17,7 @@
 //! | `layers` | all layers, and the lookup of a socket by its identifier | `Layers` |
 //! | `tcp` | listeners and connections, their timers, segments within this host | `Tcp`, `Shard` |
 //! | `udp` | UDP sockets and their multicast groups | `Udp` |
-//! | `dns` | queries for names, the DNS client | `Dns` |
+//! | `dns` | name servers, search list and own names, for the kernel's resolver | `Dns` |
 //! | `socket` | what sockets of all protocols have: table, addresses, ports, options, buffer accounting | `SocketTable` |
 //! | `ip` | ingress, routes, neighbors, groups, ICMP; DHCP and SLAAC | `Ip` |
 //! | `wire` | headers: parsing, writing, reassembly | |
@@ -26,9 +26,9 @@
 //! | `host` | the interface to the system around the stack | |
 //!
 //! - **Down**: `tcp` and `udp` get a `Context` for each call: the time, `Phy`, `Ip`, buffer accounting and random
-//!   numbers; `ip` and `dns` get the time and the layers below. The device's queue is an argument (`Link`) of what
+//!   numbers; `ip` gets the time and the layers below. The device's queue is an argument (`Link`) of what
 //!   transmits, since it is not available while a frame is received.
-//! - **Up**: `ip` returns a `Delivery` for a received frame, which the facade hands to `tcp`, `udp` or `dns`. An event of a
+//! - **Up**: `ip` returns a `Delivery` for a received frame, which the facade hands to `tcp` or `udp`. An event of a
 //!   socket is counted in its `SocketTable`; only the facade wakes, at the end of a call or poll.
 //!
 //! # Shards
@@ -65,8 +65,6 @@ mod udp;
 mod wire;
 
 pub use config::{Cidr, Configuration, HostAddress, Status};
-pub use dns::answer::{Addresses, ResolveError};
-pub use dns::{Families, QueryId};
 pub use hermit_interface::Errno;
 pub use hermit_interface::net::{CongestionControl, OptionName, SocketOption};
 pub use host::{Host, Random};

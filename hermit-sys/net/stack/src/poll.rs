@@ -3,7 +3,6 @@
 use hermit_interface::Errno;
 use smoltcp::wire::IpProtocol;
 
-use crate::dns::client;
 use crate::host::{Host, Random};
 use crate::ip::config::SmoltcpSocket;
 use crate::ip::delivery::{Delivery, Quoted, Received};
@@ -98,7 +97,7 @@ impl Layers {
         }
     }
 
-    /// Hands a datagram to a UDP socket, the DHCP client or the DNS client, or refuses it.
+    /// Hands a datagram to a UDP socket or the DHCP client, or refuses it.
     fn receive_datagram(
         &mut self,
         bytes: &[u8],
@@ -116,11 +115,7 @@ impl Layers {
         if !context.ip.is_received_here(packet.destination) || udp.receive(packet, is_checked, &mut context) {
             return;
         }
-        let Self { dns, ip, phy, now, .. } = self;
-        let is_answer = from == client::PORT && dns.receive(packet.source, bytes, ip, phy, *now);
-        if !is_answer {
-            ip.refuse(bytes, phy, *now);
-        }
+        context.ip.refuse(bytes, context.phy, context.now);
     }
 
     /// Handles an ICMP error about a sent packet.
@@ -150,15 +145,26 @@ impl Layers {
         while let Some(connections) = context.ip.run_timers(context.phy, link, context.now) {
             tcp.give_up(connections, &mut context);
         }
-        self.dns.poll(&mut self.ip, link, self.now);
+        self.poll_configuration(link);
         let (tcp, _, mut context) = self.split(random);
         tcp.work(link, &mut context)
     }
 
-    /// Wakes the waiters of all sockets and queries with events, and of those for which there is memory again.
+    /// Polls the clients that configure the host.
+    #[inline]
+    fn poll_configuration(&mut self, link: &mut dyn Link) {
+        let Self { ip, dns, now, .. } = self;
+        let Some(config) = ip.config.as_mut().filter(|config| config.next <= *now) else { return };
+        if let Some(lease) = config.poll(*now, link) {
+            dns.apply(&lease);
+        }
+        ip.learn_addresses();
+    }
+
+    /// Wakes the waiters of all sockets with events, and of those for which there is memory again.
     #[inline]
     pub(crate) fn wake(&mut self, host: &mut impl Host) {
-        let has_events = self.tcp.has_events() || self.udp.sockets.has_events() || self.dns.has_woken();
+        let has_events = self.tcp.has_events() || self.udp.sockets.has_events();
         if has_events || self.buffers.may_resume() {
             self.wake_all(host);
         }
@@ -175,11 +181,11 @@ impl Layers {
     // Not inlined, so that `wake` is, whose conditions are false most of the time.
     #[inline(never)]
     fn wake_all(&mut self, host: &mut impl Host) {
-        let Self { tcp, udp, dns, buffers, .. } = self;
+        let Self { tcp, udp, buffers, .. } = self;
         if buffers.may_resume() {
             tcp.resume_writers(buffers);
         }
-        let mut take = || tcp.take_event().or_else(|| udp.sockets.take_event()).or_else(|| dns.take_woken());
+        let mut take = || tcp.take_event().or_else(|| udp.sockets.take_event());
         while let Some(waker_key) = take() {
             host.wake(waker_key);
         }

@@ -1,13 +1,12 @@
 //! The interface of the stack to the kernel.
 
-use core::net::SocketAddr;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
 
 use hermit_interface::Errno;
 use hermit_interface::net::{OptionName, SocketOption};
 
 use crate::config::{Configuration, Status};
-use crate::dns::answer::{Addresses, ResolveError};
-use crate::dns::{Families, QueryId};
 use crate::host::Host;
 use crate::ip::config::HostConfig;
 use crate::layers::{Layers, Target};
@@ -345,27 +344,20 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         }
     }
 
-    /// Starts a query for a name, which may also be an address in text, `localhost` or the host's own name.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL`: not a valid name. `ENOMEM`.
-    pub fn resolve(&mut self, name: &str, families: Families, waker_key: usize) -> Result<QueryId, Errno> {
-        let Layers { dns, ip, now, .. } = &mut self.layers;
-        dns.resolve(name, families, waker_key, (ip, &mut self.host, *now))
+    /// Addresses of a name that this machine defines: its host name, and
+    /// [`HOST_NAME`](hermit_interface::net::HOST_NAME), which may have none. `None` of any other name.
+    pub fn known_addresses(&self, name: &str) -> Option<Vec<IpAddr>> {
+        self.layers.dns.known_addresses(name, &self.layers.ip)
     }
 
-    /// Result of a query; ends the query unless the result is [`ResolveError::Pending`].
-    ///
-    /// # Errors
-    /// The reason why there are no addresses.
-    pub fn resolved(&mut self, query: QueryId) -> Result<Addresses, ResolveError> {
-        self.layers.dns.resolved(query, &self.layers.ip)
+    /// DNS servers in use.
+    pub fn nameservers(&self) -> &[IpAddr] {
+        self.layers.dns.servers()
     }
 
-    /// Cancels a query.
-    pub fn cancel(&mut self, query: QueryId) {
-        self.layers.dns.cancel(query);
+    /// Domains that complete names, in the format of DNS messages, perhaps compressed within the list.
+    pub fn search(&self) -> &[u8] {
+        self.layers.dns.search()
     }
 }
 

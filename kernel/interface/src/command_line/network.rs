@@ -6,6 +6,7 @@
 //! | `ip=ADDRESS/PREFIX` | a static address with its prefix length, `10.0.0.2/24` or `fd00::2/64`; may be repeated |
 //! | `gateway=ADDRESS` | a default gateway; may be repeated |
 //! | `nameserver=ADDRESS` | a DNS server; may be repeated |
+//! | `search=DOMAIN` | a domain that completes names; may be repeated |
 //! | `hostname=NAME` | the guest's host name |
 //! | `congestion=NAME` | the congestion control of TCP: `cubic`, `reno` or `bbr` |
 //! | `host=gateway` | `host.hermit.internal` is the default gateway |
@@ -90,6 +91,11 @@ impl Encoder {
         self.option(b"nameserver=", format!("{address}").as_bytes());
     }
 
+    /// Adds a domain to the search list.
+    pub fn search(&mut self, domain: &str) {
+        self.option(b"search=", domain.as_bytes());
+    }
+
     /// Sets the host name.
     pub fn hostname(&mut self, name: &str) {
         self.option(b"hostname=", name.as_bytes());
@@ -118,6 +124,8 @@ pub struct NetworkOptions {
     pub gateways: Vec<IpAddr>,
     /// DNS servers.
     pub nameservers: Vec<IpAddr>,
+    /// Domains of the search list, each valid as of [`is_hostname`].
+    pub search: Vec<String>,
     /// Host name, valid as of [`is_hostname`].
     pub hostname: Option<String>,
     /// Address of [`HOST_NAME`](crate::net::HOST_NAME).
@@ -147,6 +155,10 @@ impl NetworkOptions {
             b"ip" => push(&mut self.ip, value.and_then(ip)),
             b"gateway" => push(&mut self.gateways, value.and_then(host_address)),
             b"nameserver" => push(&mut self.nameservers, value.and_then(host_address)),
+            b"search" => {
+                let domain = value.filter(|domain| is_hostname(domain)).map(ToOwned::to_owned);
+                push(&mut self.search, domain)
+            }
             b"host" => {
                 let host = value.and_then(host);
                 let is_valid = host.is_some();
@@ -247,13 +259,14 @@ mod tests {
     fn network_options_are_parsed() {
         let line = parse(
             "ip=dhcp ip=10.0.0.2/24 ip=fd00::2/64 gateway=10.0.0.1 gateway=fe80::1 nameserver=1.1.1.1 \
-             nameserver=2606:4700:4700::1111 hostname=web-1.example.org congestion=bbr -- ip=dhcp",
+             nameserver=2606:4700:4700::1111 hostname=web-1.example.org search=a.test search=b congestion=bbr -- ip=dhcp",
         );
         let cidr = |text, prefix| Ip::Address(Cidr { address: address(text), prefix });
         assert_eq!(line.ip, [Ip::Dhcp, cidr("10.0.0.2", 24), cidr("fd00::2", 64)]);
         assert_eq!(line.gateways, [address("10.0.0.1"), address("fe80::1")]);
         assert_eq!(line.nameservers, [address("1.1.1.1"), address("2606:4700:4700::1111")]);
         assert_eq!(line.hostname.as_deref(), Some("web-1.example.org"));
+        assert_eq!(line.search, ["a.test", "b"]);
         assert_eq!(line.congestion, Some(CongestionControl::Bbr));
         assert_eq!(line.malformed.len(), 0);
         assert_eq!(line.host, None);

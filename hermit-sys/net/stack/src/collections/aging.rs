@@ -36,7 +36,7 @@ pub(crate) struct Aging<K, V> {
 impl<K: Copy + Hash + Eq, V> Aging<K, V> {
     /// An empty table, whose hash function depends on the seed.
     pub(crate) const fn new(seed: u64, lifetime: u64) -> Self {
-        Self { lifetime, slots: Map::new(seed), entries: Slab::new(), oldest: None, newest: None }
+        Self { lifetime, slots: Map::new(seed), entries: Slab::numbered(0), oldest: None, newest: None }
     }
 
     /// Number of entries.

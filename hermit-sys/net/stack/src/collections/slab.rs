@@ -94,11 +94,6 @@ pub(crate) struct Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// An empty table, the only one of its kind.
-    pub(crate) const fn new() -> Self {
-        Self::numbered(0)
-    }
-
     /// The empty table with this number, below [`MAX_TABLES`].
     pub(crate) const fn numbered(table: u32) -> Self {
         Self { base: table << INDEX_BITS, rows: Vec::new(), free: Vec::new() }
@@ -172,11 +167,6 @@ impl<T> Slab<T> {
         row.map(|_| key.slot).ok_or(Errno::EBADF)
     }
 
-    /// Iterates over all values.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.rows.iter_mut().filter_map(Row::get_mut)
-    }
-
     /// The slot with an index; `None` if a table cannot be as large.
     pub(crate) fn slot_at(&self, index: usize) -> Option<u32> {
         let index = u32::try_from(index).ok().filter(|&index| index < 1 << INDEX_BITS)?;
@@ -202,7 +192,7 @@ mod tests {
 
     #[test]
     fn reused_slot_has_a_new_key() {
-        let mut slab = Slab::new();
+        let mut slab = Slab::numbered(0);
         let slot = slab.insert('a').unwrap();
         let key = slab.key(slot);
         assert_eq!((slab.slot(key), slab.get(slot)), (Ok(slot), Some(&'a')));
@@ -230,7 +220,7 @@ mod tests {
 
     #[test]
     fn growth_moves_no_values() {
-        let mut slab = Slab::new();
+        let mut slab = Slab::numbered(0);
         let first = slab.insert([0_u8; 1000]).unwrap();
         let place = core::ptr::from_ref(slab.get(first).unwrap());
         for _ in 0..1000 {
@@ -242,7 +232,7 @@ mod tests {
 
     #[test]
     fn pair_is_of_two_used_slots() {
-        let mut slab = Slab::new();
+        let mut slab = Slab::numbered(0);
         let [one, other] = ['a', 'b'].map(|value| slab.insert(value).unwrap());
         assert_eq!(slab.get_pair_mut(other, one), Some((&mut 'b', &mut 'a')));
         assert_eq!(slab.get_pair_mut(one, one), None);

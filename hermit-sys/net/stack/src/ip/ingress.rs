@@ -158,13 +158,7 @@ impl Ip {
     }
 
     /// Passes a frame to a socket of smoltcp, and queues its answer.
-    pub(crate) fn pass_to_smoltcp(
-        &mut self,
-        bytes: &[u8],
-        target: SmoltcpSocket<'_>,
-        phy: &mut Phy,
-        now: u64,
-    ) {
+    pub(crate) fn pass_to_smoltcp(&mut self, bytes: &[u8], target: SmoltcpSocket, phy: &mut Phy, now: u64) {
         let Some(config) = &mut self.config else { return };
         config.receive(now, bytes, target, &mut self.reply);
         let answer = &self.reply;

@@ -3,17 +3,13 @@
 use crate::ip::neighbors::Answer;
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, configuration, header, mac, v4, v6};
-use crate::tests::dns::serve_names;
 use crate::wire::emit::IpHeader;
-use crate::{
-    Cidr, Configuration, Errno, Families, Family, HostAddress, Kind, OptionName, ResolveError, SocketId,
-    SocketOption,
-};
+use crate::{Cidr, Configuration, Errno, Family, HostAddress, Kind, OptionName, SocketId, SocketOption};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::Duration;
 use smoltcp::wire::{
-    DhcpMessageType, DhcpPacket, DhcpRepr, EthernetAddress, Icmpv6Packet, Icmpv6Repr, IpProtocol,
+    DhcpMessageType, DhcpOption, DhcpPacket, DhcpRepr, EthernetAddress, Icmpv6Packet, Icmpv6Repr, IpProtocol,
     NdiscNeighborFlags, NdiscPrefixInfoFlags, NdiscPrefixInformation, NdiscRepr, NdiscRouterFlags,
 };
 use std::vec;
@@ -33,15 +29,11 @@ fn host_name_resolves_to_the_gateway_of_a_lease() {
     let nodes = [(client, SimDevice::plain(0)), (configuration(1), SimDevice::plain(1))];
     let mut world = World::with(nodes, Faults::default());
     let server = dhcp_server(&mut world);
-    let ask = |world: &mut World| {
-        let query = world.nodes[0].resolve("host.hermit.internal", Families::V4, 1).unwrap();
-        world.nodes[0].resolved(query)
-    };
-    // The kernel waits for an address after this error.
-    assert_eq!(ask(&mut world), Err(ResolveError::NoServer));
+    let ask = |world: &World| world.nodes[0].known_addresses("host.hermit.internal");
+    assert_eq!(ask(&world), Some(vec![]));
     let is_configured = world.run_until(10 * SECOND, |world| {
         serve_dhcp(world, server);
-        ask(world) == Ok(vec![v4(1)])
+        ask(world) == Some(vec![v4(1)])
     });
     assert!(is_configured);
 }
@@ -62,7 +54,8 @@ fn serve_dhcp(world: &mut World, server: SocketId) -> Option<Vec<u8>> {
 /// Answers a DHCP client with a lease in a network with a router; returns the host name that it sent.
 fn lease(world: &mut World, server: SocketId, mask: Ipv4Addr, router: Ipv4Addr) -> Option<Vec<u8>> {
     let IpAddr::V4(server_address) = v4(1) else { panic!() };
-    grant(world, server, &Lease { own: [10, 0, 0, 77].into(), mask, router, servers: &[server_address] })
+    let servers = &[server_address];
+    grant(world, server, &Lease { own: [10, 0, 0, 77].into(), mask, router, servers, options: &[] })
 }
 
 /// Parameters of a lease.
@@ -71,6 +64,7 @@ pub(super) struct Lease<'a> {
     pub(super) mask: Ipv4Addr,
     pub(super) router: Ipv4Addr,
     pub(super) servers: &'a [Ipv4Addr],
+    pub(super) options: &'a [DhcpOption<'a>],
 }
 
 /// Answers a DHCP client with a lease; returns the host name that it sent.
@@ -100,6 +94,7 @@ pub(super) fn grant(world: &mut World, server: SocketId, lease: &Lease<'_>) -> O
         client_identifier: None,
         parameter_request_list: None,
         max_size: None,
+        additional_options: lease.options,
         ..request
     };
     let mut bytes = vec![0; answer.buffer_len()];
@@ -136,6 +131,33 @@ fn dhcp_lease_is_obtained_renewed_and_expires() {
     assert!(world.nodes[0].status().gateways.is_empty());
 }
 
+/// The search list of a host after a lease with these options.
+fn leased_search(options: &[DhcpOption<'_>], configured: &[&str]) -> Vec<u8> {
+    let search = configured.iter().map(|domain| (*domain).into()).collect();
+    let client = Configuration { search, ..Configuration::default() };
+    let nodes = [(client, SimDevice::plain(0)), (configuration(1), SimDevice::plain(1))];
+    let mut world = World::with(nodes, Faults::default());
+    let server = dhcp_server(&mut world);
+    let IpAddr::V4(router) = v4(1) else { panic!() };
+    let (own, mask) = ([10, 0, 0, 77].into(), [255, 255, 255, 0].into());
+    assert!(world.run_until(5 * SECOND, |world| {
+        grant(world, server, &Lease { own, mask, router, servers: &[], options });
+        world.nodes[0].is_configured()
+    }));
+    world.nodes[0].search().into()
+}
+
+#[test]
+fn lease_has_a_search_list() {
+    let domain = DhcpOption { kind: 15, data: b"corp.test\0" };
+    let list = [&b"\x01a\0\x01"[..], b"b\xc0\0"].map(|data| DhcpOption { kind: 119, data });
+    assert_eq!(leased_search(&[], &[]), b"");
+    assert_eq!(leased_search(&[domain], &[]), b"\x04corp\x04test\0");
+    // The list takes precedence over the domain, and may be split; the configuration takes precedence over both.
+    assert_eq!(leased_search(&[domain, list[0], list[1]], &[]), b"\x01a\0\x01b\xc0\0");
+    assert_eq!(leased_search(&[domain, list[0]], &["own"]), b"\x03own\0");
+}
+
 #[test]
 fn static_address_is_configured_without_a_lease() {
     for (own, prefix, is_configured) in
@@ -158,23 +180,25 @@ fn static_address_is_configured_without_a_lease() {
     }
 }
 
-/// Asserts that two hosts reach each other, and that the first one reaches the name server at another address of the
-/// second one.
-fn assert_far_gateway_works(world: &mut World, own: IpAddr, nameserver: IpAddr) {
+/// Asserts that two hosts reach each other, and that the first one reaches another address of the second one.
+fn assert_far_gateway_works(world: &mut World, own: IpAddr, other: IpAddr) {
     let there = world.listen(1, 80, 1);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, there));
     let here = world.listen(0, 80, 1);
     // The second host has to resolve the first one.
     world.run(200 * SECOND);
     world.connect(1, SocketAddr::new(own, 80), (0, here));
-    let names = world.socket(1, Family::V4, Kind::Datagram);
-    world.nodes[1].bind(names, SocketAddr::new(nameserver, 53)).unwrap();
+    let [client, server] = [0, 1].map(|node| world.socket(node, Family::V4, Kind::Datagram));
+    let address = SocketAddr::new(other, 53);
+    world.nodes[1].bind(server, address).unwrap();
     for _ in 0..2 {
-        let query = world.nodes[0].resolve("abc", Families::V4, 77).unwrap();
+        world.nodes[0].send(client, b"a", Some(address)).unwrap();
         let start = world.now;
         let is_answered = world.run_until(20 * SECOND, |world| {
-            serve_names(world, names);
-            world.nodes[0].resolved(query) == Ok(vec!["1.2.3.4".parse::<IpAddr>().unwrap()])
+            if let Ok((bytes, from)) = world.receive_from(1, server) {
+                world.nodes[1].send(server, &bytes, Some(from)).unwrap();
+            }
+            world.receive_from(0, client).is_ok()
         });
         assert!(is_answered && world.now < start + 3 * SECOND, "{}", world.now - start);
     }

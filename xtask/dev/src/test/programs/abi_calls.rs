@@ -8,7 +8,7 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 22] = [
+const CHECKS: [&str; 23] = [
     "backtrace",
     "block",
     "copies",
@@ -21,6 +21,7 @@ const CHECKS: [&str; 22] = [
     "lookup",
     "mmap",
     "mmap-parallel",
+    "names",
     "nanosleep",
     "page-size",
     "paths",

@@ -14,6 +14,16 @@ const SIZE: usize = 100_001;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: a tree of files"), move || tree(platform));
+    tests.add(format!("{platform}: names of a tree of files"), move || names(platform));
+}
+
+/// Lookups read `/etc/hosts` of the tree, before and after the program uses a file.
+fn names(platform: &TestPlatform<'_>) -> Result<()> {
+    let context = "cannot make a tree";
+    let folder = TempDir::new().context(context)?;
+    fs::create_dir(folder.path().join("etc")).context(context)?;
+    fs::write(folder.path().join("etc/hosts"), "192.0.2.9 early\n").context(context)?;
+    platform.guest("abi_calls", &["names-initial"]).tree(folder.path()).expect(0, &["ok"]).map(drop)
 }
 
 fn tree(platform: &TestPlatform<'_>) -> Result<()> {

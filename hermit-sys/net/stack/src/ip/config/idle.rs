@@ -1,7 +1,6 @@
 //! An interface of smoltcp without traffic.
 //!
-//! DNS queries take random numbers from it, and it computes the deadlines of sockets, which an interface that solicits
-//! routers does not.
+//! It computes the deadlines of sockets, which an interface that solicits routers does not.
 
 use alloc::vec::Vec;
 
@@ -23,12 +22,6 @@ impl Idle {
         config.random_seed = seed;
         let mut nothing = Ingress { packet: None, reply: &mut Vec::new(), capabilities: &capabilities };
         Self(Interface::new(config, &mut nothing, instant(now)))
-    }
-
-    /// Reseeds the generator, so that earlier random numbers do not predict later ones: smoltcp's generator is not
-    /// cryptographically secure, and can be seeded only when the interface is created.
-    pub(crate) fn reseed(&mut self, seed: u64, now: u64) {
-        *self = Self::new(seed, now);
     }
 
     pub(crate) const fn interface(&mut self) -> &mut Interface {

@@ -19,7 +19,7 @@ use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet, Soc
 use smoltcp::phy::{Checksum, DeviceCapabilities, Medium};
 use smoltcp::socket::dhcpv4::{self, Event, RetryConfig};
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{DhcpOption, EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, Ipv6Cidr};
+use smoltcp::wire::{DhcpOption, DhcpPacket, EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, Ipv6Cidr};
 
 use crate::config::{Cidr, Configuration};
 use crate::ip::config::gateway::{Exchanging, FarGateway};
@@ -34,6 +34,16 @@ use crate::wire::smoltcp_device::{Egress, Ingress, instant, nanoseconds, scratch
 /// DHCP option with the host name (RFC 2132, section 3.14).
 const HOST_NAME: u8 = 12;
 
+/// DHCP options with the domain of the host (RFC 2132, section 3.17), and with a search list (RFC 3397).
+const DOMAIN_NAME: u8 = 15;
+const DOMAIN_SEARCH: u8 = 119;
+
+/// Requested DHCP options: subnet mask, router, name servers, and the domains.
+const REQUESTED: &[u8] = &[1, 3, 6, DOMAIN_NAME, DOMAIN_SEARCH];
+
+/// Size in bytes of the buffer for a DHCP message; the options of a longer one are not read.
+const DHCP_BUFFER_SIZE: usize = 1500;
+
 /// Interval in nanoseconds at which smoltcp is polled during a fast-poll window, in which it acts without reporting a
 /// deadline, and otherwise.
 const FAST_POLL_INTERVAL: u64 = 250_000_000;
@@ -43,13 +53,38 @@ const IDLE_POLL_INTERVAL: u64 = 30_000_000_000;
 const FAST_POLL_WINDOW: u64 = 13_000_000_000;
 
 /// Socket of smoltcp that receives a frame.
-pub(crate) enum SmoltcpSocket<'a> {
+pub(crate) enum SmoltcpSocket {
     /// No socket: the interface itself.
     None,
     /// The DHCP client.
     Dhcp,
-    /// That of a layer above.
-    Of(&'a mut SocketSet<'static>),
+}
+
+/// What a lease says about names; nothing if it has ended.
+#[derive(Debug, Default)]
+pub(crate) struct Lease {
+    /// Name servers.
+    pub(crate) servers: Vec<IpAddr>,
+    /// Search list in the format of DNS messages.
+    pub(crate) search: Vec<u8>,
+    /// Domain of the host, in text.
+    pub(crate) domain: Vec<u8>,
+}
+
+impl Lease {
+    fn new(config: &dhcpv4::Config<'_>) -> Self {
+        let servers = config.dns_servers.iter().map(|&server| server.into()).collect();
+        let mut lease = Self { servers, ..Self::default() };
+        for option in config.packet.iter().flat_map(DhcpPacket::options) {
+            match option.kind {
+                // A long list is split over several options (RFC 3396).
+                DOMAIN_SEARCH => lease.search.extend_from_slice(option.data),
+                DOMAIN_NAME => lease.domain = option.data.into(),
+                _ => {}
+            }
+        }
+        lease
+    }
 }
 
 /// smoltcp's interface, its sockets, and the configuration.
@@ -102,6 +137,9 @@ fn dhcp_client(hostname: Option<String>) -> (SocketSet<'static>, SocketHandle) {
     retry.discover_timeout = Duration::from_secs(2);
     retry.initial_request_timeout = Duration::from_secs(1);
     socket.set_retry_config(retry);
+    // smoltcp borrows the buffer for the life of the stack, which is never dropped.
+    socket.set_receive_packet_buffer(Box::leak(vec![0; DHCP_BUFFER_SIZE].into_boxed_slice()));
+    socket.set_parameter_request_list(REQUESTED);
     if let Some(name) = hostname.filter(|name| !name.is_empty() && name.len() < 64) {
         // smoltcp borrows it for the life of the stack, which is never dropped.
         let data: &'static [u8] = Box::leak(name.into_bytes().into_boxed_slice());
@@ -237,7 +275,7 @@ impl HostConfig {
     }
 
     /// Receives a frame; sets `reply` to the answer frame, or empties it.
-    pub(crate) fn receive(&mut self, now: u64, frame: &[u8], target: SmoltcpSocket<'_>, reply: &mut Vec<u8>) {
+    pub(crate) fn receive(&mut self, now: u64, frame: &[u8], target: SmoltcpSocket, reply: &mut Vec<u8>) {
         reply.clear();
         let mut no_sockets: [SocketStorage<'_>; 0] = [];
         let other = self.far.and_then(|far| far.incoming(frame));
@@ -250,7 +288,6 @@ impl HostConfig {
             (SmoltcpSocket::Dhcp, Some((set, _))) => {
                 interface.poll_ingress_single(instant(now), &mut device, set)
             }
-            (SmoltcpSocket::Of(set), _) => interface.poll_ingress_single(instant(now), &mut device, set),
             _ => {
                 let mut set = SocketSet::new(&mut no_sockets[..]);
                 interface.poll_ingress_single(instant(now), &mut device, &mut set)
@@ -270,29 +307,22 @@ impl HostConfig {
         self.next = now;
     }
 
-    /// Polls smoltcp with a socket set of a layer above, and transmits its frames. Returns the DNS servers of a lease
-    /// that has begun or ended.
-    pub(crate) fn poll(
-        &mut self,
-        now: u64,
-        link: &mut dyn Link,
-        sockets: &mut SocketSet<'static>,
-    ) -> Option<Vec<IpAddr>> {
+    /// Polls smoltcp, and transmits its frames. Returns what a lease says that has begun or ended.
+    pub(crate) fn poll(&mut self, now: u64, link: &mut dyn Link) -> Option<Lease> {
         let time = instant(now);
         self.interface.poll_maintenance(time);
         let mut link = Exchanging { link, gateway: self.far };
         let scratch = &mut self.scratch;
         let mut device = Egress { link: &mut link, capabilities: &self.capabilities, scratch };
-        let mut due: Option<Instant> = None;
+        let mut no_sockets = SocketSet::new(Vec::new());
+        let set = self.dhcp.as_mut().map_or(&mut no_sockets, |(set, _)| set);
+        let mut has_sent = || self.interface.poll_egress(time, &mut device, set) != PollResult::None;
         let mut messages = 32;
-        for set in self.dhcp.as_mut().map(|(set, _)| set).into_iter().chain([sockets]) {
-            let mut has_sent = || self.interface.poll_egress(time, &mut device, set) != PollResult::None;
-            // Bounded: each is a message to a server.
-            while has_sent() && messages > 0 {
-                messages -= 1;
-            }
-            due = [due, self.idle.interface().poll_at(time, set)].into_iter().flatten().min();
+        // Bounded: each is a message to a server.
+        while has_sent() && messages > 0 {
+            messages -= 1;
         }
+        let due: Option<Instant> = self.idle.interface().poll_at(time, set);
         let tick = if now < self.fast_poll_until { FAST_POLL_INTERVAL } else { IDLE_POLL_INTERVAL };
         let due = due.map_or(u64::MAX, nanoseconds);
         // An overdue deadline means that smoltcp waits for a neighbor or for room: it is not polled at once.
@@ -300,16 +330,13 @@ impl HostConfig {
         self.apply_lease()
     }
 
-    /// Applies the events of the DHCP client; returns the DNS servers of the lease.
-    fn apply_lease(&mut self) -> Option<Vec<IpAddr>> {
+    /// Applies the events of the DHCP client; returns what the lease says about names.
+    fn apply_lease(&mut self) -> Option<Lease> {
         let (set, handle) = self.dhcp.as_mut()?;
         let event = set.get_mut::<dhcpv4::Socket<'_>>(*handle).poll()?;
-        let (lease, router, servers) = match event {
-            Event::Deconfigured => (None, None, Vec::new()),
-            Event::Configured(config) => {
-                let servers = config.dns_servers.iter().map(|&server| server.into()).collect();
-                (Some(config.address), config.router, servers)
-            }
+        let (lease, router, names) = match event {
+            Event::Deconfigured => (None, None, Lease::default()),
+            Event::Configured(config) => (Some(config.address), config.router, Lease::new(&config)),
         };
         let lease = lease.filter(|lease| is_host_address(lease.address().into()));
         self.seen = None;
@@ -323,7 +350,7 @@ impl HostConfig {
         });
         self.set_gateway_v4(router.filter(|&router| is_host_address(router.into())));
         self.is_configured |= lease.is_some();
-        Some(servers)
+        Some(names)
     }
 
     /// Joins a group by IGMP or MLD.
