@@ -3,13 +3,15 @@
 //! The fuzzer's bytes are a script: socket calls of two hosts, what a lossy, corrupting link does to the frames between
 //! them, and packets from strangers with right lengths and checksums, such as fragments and neighbor discovery. A third
 //! host has no addresses: the script sends it router advertisements and DHCP replies. A second target has one end of a
-//! TCP connection instead.
+//! TCP connection instead, a third one the kernel's resolver.
 
 mod connection;
+mod names;
 mod packets;
 mod unconfigured;
 
 pub use connection::connection;
+pub use names::names;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

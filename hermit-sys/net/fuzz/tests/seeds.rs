@@ -11,6 +11,7 @@ mod tests {
             pass(&format!("{folder}/stack"), net_fuzz::stack);
             pass(&format!("{folder}/connection"), net_fuzz::connection);
         }
+        pass("seeds/names", net_fuzz::names);
     }
 
     fn pass(folder: &str, target: fn(&[u8])) {
