@@ -39,7 +39,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
     /// The network: a tap of the host, passt (or user, which -p implies), or none. Behind it, with commas: mac=, mtu=,
-    /// ip=ADDR/PREFIX, gateway=, dns=, hostname=, congestion=cubic|reno|bbr, and bps= and pps=, limits of bytes and frames per second. host-loopback, with passt, lets the guest reach the host's loopback, as
+    /// ip=ADDR/PREFIX, gateway=, dns=, search=, hostname=, congestion=cubic|reno|bbr, and bps= and pps=, limits of bytes and frames per second. host-loopback, with passt, lets the guest reach the host's loopback, as
     /// host.hermit.internal
     #[arg(long, value_name = "tap=NAME|passt|none[,KEY[=VALUE]...]")]
     net: Option<NetworkOption>,

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use hermit_interface::command_line::{Cidr, host_address, is_hostname};
 use hermit_interface::net::CongestionControl;
-use hermit_interface::net::{MAX_ADDRESSES, MAX_NAMESERVERS, MIN_MTU_V6};
+use hermit_interface::net::{MAX_ADDRESSES, MAX_DOMAINS, MAX_NAMESERVERS, MIN_MTU_V6};
 
 pub use hermit_interface::interface_name::InterfaceName;
 pub use hermit_interface::port_forward::{PortForward, Protocol, first_conflict};
@@ -23,7 +23,7 @@ const MIN_MTU: u16 = 576;
 pub const MAX_TAP_MTU: u16 = 65_521;
 
 /// Syntax of the option, for error messages.
-const HELP: &str = "write tap=NAME, user, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,hostname= ,congestion= ,bps= ,pps= and, with user or passt, ,host-loopback";
+const HELP: &str = "write tap=NAME, user, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,search= ,hostname= ,congestion= ,bps= ,pps= and, with user or passt, ,host-loopback";
 
 /// Configuration of a network device and its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct NetworkConfig {
     pub gateways: Vec<IpAddr>,
     /// DNS servers.
     pub nameservers: Vec<IpAddr>,
+    /// Domains that complete names.
+    pub search: Vec<String>,
     /// Host name of the guest.
     pub hostname: Option<String>,
     /// Congestion control of the guest's TCP.
@@ -72,6 +74,7 @@ impl NetworkConfig {
             addresses: Vec::new(),
             gateways: Vec::new(),
             nameservers: Vec::new(),
+            search: Vec::new(),
             hostname: None,
             congestion: None,
             host_loopback: false,
@@ -89,6 +92,8 @@ impl NetworkConfig {
             "ip" => add(key, &mut self.addresses, own_address(value)?, MAX_ADDRESSES),
             "gateway" => self.add_gateway(address(value)?),
             "dns" => add(key, &mut self.nameservers, address(value)?, MAX_NAMESERVERS),
+            "search" if is_hostname(value) => add(key, &mut self.search, value.to_owned(), MAX_DOMAINS),
+            "search" => Err(format!("`{value}` is no name of a domain")),
             "hostname" if is_hostname(value) => set_once(key, &mut self.hostname, value.to_owned()),
             "hostname" => Err(format!("`{value}` is no name of a host")),
             "congestion" => set_once(key, &mut self.congestion, congestion(value)?),
@@ -266,12 +271,13 @@ mod tests {
     #[test]
     fn network_option_is_parsed() {
         let text = "tap=tap0,mac=52:54:00:12:34:56,mtu=9000,ip=10.0.0.2/24,ip=fd00::2/64,gateway=10.0.0.1,\
-                    gateway=fd00::1,dns=1.1.1.1,hostname=web,congestion=bbr,bps=10M,pps=100/200";
+                    gateway=fd00::1,dns=1.1.1.1,search=a.test,search=b,hostname=web,congestion=bbr,bps=10M,pps=100/200";
         let network = parse(text).unwrap().unwrap();
         assert_eq!(network.backend, BackendConfig::Tap("tap0".parse().unwrap()));
         assert_eq!(network.mac.unwrap().to_string(), "52:54:00:12:34:56");
         assert_eq!((network.mtu, network.addresses.len(), network.gateways.len()), (Some(9000), 2, 2));
         assert_eq!(network.nameservers, ["1.1.1.1".parse::<std::net::IpAddr>().unwrap()]);
+        assert_eq!(network.search, ["a.test", "b"]);
         assert_eq!(network.hostname.as_deref(), Some("web"));
         assert_eq!(network.congestion, Some(CongestionControl::Bbr));
         assert_eq!(network.limits.bytes, Some("10M".parse().unwrap()));
@@ -322,6 +328,8 @@ mod tests {
             ("passt,mtu=1500,mtu=9000", "mtu= is given twice"),
             ("passt,hostname=a,hostname=b", "hostname= is given twice"),
             ("passt,dns=one.one.one.one", "no address of a host"),
+            ("passt,search=a b", "no name of a domain"),
+            ("passt,search=", "no name of a domain"),
             ("passt,hostname=a_b", "no name of a host"),
             ("passt,congestion=vegas", "`vegas` is no congestion control: write cubic, reno or bbr"),
         ] {
@@ -336,7 +344,7 @@ mod tests {
             let addresses = (1..=count).map(|number| format!(",{key}=10.0.0.{number}"));
             addresses.map(|address| if key == "ip" { address + "/24" } else { address }).collect::<String>()
         };
-        for (key, max) in [("ip", 7), ("dns", 4)] {
+        for (key, max) in [("ip", 7), ("dns", 4), ("search", 6)] {
             assert!(parse(&format!("passt{}", many(key, max))).is_ok());
             let error = parse(&format!("passt{}", many(key, max + 1))).unwrap_err();
             assert!(error.contains(&format!("at most {max} {key}=")), "{error}");

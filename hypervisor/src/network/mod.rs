@@ -147,6 +147,7 @@ pub fn encode_options(network: &NetworkConfig, line: &mut Encoder) {
     network.addresses.iter().for_each(|&address| line.ip(Ip::Address(address)));
     network.gateways.iter().for_each(|&gateway| line.gateway(gateway));
     network.nameservers.iter().for_each(|&nameserver| line.nameserver(nameserver));
+    network.search.iter().for_each(|domain| line.search(domain));
     network.hostname.iter().for_each(|name| line.hostname(name));
     network.congestion.iter().for_each(|&control| line.congestion(control));
     if network.host_loopback {
@@ -164,7 +165,7 @@ mod tests {
         text.parse::<NetworkOption>().unwrap().0.unwrap()
     }
 
-    const STATIC: &str = "passt,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=fd00::2/64,gateway=fd00::1,gateway=10.0.0.1,dns=1.1.1.1,hostname=web,congestion=reno";
+    const STATIC: &str = "passt,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=fd00::2/64,gateway=fd00::1,gateway=10.0.0.1,dns=1.1.1.1,search=a.test,hostname=web,congestion=reno";
 
     #[test]
     fn passt_arguments_have_addresses_and_forwards() {
