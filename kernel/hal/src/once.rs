@@ -1,13 +1,18 @@
 //! A value that is initialised once, for state that is set when the kernel starts or when it is first used.
 //!
 //! The part that is compiled for each type and initialiser is small: there are some fifty of them, each used once.
+//!
+//! `kernel/models` compiles this file with loom's atomics and cells, which check each access to the value.
+#![cfg_attr(loom, expect(unsafe_code, reason = "the crate of the models denies it"))]
 
-use core::cell::UnsafeCell;
 use core::fmt;
-use core::hint;
 use core::mem::MaybeUninit;
-use core::sync::atomic::AtomicU8;
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+#[cfg(not(loom))]
+use core::{hint, sync::atomic::AtomicU8};
+
+#[cfg(loom)]
+use loom::{cell::UnsafeCell, hint, sync::atomic::AtomicU8};
 
 /// State: there is no value.
 const EMPTY: u8 = 0;
@@ -17,6 +22,29 @@ const BUSY: u8 = 1;
 
 /// State: there is a value, which stays.
 const READY: u8 = 2;
+
+/// The standard library's cell with the interface of loom's.
+#[cfg(not(loom))]
+struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    const fn new(value: T) -> Self {
+        Self(core::cell::UnsafeCell::new(value))
+    }
+
+    /// Calls `access` with a pointer, by which it or the holder of what it returns only reads.
+    #[inline]
+    fn with<R>(&self, access: impl FnOnce(*const T) -> R) -> R {
+        access(self.0.get())
+    }
+
+    /// Calls `access` with a pointer, by which it alone reads and writes.
+    #[inline]
+    fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
+        access(self.0.get())
+    }
+}
 
 /// A value that the first caller initialises, while others spin.
 pub struct Once<T> {
@@ -32,8 +60,15 @@ unsafe impl<T: Send + Sync> Sync for Once<T> {}
 
 impl<T> Once<T> {
     /// Without a value.
+    #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
+        Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    /// Without a value: loom's types cannot be made in constants.
+    #[cfg(loom)]
+    fn new() -> Self {
         Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
@@ -44,7 +79,7 @@ impl<T> Once<T> {
             return None;
         }
         // SAFETY: in the state `READY` the value is initialised, and nothing changes it (see `Sync`).
-        Some(unsafe { &*self.pointer() })
+        Some(self.value.with(|value| unsafe { &*value.cast() }))
     }
 
     /// The value, which the first call initialises. `make` must not use it.
@@ -70,21 +105,16 @@ impl<T> Once<T> {
         }
     }
 
-    /// Where the value is.
-    const fn pointer(&self) -> *mut T {
-        self.value.get().cast()
-    }
-
     #[cold]
     fn try_call_once_slow<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if begin(&self.state) {
             let value = make().inspect_err(|_| self.state.store(EMPTY, Release))?;
             // SAFETY: `begin` has changed the state to `BUSY` for this caller alone, so there is no reference to the value.
-            unsafe { self.pointer().write(value) };
+            self.value.with_mut(|place| unsafe { place.cast::<T>().write(value) });
             self.state.store(READY, Release);
         }
         // SAFETY: the value is initialised: this caller has just done it, or `begin` has found the state `READY`.
-        Ok(unsafe { &*self.pointer() })
+        Ok(self.value.with(|value| unsafe { &*value.cast() }))
     }
 }
 
@@ -115,14 +145,21 @@ impl<T: fmt::Debug> fmt::Debug for Once<T> {
 
 impl<T> Drop for Once<T> {
     fn drop(&mut self) {
-        if *self.state.get_mut() == READY {
+        // What gave the exclusive reference away has ordered the accesses of others before this.
+        if self.state.load(Relaxed) == READY {
             // SAFETY: in the state `READY` the value is initialised; nothing uses it after this.
-            unsafe { self.value.get_mut().assume_init_drop() };
+            self.value.with_mut(|value| unsafe { value.cast::<T>().drop_in_place() });
         }
     }
 }
 
 #[cfg(test)]
+#[cfg(loom)]
+#[path = "once/models.rs"]
+mod models;
+
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::Once;
     use std::sync::Arc;
