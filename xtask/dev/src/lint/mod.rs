@@ -1,5 +1,6 @@
 //! `cargo xtask lint`: formatting, clippy on every target, and the project's own rules.
 
+mod allocations;
 mod commands;
 mod compiler;
 mod crate_table;
@@ -120,10 +121,11 @@ fn check_text_and_format() -> Result<()> {
         .with_context(|| format!("`cargo fmt --all` in {} mends this", compatibility::FOLDER))
 }
 
-/// Runs clippy on [`OTHERS`]. `set_up` installs the libraries of their targets.
+/// Runs clippy on [`OTHERS`], and for the kernel's allocations. `set_up` installs the libraries of their targets.
 fn check_others(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     set_up()?;
-    OTHERS.iter().try_for_each(clippy)
+    OTHERS.iter().try_for_each(clippy)?;
+    allocations::check()
 }
 
 /// Runs clippy. Warnings are errors.
