@@ -1,4 +1,5 @@
-//! Packets with right lengths and checksums, whose contents are the script's: a fuzzer hardly finds those by itself.
+//! Packets with right lengths and checksums, whose contents are the script's: a fuzzer hardly finds those by
+//! itself.
 
 use crate::Script;
 use crate::unconfigured::checksum;

@@ -1,8 +1,8 @@
 //! A hash table that grows and shrinks in steps of a few hundred entries: linear hashing (Litwin, 1980).
 //!
-//! The entries are distributed among segments, each a small hash table. Above a number of entries per segment on average,
-//! the next segment in turn is split into two; below another one, the last two halves are merged. So an insertion or
-//! removal moves the entries of one segment at most, and the memory is in small blocks.
+//! The entries are distributed among segments, each a small hash table. Above a number of entries per segment
+//! on average, the next segment in turn is split into two; below another one, the last two halves are merged.
+//! So an insertion or removal moves the entries of one segment at most, and the memory is in small blocks.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,16 +12,16 @@ use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 use hermit_interface::Errno;
 
-/// Number of entries per segment, on average, above which a segment is split, and below which two are merged. A
-/// segment's own table doubles at 224 entries.
+/// Number of entries per segment, on average, above which a segment is split, and below which two are merged.
+/// A segment's own table doubles at 224 entries.
 const MAX_LOAD: usize = 192;
 const MIN_LOAD: usize = 48;
 
 /// Lowest of the bits of a hash that choose the segment. The bits below choose the place in its table.
 const SEGMENT_SHIFT: u32 = 20;
 
-/// Index of the segment of a hash, of `count` segments: by as many bits as `count` takes, or one less for segments
-/// that are not split yet.
+/// Index of the segment of a hash, of `count` segments: by as many bits as `count` takes, or one less for
+/// segments that are not split yet.
 #[inline]
 fn segment_of(hash: u64, count: usize) -> usize {
     let bits = usize::try_from(hash >> SEGMENT_SHIFT).unwrap_or(0);

@@ -1,15 +1,15 @@
 //! A table with reused slots, and keys with a generation.
 //!
-//! Each value is allocated on its own: the table moves a few bytes for each slot when it grows, and a removed value's
-//! memory is free.
+//! Each value is allocated on its own: the table moves a few bytes for each slot when it grows, and a removed
+//! value's memory is free.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
-/// Low bits of a slot: its index in the table. The bits above are equal in all slots of a table, so that tables of
-/// several shards have different ones.
+/// Low bits of a slot: its index in the table. The bits above are equal in all slots of a table, so that
+/// tables of several shards have different ones.
 const INDEX_BITS: u32 = 24;
 
 /// Maximum number of tables whose slots differ.

@@ -107,7 +107,7 @@ impl Ip {
                 let advert = Advert {
                     mac: lladdr.map(mac_of).map_or(Some(None), |mac| mac.map(Some))?,
                     from,
-                    // RFC 4861, section 7.1.2: an advertisement to a group answers nobody.
+                    // RFC 4861, section 7.1.2: an advertisement to a group is no answer.
                     is_solicited: flags.contains(NdiscNeighborFlags::SOLICITED)
                         && !destination.is_multicast(),
                     is_override: flags.contains(NdiscNeighborFlags::OVERRIDE),

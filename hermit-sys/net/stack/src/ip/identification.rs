@@ -1,8 +1,8 @@
 //! Identification fields of packets that may be fragmented.
 //!
-//! A counter that all destinations share tells each of them how much is sent to the others, and lets a host that sees no
-//! packet guess the next number, with which it can replace a fragment (RFC 7739, section 4). So the counters start at a
-//! secret number for each pair of addresses, and there are many of them.
+//! A counter that all destinations share tells each of them how much is sent to the others, and lets a host
+//! that sees no packet guess the next number, with which it can replace a fragment (RFC 7739, section 4). So
+//! the counters start at a secret number for each pair of addresses, and there are many of them.
 
 use alloc::vec;
 use alloc::vec::Vec;

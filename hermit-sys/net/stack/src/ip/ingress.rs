@@ -71,7 +71,8 @@ impl Ip {
     /// The packet in a frame, unless its addresses are impossible.
     fn parse<'a>(&self, frame: &Frame<'a>) -> Option<Packet<'a>> {
         let packet = Packet::parse(frame.payload)?;
-        // Martians: no other host has our addresses or those of the loopback. An answer would go to this host itself.
+        // Martians: no other host has our addresses or those of the loopback. An answer would go to this host
+        // itself.
         let is_impossible = self.routes.is_own(packet.source) || self.routes.is_broadcast(packet.source);
         let is_dropped = is_impossible || is_no_source(&packet) || packet.destination.is_loopback();
         (!is_dropped).then_some(packet)
@@ -118,8 +119,8 @@ impl Ip {
     ) -> Option<Delivery<'a>> {
         let (source, is_icmp) =
             (frame.source, matches!(packet.protocol, IpProtocol::Icmp | IpProtocol::Icmpv6));
-        // All hosts get a frame to a group: none of them may answer for one address (RFC 1122, section 3.3.6). As in
-        // Linux, pings are answered.
+        // All hosts get a frame to a group: none of them may answer for one address (RFC 1122, section
+        // 3.3.6). As in Linux, pings are answered.
         if frame.is_to_group() && !is_icmp && self.routes.is_own(packet.destination) {
             return None;
         }
@@ -141,7 +142,8 @@ impl Ip {
                 self.pass_to_smoltcp(bytes, SmoltcpSocket::None, phy, now);
                 None
             }
-            // A packet to a group must not cause many answers (RFC 1122, section 3.2.2; RFC 4443, section 2.4).
+            // A packet to a group must not cause many answers (RFC 1122, section 3.2.2; RFC 4443, section
+            // 2.4).
             _ if !self.routes.is_own(packet.destination) => None,
             _ => {
                 self.refuse(bytes, phy, now);
@@ -209,7 +211,8 @@ impl Ip {
         resolved
     }
 
-    /// Updates the MAC address of a neighbor that asks for this host, and sends the frames that waited for it.
+    /// Updates the MAC address of a neighbor that asks for this host, and sends the frames that waited for
+    /// it.
     pub(super) fn learn<'a>(
         &mut self,
         address: IpAddr,

@@ -18,8 +18,8 @@ use crate::phy::device::NetDeviceInfo;
 use crate::wire::emit::ETHERNET;
 use crate::wire::fragments::Fragments;
 
-/// Size in bytes of smoltcp's largest answer: a frame with the MTU, or an ICMP error with IPv6's minimum MTU. The buffer
-/// has it from the start, because smoltcp cannot do without memory.
+/// Size in bytes of smoltcp's largest answer: a frame with the MTU, or an ICMP error with IPv6's minimum MTU.
+/// The buffer has it from the start, because smoltcp cannot do without memory.
 fn largest_reply(mtu: u16) -> usize {
     ETHERNET + usize::from(mtu.max(MIN_MTU_V6))
 }

@@ -176,7 +176,7 @@ impl Neighbors {
         if let Some(known) = self.known.get_mut(&address) {
             match mac {
                 None if from != known.mac => (),
-                // It still answers there, or somebody else does: the next use probes it.
+                // One of two hosts is wrong: the next use probes the known one.
                 Some(mac) if mac != known.mac && !is_override => {
                     known.fresh_until = known.fresh_until.min(now);
                 }

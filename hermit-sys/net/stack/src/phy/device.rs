@@ -85,9 +85,9 @@ pub trait NetDevice {
     /// Whether the transmit queue has room for a frame of at most `size` bytes.
     fn can_transmit(&mut self, size: usize) -> bool;
 
-    /// Calls `fill` to write a frame of `size` bytes in place, then queues it for transmission. A device that has no room
-    /// all the same does not call it: the frame is lost, as on any link.
-    /// The stack calls it only after [`can_transmit`](Self::can_transmit) has returned `true` for at least this size.
+    /// Calls `fill` to write a frame of `size` bytes in place, then queues it for transmission. A device that
+    /// has no room all the same does not call it: the frame is lost, as on any link. The stack calls it only
+    /// after [`can_transmit`](Self::can_transmit) has returned `true` for at least this size.
     fn transmit(&mut self, size: usize, offload: Offload, fill: impl FnOnce(&mut [u8]));
 
     /// Whether queued frames are not transmitted yet. The kernel then polls the stack when they are. `false` for a

@@ -14,8 +14,8 @@ pub(crate) trait Link {
     /// Whether the queue has room for a frame of at most `size` bytes.
     fn can_transmit(&mut self, size: usize) -> bool;
 
-    /// Calls `fill` to write a frame in place, and queues it; at most once, see [`NetDevice::transmit`]. Only after
-    /// `can_transmit` for at least this size.
+    /// Calls `fill` to write a frame in place, and queues it; at most once, see [`NetDevice::transmit`]. Only
+    /// after `can_transmit` for at least this size.
     fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8]));
 
     /// Whether queued frames are not transmitted yet. The kernel then polls the stack when they are.

@@ -175,8 +175,8 @@ impl Shard {
         if self.connection(slot).is_none_or(|connection| connection.is_blocked) {
             return true;
         }
-        // Slots of connections that have ended stay in the list until there is room. When they are the most, all others
-        // are queued again, so that peers cannot make the list grow.
+        // Slots of connections that have ended stay in the list until there is room. When they are the most,
+        // all others are queued again, so that peers cannot make the list grow.
         if self.blocked.len() >= 2 * self.sockets.slots() {
             self.resume_blocked();
         }
