@@ -130,7 +130,8 @@ pub(crate) struct Receiving {
     pub(crate) irs: Seq,
     /// The number behind the largest window that was advertised. There is room up to it.
     pub(crate) edge: Seq,
-    /// Data that was next in order has been dropped because all memory was in use, and nothing was read since.
+    /// Data that was next in order has been dropped because all memory was in use, and nothing was read
+    /// since.
     pub(crate) lacks_memory: bool,
     /// Rcv.Wind.Shift
     pub(crate) scale: u8,
@@ -332,8 +333,8 @@ impl Connection {
         self.recovery.nxt()
     }
 
-    /// Whether a number is in flight: what a control message quotes must be (RFC 5927 §4.1). Before the handshake is complete
-    /// that is the number of the SYN, once it was sent.
+    /// Whether a number is in flight: what a control message quotes must be (RFC 5927 §4.1). Before the
+    /// handshake is complete that is the number of the SYN, once it was sent.
     #[must_use]
     pub fn is_in_flight(&self, seq: Seq) -> bool {
         let (una, nxt) = (self.recovery.una(), self.recovery.nxt());
@@ -503,8 +504,9 @@ impl Connection {
         if self.receiving.lacks_memory {
             return 0;
         }
-        // A promise that is no multiple of the unit is rounded up, so that the window does not shrink, but only as far as
-        // there is room. Else it is rounded down (RFC 7323 §2.4): the last bytes of a promise are accepted, not repeated.
+        // A promise that is no multiple of the unit is rounded up, so that the window does not shrink, but
+        // only as far as there is room. Else it is rounded down (RFC 7323 §2.4): the last bytes of a promise
+        // are accepted, not repeated.
         let rounded_up = (window + (1 << scale) - 1) >> scale;
         let is_stored = rounded_up << scale <= self.receiving.buffer.room();
         let field = if is_stored { rounded_up } else { window >> scale };

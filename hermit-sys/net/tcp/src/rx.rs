@@ -41,8 +41,8 @@ impl Connection {
             Some(events) => events,
             None => return Events::empty(),
         };
-        // Only now: whoever guesses one number and not the other keeps no dead connection alive, and has no timestamp taken
-        // over that makes those of the peer old.
+        // Only now: whoever guesses one number and not the other keeps no dead connection alive, and has no
+        // timestamp taken over that makes those of the peer old.
         self.timers.on_heard(now);
         self.update_timestamp(header, now);
         // A bare FIN needs no room, and may not come again (Linux takes it, too).
@@ -270,8 +270,9 @@ impl Connection {
         sending.max_window = sending.max_window.max(window);
     }
 
-    /// Takes note of whether the peer makes progress, or at least answers while its window is shut: it may do so for ever
-    /// (RFC 9293 §3.8.6.1), unless the connection has no owner or that has set a limit (Linux's `tcp_probe_timer`).
+    /// Takes note of whether the peer makes progress, or at least answers while its window is shut: it may do
+    /// so for ever (RFC 9293 §3.8.6.1), unless the connection has no owner or that has set a limit (Linux's
+    /// `tcp_probe_timer`).
     fn update_stall(&mut self, has_advanced: bool, now: u64) {
         let is_waiting = self.recovery.outstanding() > 0;
         let is_shut = self.sending.window == 0;
@@ -338,7 +339,8 @@ impl Connection {
             let (has_gap, is_filled) = (receiving.buffer.has_gap(), inserted.in_order > size);
             self.timers.note_gap(has_gap, is_filled, now);
         }
-        // The window is shut until there is memory again, as in Linux: the peer asks then, and does not give up.
+        // The window is shut until there is memory again, as in Linux: the peer asks then, and does not give
+        // up.
         let lacked_memory = receiving.lacks_memory;
         receiving.lacks_memory = inserted.lacks_memory || lacked_memory && inserted.in_order == 0;
         let has_changed = receiving.lacks_memory != lacked_memory;

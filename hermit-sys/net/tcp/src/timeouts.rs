@@ -14,8 +14,8 @@ const SYN_ACK_TIMEOUT: u64 = 63 * SECOND;
 const DATA_TIMEOUT: u64 = 924 * SECOND;
 const ORPHAN_TIMEOUT: u64 = 100 * SECOND;
 
-/// Time until a connection without an owner is given up whose peer answers, but keeps its window shut: until probes are 120 s
-/// apart in Linux (`TCP_RTO_MAX`), from 200 ms on.
+/// Time until a connection without an owner is given up whose peer answers, but keeps its window shut: until
+/// probes are 120 s apart in Linux (`TCP_RTO_MAX`), from 200 ms on.
 const SHUT_ORPHAN_TIMEOUT: u64 = 204 * SECOND;
 
 /// Time in FIN-WAIT-2 without an owner (`tcp_fin_timeout`).
@@ -119,8 +119,8 @@ impl Connection {
         Events::empty()
     }
 
-    /// Whether the peer of a connection without an owner does not acknowledge its data, or keeps its window shut. Such a
-    /// connection is given up when others need its memory (Linux's `tcp_out_of_resources`).
+    /// True if the peer of a connection without an owner does not acknowledge its data, or keeps its window
+    /// shut. Such a connection is given up when others need its memory (Linux's `tcp_out_of_resources`).
     fn is_stuck_orphan(&self, now: u64) -> bool {
         let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now);
         let timeout = || self.recovery.timer().filter(|(_, expiry)| *expiry == Expiry::Timeout);
@@ -128,8 +128,8 @@ impl Connection {
             && (is_due(self.timers.window_probe_at) || is_due(timeout().map(|(at, _)| at)))
     }
 
-    /// Drops what is behind a gap that no segment has filled for long, if there is no memory for more such data: the peer keeps
-    /// it until it is acknowledged (RFC 2018 §8).
+    /// Drops what is behind a gap that no segment has filled for long, if there is no memory for more such
+    /// data: the peer keeps it until it is acknowledged (RFC 2018 §8).
     fn on_old_gap(&mut self, pool: &mut Pool, now: u64) {
         if !pool.fits(CHUNK, Purpose::OutOfOrder) {
             self.receiving.buffer.drop_ranges(pool);

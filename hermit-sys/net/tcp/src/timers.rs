@@ -2,8 +2,8 @@
 
 use crate::rtt::SECOND;
 
-/// Time in nanoseconds after which data behind a gap is dropped, if memory is scarce: longer than any peer waits before it sends
-/// what is missing again (Linux's `TCP_RTO_MAX` is 120 s).
+/// Time in nanoseconds after which data behind a gap is dropped, if memory is scarce: longer than any peer
+/// waits before it sends what is missing again (Linux's `TCP_RTO_MAX` is 120 s).
 const GAP_TIMEOUT: u64 = 180 * SECOND;
 
 /// Keep-alive probes (RFC 9293 §3.8.4). Times are in nanoseconds.

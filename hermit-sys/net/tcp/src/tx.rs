@@ -63,9 +63,10 @@ enum NewData {
 }
 
 impl Connection {
-    /// The next segment to be sent now, of at most `max` bytes of data: several segments in one, if the device cuts it, of
-    /// [`Transmit::mss`] bytes each. `None`: there is nothing, until something is received, written or due. What is sent is
-    /// remembered in memory of `pool`; without it only what was sent before is sent again.
+    /// The next segment to be sent now, of at most `max` bytes of data: several segments in one, if the
+    /// device cuts it, of [`Transmit::mss`] bytes each. `None`: there is nothing, until something is
+    /// received, written or due. What is sent is remembered in memory of `pool`; without it only what was
+    /// sent before is sent again.
     #[must_use]
     pub fn next_segment(&mut self, max: u32, pool: &mut Pool, now: u64) -> Option<Transmit> {
         match self.state {

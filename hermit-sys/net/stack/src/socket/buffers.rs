@@ -23,7 +23,8 @@ const DEFAULT_LIMIT: usize = 16 << 20;
 /// because it grows like the logarithm of n.
 const SHARES: usize = 10;
 
-/// Data of connections without a socket takes at most the total limit divided by this: peers decide how long it stays.
+/// Data of connections without a socket takes at most the total limit divided by this: peers decide how long
+/// it stays.
 pub(crate) const ORPHANED_PART: usize = 2;
 
 /// Approximate size in bytes of a connection without data.
@@ -34,7 +35,8 @@ pub(crate) const CONNECTION: usize = 2 << 10;
 pub(crate) struct BufferAccounting {
     pool: Pool,
     connections: usize,
-    /// Bytes that connections without a socket had to deliver when their sockets were closed, and how many there may be.
+    /// Bytes that connections without a socket had to deliver when their sockets were closed, and how many
+    /// there may be.
     orphaned: usize,
     max_orphaned: usize,
     /// Slots of connections whose writers wait until not all memory is in use, in the order in which they were refused.
@@ -138,7 +140,8 @@ impl BufferAccounting {
         Ok(())
     }
 
-    /// Counts `bytes` of a connection whose socket is closed, if it may still deliver them: the first one always may.
+    /// Counts `bytes` of a connection whose socket is closed, if it may still deliver them: the first one
+    /// always may.
     pub(crate) const fn orphan(&mut self, bytes: usize) -> bool {
         let fits = self.orphaned == 0 || bytes <= self.max_orphaned.saturating_sub(self.orphaned);
         if fits {

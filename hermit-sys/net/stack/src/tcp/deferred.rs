@@ -19,7 +19,7 @@ use crate::tcp::shard::Shard;
 const MAX_DEFERRED: usize = 8192;
 
 /// Approximate size in bytes of a deferred SYN in memory.
-const SIZE: usize = 200;
+pub(crate) const SIZE: usize = 200;
 
 /// Deferred SYNs take at most the total buffer limit divided by this.
 const SHARE: usize = 16;

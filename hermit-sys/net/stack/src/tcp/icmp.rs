@@ -17,8 +17,9 @@ use crate::tcp::shard::Shard;
 const MIN_PATH_MTU_V4: u16 = 552;
 
 impl Tcp {
-    /// Handles an ICMP error about a segment: one about a SYN is the result of `connect`, and one about a SYN-ACK ends the
-    /// half-open connection, as in Linux (RFC 5461 §3). Others are ignored, since they may be forged (RFC 5927 §5.2).
+    /// Handles an ICMP error about a segment: one about a SYN is the result of `connect`, and one about a
+    /// SYN-ACK ends the half-open connection, as in Linux (RFC 5461 §3). Others are ignored, since they may
+    /// be forged (RFC 5927 §5.2).
     pub(crate) fn handle_icmp_error(&mut self, quoted: &Quoted<'_>, error: Errno, context: &mut Context<'_>) {
         let Some((shard, slot)) = self.find_sent(quoted) else { return };
         match shard.connection(slot).map(|connection| connection.phase) {

@@ -3,7 +3,7 @@
 pub(crate) mod backlog;
 mod connect;
 mod connection;
-mod deferred;
+pub(crate) mod deferred;
 mod icmp;
 pub(crate) mod layer;
 mod lifecycle;

@@ -99,7 +99,8 @@ impl Shard {
         let now = context.now;
         let syn = &segment.header;
         let mss = syn.options.mss.unwrap_or(parameters.default_mss);
-        // When the cookie comes back there may be more connections, whose buffers are smaller: what is advertised is stored.
+        // When the cookie comes back there may be more connections, whose buffers are smaller: what is
+        // advertised is stored.
         let smallest = u32::try_from(SMALLEST).unwrap_or(u32::MAX);
         parameters.receive_buffer.0 = parameters.receive_buffer.0.min(smallest);
         parameters.iss = cookie(&self.secret, &tuple, syn.seq, mss, now);

@@ -268,7 +268,8 @@ fn send_icmp_error(
     });
 }
 
-/// Begins to connect to a host that does not answer; returns the socket, its addresses, and the number of its SYN.
+/// Begins to connect to a host that does not answer; returns the socket, its addresses, and the number of its
+/// SYN.
 fn start_unanswered(to: core::net::IpAddr) -> (World, crate::SocketId, (SocketAddr, SocketAddr), u32) {
     let (mut world, ..) = World::pair();
     // The neighbor is known.
@@ -286,8 +287,8 @@ fn start_unanswered(to: core::net::IpAddr) -> (World, crate::SocketId, (SocketAd
     (world, client, (local, remote), next.0.cast_unsigned().wrapping_sub(1))
 }
 
-/// RFC 1122 §4.2.3.9, RFC 5461 §3: as in Linux, an error about the SYN is the result of `connect`; one that quotes another
-/// number is not about it (RFC 5927 §4.1).
+/// RFC 1122 §4.2.3.9, RFC 5461 §3: as in Linux, an error about the SYN is the result of `connect`; one that
+/// quotes another number is not about it (RFC 5927 §4.1).
 #[test]
 fn icmp_error_about_the_syn_is_the_result_of_connect() {
     let v4 = [

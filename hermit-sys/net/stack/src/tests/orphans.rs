@@ -36,7 +36,8 @@ fn shut_windows(connections: usize) -> (World, Vec<(SocketId, SocketId)>) {
     (world, ends)
 }
 
-/// Linux's `tcp_max_orphans`: a connection is reset if those whose sockets are closed have too much to deliver.
+/// Linux's `tcp_max_orphans`: a connection is reset if those whose sockets are closed have too much to
+/// deliver.
 #[test]
 fn data_of_closed_sockets_is_limited() {
     let (mut world, ends) = shut_windows(9);

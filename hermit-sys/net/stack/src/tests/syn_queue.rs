@@ -1,6 +1,7 @@
 //! SYNs that find a full queue: bursts, which are served, and floods, which keep no peer out.
 
 use crate::socket::buffers::{CONNECTION, SMALLEST};
+use crate::tcp::deferred::SIZE;
 use crate::testing::peer::{ACK, Peer};
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, System, World, configuration, header, mac, v4};
@@ -300,21 +301,45 @@ fn peers_connect_by_cookies_when_too_many_syns_are_deferred() {
     assert!(world.nodes[1].layers.tcp.connections().len() <= count);
 }
 
-/// RFC 7323 §2.4: what the answer to a SYN advertises is stored, also if the buffers are smaller when the cookie comes back.
 #[test]
-#[cfg_attr(miri, ignore = "5,400 segments take minutes")]
-fn cookie_advertises_what_the_smallest_buffer_stores() {
-    use smoltcp::wire::TcpPacket;
-    let small = |node| {
-        (Configuration { buffers: 16 << 20, shards: 1, ..configuration(node) }, SimDevice::plain(node))
-    };
-    let mut world = World::with([small(0), small(1)], Faults::default());
-    world.listen(1, 80, 8);
-    assert!(world.nodes[1].layers.buffers.share() > SMALLEST);
-    for port in 1..=5400 {
+fn deferred_syns_are_charged_until_they_are_forgotten() {
+    let mut world = World::with(
+        (0..2).map(|node| (Configuration { shards: 1, ..configuration(node) }, SimDevice::plain(node))),
+        Faults::default(),
+    );
+    let listener = world.listen(1, 80, 8);
+    // So that half-open connections are young.
+    world.run(SECOND);
+    for port in 1..=300 {
         send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);
         world.nodes[1].poll(world.now);
     }
+    let (deferred, half_open) = (deferred(&world), world.nodes[1].layers.tcp.half_open().len());
+    assert!(deferred > 100 && deferred + half_open == 300, "{deferred} {half_open}");
+    assert_eq!(world.nodes[1].layers.buffers.used(), deferred * SIZE + half_open * CONNECTION);
+    world.nodes[1].close(listener).unwrap();
+    world.nodes[1].poll(world.now);
+    assert_eq!(world.nodes[1].layers.buffers.used(), 0);
+}
+
+/// RFC 7323 §2.4: what the answer to a SYN advertises is stored, also if the buffers are smaller when the
+/// cookie comes back.
+#[test]
+#[cfg_attr(miri, ignore = "8,500 segments take minutes")]
+fn cookie_advertises_what_the_smallest_buffer_stores() {
+    use smoltcp::wire::TcpPacket;
+    let small = |node| {
+        (Configuration { buffers: 64 << 20, shards: 1, ..configuration(node) }, SimDevice::plain(node))
+    };
+    let mut world = World::with([small(0), small(1)], Faults::default());
+    world.listen(1, 80, 8);
+    // So that half-open connections are young.
+    world.run(SECOND);
+    for port in 1..=8500 {
+        send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);
+        world.nodes[1].poll(world.now);
+    }
+    assert!(world.nodes[1].layers.buffers.share() > SMALLEST);
     world.wire.borrow_mut().log = Some(Vec::new());
     let client = world.start(0, SocketAddr::new(v4(1), 80));
     assert!(world.run_until(50 * MILLISECOND, |world| world.readiness(0, client).write));

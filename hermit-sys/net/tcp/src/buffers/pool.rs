@@ -97,7 +97,7 @@ impl Pool {
         fits
     }
 
-    /// Whether `bytes` are left for a purpose.
+    /// True if `bytes` are left for a purpose.
     pub(crate) const fn fits(&self, bytes: usize, purpose: Purpose) -> bool {
         bytes <= purpose.part_of(self.limit).saturating_sub(self.used)
     }

@@ -18,7 +18,7 @@ pub(crate) struct Inserted {
     pub(crate) in_order: u32,
     /// Whether data was stored behind a gap.
     pub(crate) is_out_of_order: bool,
-    /// Whether data that is next in order was dropped, because there is no memory.
+    /// True if data that is next in order was dropped, because there is no memory.
     pub(crate) lacks_memory: bool,
     /// Data that had been received before: a D-SACK block (RFC 2883 §4).
     pub(crate) duplicate: Option<SackBlock>,

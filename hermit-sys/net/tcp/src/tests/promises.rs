@@ -1,12 +1,14 @@
-//! Packet scripts for promises: what is advertised is stored, and no connection lasts for ever unless its program wants that.
+//! Packet scripts for promises: what is advertised is stored, and no connection lasts for ever unless its
+//! program wants that.
 
 use super::network::{Network, Path};
 use super::rfcs::ACCEPTED;
 use super::script::Script;
 use crate::rtt::SECOND;
 
-/// RFC 9293 §3.8.6: a window that is no multiple of the scale's unit is rounded down when there is no more room, so that the
-/// peer gets a zero window in the end; RFC 7323 §2.4: what was promised before is accepted even so.
+/// RFC 9293 §3.8.6: a window that is no multiple of the scale's unit is rounded down when there is no more
+/// room, so that the peer gets a zero window in the end; RFC 7323 §2.4: what was promised before is accepted
+/// even so.
 #[test]
 fn advertised_window_is_stored_whatever_the_scale() {
     Script::new().with(|parameters| parameters.receive_buffer = (4000, 8_000_000)).run(
@@ -31,7 +33,8 @@ fn advertised_window_is_stored_whatever_the_scale() {
     );
 }
 
-/// RFC 9293 §3.8.6.1: a reader may pause for as long as it likes. The buffer is no multiple of the window scale's unit.
+/// RFC 9293 §3.8.6.1: a reader may pause for as long as it likes. The buffer is no multiple of the window
+/// scale's unit.
 #[test]
 fn reader_that_pauses_for_hours_keeps_its_connection() {
     const PAUSE: u64 = 5 * 3600 * SECOND;
@@ -44,7 +47,8 @@ fn reader_that_pauses_for_hours_keeps_its_connection() {
     }
 }
 
-/// Linux: without memory for data that is next in order, the window is shut, so that the peer probes it instead of giving up.
+/// Linux: without memory for data that is next in order, the window is shut, so that the peer probes it
+/// instead of giving up.
 #[test]
 fn window_is_shut_without_memory() {
     // Seven eighths are for received data: 7 chunks of 4096 bytes.
@@ -64,7 +68,8 @@ fn window_is_shut_without_memory() {
     );
 }
 
-/// RFC 2018 §4: blocks are of data that was received; what is retransmitted is whole segments, whatever they say.
+/// RFC 2018 §4: blocks are of data that was received; what is retransmitted is whole segments, whatever they
+/// say.
 #[test]
 fn retransmissions_are_whole_segments() {
     Script::new().run(ACCEPTED).run(
@@ -113,7 +118,8 @@ const SHUT: &str = "
     200 write 500
 ";
 
-/// Linux's `tcp_orphan_retries`: a peer may keep its window shut for ever only as long as the connection has an owner.
+/// Linux's `tcp_orphan_retries`: a peer may keep its window shut for ever only as long as the connection has
+/// an owner.
 #[test]
 fn orphan_with_a_shut_window_is_given_up() {
     Script::new().run(ACCEPTED).run(SHUT).run(
@@ -144,8 +150,8 @@ fn orphan_with_a_shut_window_is_given_up() {
     );
 }
 
-/// An orphan whose data is acknowledged is kept, and its time in FIN-WAIT-2 (RFC 9293 §3.6, Linux's `tcp_fin_timeout`) is that
-/// in this state.
+/// An orphan whose data is acknowledged is kept, and its time in FIN-WAIT-2 (RFC 9293 §3.6, Linux's
+/// `tcp_fin_timeout`) is that in this state.
 #[test]
 fn orphan_that_makes_progress_is_kept() {
     Script::new().run(ACCEPTED).run(SHUT).run(
@@ -171,7 +177,8 @@ fn orphan_that_makes_progress_is_kept() {
     );
 }
 
-/// RFC 9293 §3.8.3, RFC 5482: the owner's limit counts while the window is shut, as in Linux's `tcp_probe_timer`.
+/// RFC 9293 §3.8.3, RFC 5482: the owner's limit counts while the window is shut, as in Linux's
+/// `tcp_probe_timer`.
 #[test]
 fn user_timeout_counts_while_the_window_is_shut() {
     Script::new().run(ACCEPTED).run("100 usertimeout 3000").run(SHUT).run(
@@ -188,7 +195,8 @@ fn user_timeout_counts_while_the_window_is_shut() {
     );
 }
 
-/// Linux's `tcp_out_of_resources`: an orphan that waits for its peer is given up when there is no memory for others.
+/// Linux's `tcp_out_of_resources`: an orphan that waits for its peer is given up when there is no memory for
+/// others.
 #[test]
 fn orphan_that_waits_gives_its_memory_to_others() {
     Script::new().with_memory(8192).run(
@@ -205,7 +213,8 @@ fn orphan_that_waits_gives_its_memory_to_others() {
     );
 }
 
-/// RFC 2018 §8: data behind a gap is dropped when it has been there for longer than a peer waits, and others lack its memory.
+/// RFC 2018 §8: data behind a gap is dropped when it has been there for longer than a peer waits, and others
+/// lack its memory.
 #[test]
 fn data_behind_an_old_gap_gives_its_memory_to_others() {
     let script = "
@@ -240,7 +249,8 @@ fn forged_segments_do_not_keep_a_dead_connection_alive() {
     );
 }
 
-/// RFC 7323 §4.3, RFC 5961 §5.2: the timestamp of a segment whose acknowledgement is refused is not taken over.
+/// RFC 7323 §4.3, RFC 5961 §5.2: the timestamp of a segment whose acknowledgement is refused is not taken
+/// over.
 #[test]
 fn timestamp_of_a_forged_segment_is_not_taken_over() {
     Script::new().run(
