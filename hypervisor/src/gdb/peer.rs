@@ -20,7 +20,7 @@ const MAPPED: &str = "0000000000000000FFFF0000";
 /// User ID of root.
 const ROOT: u32 = 0;
 
-/// Tables of TCP sockets, opened before the process is confined, and whom they are asked about.
+/// Tables of TCP sockets, opened before the process is confined, and the user who may connect to `local`.
 #[derive(Debug)]
 pub(super) struct PeerTable {
     tables: Vec<File>,

@@ -13,7 +13,7 @@ use super::epoll::PollSet;
 use crate::engine::EngineError;
 use crate::vcpu_manager::VcpuManager;
 
-/// Maximum size of a packet in bytes, which gdb is told (`PacketSize`). A longer one ends the session.
+/// Maximum size of a packet in bytes, which is reported to gdb (`PacketSize`). A longer one ends the session.
 const MAX_PACKET: usize = 4096;
 
 /// Packet `OK`.

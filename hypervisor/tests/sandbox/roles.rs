@@ -314,7 +314,7 @@ fn files() {
         }
         let read = openat2(CWD, "/etc/passwd", OFlags::RDONLY, Mode::empty(), ResolveFlags::empty());
         assert_eq!(read.unwrap_err(), rustix::io::Errno::ACCESS);
-        // A descriptor that only names a file is open to nobody, and of no use for a change.
+        // A descriptor that only names a file is of no use for a change.
         let named = openat2(CWD, "/etc/passwd", OFlags::PATH, Mode::empty(), ResolveFlags::empty()).unwrap();
         assert_eq!(fchmod(&named, Mode::RWXU).unwrap_err(), rustix::io::Errno::BADF);
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };

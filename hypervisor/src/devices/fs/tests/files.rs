@@ -122,7 +122,7 @@ fn attributes_are_set() {
     assert_eq!(client.setattr(node, SetattrValid::MTIME, set), Err(Errno::INVAL));
 }
 
-/// As an ordinary user, nobody opens a file of mode 0 once more.
+/// An ordinary user cannot open a file of mode 0 once more.
 #[test]
 fn permissions_that_keep_a_file_from_being_opened_can_be_changed_again() {
     let mut client = Client::new();
