@@ -112,6 +112,8 @@ mod tests {
             ("passt,ip=10.0.0.2/24,dns=1.1.1.1", &[], "ip=10.0.0.2/24 is for uhyve"),
             ("user,host-loopback,dns=1.1.1.1", &[], "dns=1.1.1.1 is for uhyve"),
             ("passt,host-loopback,dns=1.1.1.1", &[], "dns=1.1.1.1 is for uhyve"),
+            ("passt,egress=none", &[], "egress=none is for uhyve"),
+            ("user,deny=10.0.0.0/8", &[], "deny=10.0.0.0/8 is for uhyve"),
             ("user,host-loopback=1", &[], "takes no value"),
             ("tap=a,host-loopback", &[], "goes with passt"),
             ("none,host-loopback", &[], "nothing goes with none"),
@@ -128,7 +130,14 @@ mod tests {
 
     #[test]
     fn options_of_uhyve_are_checked_by_its_parser() {
-        for net in ["none", "user", "user,mtu=1500", "passt,host-loopback", "tap=tap0,ip=10.0.0.2/24"] {
+        for net in [
+            "none",
+            "user",
+            "user,mtu=1500",
+            "passt,host-loopback",
+            "tap=tap0,ip=10.0.0.2/24",
+            "passt,egress=none,allow=10.0.0.0/8",
+        ] {
             assert_eq!(parse(net).as_deref(), Ok(net));
             assert_eq!(check(Some(net), &[]), Ok(()));
         }

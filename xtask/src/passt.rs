@@ -36,7 +36,7 @@ impl Passt {
         if let Some(note) = passt::udp_note(ports, host_loopback) {
             eprintln!("{note}");
         }
-        let has_dns_forward = !host_loopback && passt::is_resolver_on_loopback();
+        let has_dns_forward = passt::needs_dns_forward(host_loopback);
         let mut arguments = vec!["--mtu".to_owned(), MAX_MTU.to_string()];
         arguments.extend(passt::arguments(host_loopback, has_dns_forward));
         arguments.extend(ports.iter().flat_map(PortForward::passt_option));

@@ -56,7 +56,8 @@ pub(crate) struct VmOptions {
     board: Option<Board>,
     /// The network: user (connections through sockets of the host; -p implies it), passt (the same), tap=NAME (a
     /// tap of the host), or none. user,host-loopback lets the guest reach the host's loopback, as host.hermit.internal. Under
-    /// uhyve, all but none take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, search=, hostname=, congestion=, bps=, pps=
+    /// uhyve, all but none take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, search=, hostname=, congestion=, bps=, pps=,
+    /// allow=CIDR, deny=CIDR, egress=none
     #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY[=VALUE]...]", value_parser = network::parse)]
     net: Option<String>,
     /// The loader to boot with, in place of the installed one

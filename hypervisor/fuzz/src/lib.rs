@@ -17,14 +17,14 @@ use hermit_interface::tar::{Content, Entries};
 use uhyve::cli::Arguments;
 use uhyve::memory::Memory;
 
-pub use uhyve::devices::fuzzing::{block, console, entropy, files, frames, network, registers};
+pub use uhyve::devices::fuzzing::{block, console, egress, entropy, files, frames, network, registers};
 pub use uhyve::gdb::fuzzing::packets as gdb;
 
 /// A fuzz target.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their programs and of their folders in `seeds`.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, Target); 15] = [
     ("image", image),
     ("image_fields", image_fields),
     ("registers", registers),
@@ -34,6 +34,7 @@ pub const TARGETS: [(&str, Target); 14] = [
     ("files", files),
     ("network", network),
     ("frames", frames),
+    ("egress", egress),
     ("command_line", command_line),
     ("boot_info", boot_info),
     ("arguments", arguments),

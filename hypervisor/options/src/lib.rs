@@ -21,8 +21,10 @@
 
 pub mod children;
 pub mod disk;
+pub mod egress;
 pub mod environment;
 pub mod gdb;
+pub mod host_network;
 mod machine;
 pub mod memory;
 pub mod mount;

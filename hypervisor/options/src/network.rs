@@ -13,6 +13,7 @@ pub use hermit_interface::interface_name::InterfaceName;
 pub use hermit_interface::port_forward::{PortForward, Protocol, first_conflict};
 
 pub use self::mac::MacAddress;
+use crate::egress::{EgressOptions, Prefix};
 use crate::passt::{self, DNS_FORWARD, HOST_LOOPBACK};
 use crate::rate::RateLimits;
 
@@ -23,7 +24,7 @@ const MIN_MTU: u16 = 576;
 pub const MAX_TAP_MTU: u16 = 65_521;
 
 /// Syntax of the option, for error messages.
-const HELP: &str = "write tap=NAME, user, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,search= ,hostname= ,congestion= ,bps= ,pps= and, with user or passt, ,host-loopback";
+const HELP: &str = "write tap=NAME, user, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,search= ,hostname= ,congestion= ,bps= ,pps= ,allow= ,deny= ,egress=none and, with user or passt, ,host-loopback";
 
 /// Configuration of a network device and its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub struct NetworkConfig {
     pub congestion: Option<CongestionControl>,
     /// Whether the guest reaches the host's loopback, at the address of its gateway. Only with passt.
     pub host_loopback: bool,
+    /// Which hosts the guest may open connections to.
+    pub egress: EgressOptions,
     /// User and group of passt, if it is started by root; by default passt's own choice.
     pub run_as: Option<(u32, u32)>,
     /// Limits of bytes and frames per second, for each direction.
@@ -66,7 +69,7 @@ pub enum BackendConfig {
 impl NetworkConfig {
     /// Device with this backend, and the defaults.
     #[must_use]
-    pub const fn new(backend: BackendConfig) -> Self {
+    pub fn new(backend: BackendConfig) -> Self {
         Self {
             backend,
             mac: None,
@@ -78,6 +81,7 @@ impl NetworkConfig {
             hostname: None,
             congestion: None,
             host_loopback: false,
+            egress: EgressOptions::default(),
             run_as: None,
             limits: RateLimits { bytes: None, operations: None },
         }
@@ -99,6 +103,10 @@ impl NetworkConfig {
             "congestion" => set_once(key, &mut self.congestion, congestion(value)?),
             "bps" => self.limits.set_bytes(value),
             "pps" => self.limits.set_operations(value),
+            "allow" => self.egress.allow(value.parse::<Prefix>()?),
+            "deny" => self.egress.deny(value.parse::<Prefix>()?),
+            "egress" if value == "none" => self.egress.close(),
+            "egress" => Err(format!("`{value}` is no egress: write egress=none, or leave it out")),
             HOST_LOOPBACK if option == key => self.open_host_loopback(),
             HOST_LOOPBACK => Err(format!("{key} takes no value: remove ={value}")),
             _ => Err(format!("a network has no `{key}`: {HELP}")),
@@ -114,11 +122,12 @@ impl NetworkConfig {
         Ok(())
     }
 
-    /// Has passt forward DNS queries to the host's resolver, if that is out of the guest's reach and no DNS server is given.
+    /// Has passt forward DNS queries to the host's resolver, if that is out of the guest's reach and no DNS server is given. Without
+    /// egress there is a DNS server only if one is given.
     pub fn forward_dns(&mut self) {
         let is_passt = matches!(self.backend, BackendConfig::Passt(_));
-        if is_passt && !self.host_loopback && self.nameservers.is_empty() && passt::is_resolver_on_loopback()
-        {
+        let asks_host = is_passt && self.nameservers.is_empty() && !self.egress.is_closed();
+        if asks_host && passt::needs_dns_forward(self.host_loopback) {
             self.nameservers.push(DNS_FORWARD);
         }
     }
@@ -139,6 +148,17 @@ impl NetworkConfig {
     pub fn min_mtu(&self) -> u16 {
         let has_v6 = self.addresses.iter().any(|own| own.address.is_ipv6());
         if has_v6 { MIN_MTU_V6 } else { MIN_MTU }
+    }
+
+    /// Refuses ranges that are opened though all addresses are open. Possible only after all options are applied.
+    fn check_egress(&self) -> Result<(), String> {
+        let is_tap = matches!(self.backend, BackendConfig::Tap(_));
+        if is_tap && self.egress.opens_any() && !self.egress.closes_any() {
+            return Err(
+                "allow= has no effect on a tap, where all addresses are open: add egress=none".to_owned()
+            );
+        }
+        Ok(())
     }
 
     /// Checks the MTU against the guest's addresses and the backend. Possible only after all options are applied.
@@ -226,6 +246,7 @@ impl FromStr for NetworkOption {
             .flat_map(|options| options.split(','))
             .try_for_each(|option| network.set(option))?;
         network.check_mtu()?;
+        network.check_egress()?;
         Ok(Self(Some(network)))
     }
 }
@@ -323,6 +344,15 @@ mod tests {
             ("tap=tap0,host-loopback", "goes with passt"),
             ("passt,host-loopback=yes", "takes no value"),
             ("passt,host-loopback=", "takes no value"),
+            ("passt,allow=", "no range of addresses"),
+            ("passt,allow", "no range of addresses"),
+            ("passt,deny=10.0.0.1/8", "write 10.0.0.0/8"),
+            ("passt,allow=10.0.0.0/8,deny=10.0.0.0/8", "10.0.0.0/8 is given twice"),
+            ("passt,allow=127.0.0.1", "host-loopback opens its loopback"),
+            ("passt,egress=none,egress=none", "egress= is given twice"),
+            ("passt,egress=all", "write egress=none"),
+            ("passt,egress", "write egress=none"),
+            ("tap=tap0,allow=10.0.0.0/8", "add egress=none"),
             ("passt,bps=1,bps=2", "one too many"),
             ("passt,pps=0", "no rate"),
             ("passt,mtu=1500,mtu=9000", "mtu= is given twice"),
@@ -336,6 +366,19 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(help), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn egress_is_that_of_the_options() {
+        let egress = |text: &str| parse(text).unwrap().unwrap().egress;
+        let default = egress("passt");
+        assert!(!default.closes_any() && !default.opens_any() && !default.is_closed());
+        let some = egress("passt,allow=169.254.169.254,deny=10.0.0.0/8,deny=fd00::/8");
+        assert!(some.closes_any() && some.opens_any() && !some.is_closed());
+        for text in ["passt,egress=none", "tap=tap0,egress=none,allow=10.0.0.0/8"] {
+            assert!(egress(text).is_closed(), "{text}");
+        }
+        assert!(egress("tap=tap0,deny=0.0.0.0/0,allow=10.0.0.0/8").closes_any());
     }
 
     #[test]

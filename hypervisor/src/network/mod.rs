@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::os::fd::RawFd;
 
 use hermit_interface::command_line::{Encoder, HostAddress, Ip};
+use hermit_options::egress::{EgressPolicy, HostNetwork};
+use hermit_options::host_network;
 use hermit_options::passt::{self, DNS_FORWARD, MAX_MTU, PasstError, PasstStartup};
 use hermit_options::ports::{self, PortError};
 
@@ -12,6 +14,7 @@ use crate::config::network::{BackendConfig, InterfaceName, MacAddress, NetworkCo
 use crate::devices::net::backend::Backend;
 use crate::devices::net::backend::passt::Passt;
 use crate::devices::net::backend::tap::{Tap, TapError};
+use crate::devices::net::egress::EgressFilter;
 use crate::devices::net::{Net, NetConfig};
 use crate::devices::rate_limiter::RateLimiter;
 use crate::log::say;
@@ -41,6 +44,9 @@ pub enum NetworkError {
         /// Minimum MTU of the guest in bytes.
         min: u16,
     },
+    /// The host does not list its addresses, which are closed to the guest.
+    #[error("network: the addresses of the host, which are closed to the guest: {0}")]
+    HostAddresses(io::Error),
     /// The host has no more file descriptors or memory for the timer of a limited rate.
     #[error("network: a timer for the limit of the rate: {0}")]
     Timer(io::Error),
@@ -73,7 +79,8 @@ pub fn create_device(network: &NetworkConfig) -> Result<PreparedNetwork, Network
 }
 
 fn create_tap_device(network: &NetworkConfig, name: &InterfaceName) -> Result<PreparedNetwork, NetworkError> {
-    let tap = Tap::open(name.as_str(), network.mtu)?;
+    let policy = EgressPolicy::of_interface(&network.egress, &network.nameservers);
+    let tap = Tap::open(name.as_str(), network.mtu)?.with_egress(policy.map(EgressFilter::new));
     let (mtu, min, fd) = (tap.mtu(), network.min_mtu(), tap.input());
     if mtu < min {
         return Err(NetworkError::SmallMtu { name: name.as_str().to_owned(), mtu, min });
@@ -94,9 +101,30 @@ fn create_passt_device(
     if let Some(note) = passt::udp_note(&forwards, network.host_loopback) {
         say(format_args!("{note}"));
     }
-    let (passt, starting) = Passt::start(&passt_arguments(network, &forwards, mtu), network.host_loopback)?;
+    let egress = EgressFilter::new(EgressPolicy::of_sockets(&network.egress, &host_network(network)?));
+    let (passt, starting) = Passt::start(&passt_arguments(network, &forwards, mtu), egress)?;
     let device = device(network, Box::new(passt), mtu)?;
     Ok(PreparedNetwork { device, tap: None, starting: Some(starting) })
+}
+
+/// Networks of the host that bear on the egress of a guest behind passt.
+fn host_network(network: &NetworkConfig) -> Result<HostNetwork, NetworkError> {
+    let or_else = |given: &[IpAddr], host: fn() -> Vec<IpAddr>| {
+        if given.is_empty() { host() } else { given.to_vec() }
+    };
+    // passt announces the host's DNS servers unless others are given. Without egress, these do not count.
+    let nameservers = if network.egress.is_closed() {
+        network.nameservers.clone()
+    } else {
+        or_else(&network.nameservers, host_network::nameservers)
+    };
+    // passt maps the gateway that it announces to the loopback.
+    let gateways = || or_else(&network.gateways, host_network::default_gateways);
+    Ok(HostNetwork {
+        addresses: host_network::addresses().map_err(NetworkError::HostAddresses)?,
+        loopback: network.host_loopback.then(gateways),
+        nameservers,
+    })
 }
 
 fn device(network: &NetworkConfig, backend: Box<dyn Backend>, mtu: u16) -> Result<Net, NetworkError> {

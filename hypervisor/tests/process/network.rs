@@ -375,6 +375,8 @@ fn invalid_network_options_exit_with_usage_error() {
         (&["-p", "8080:80", "-p", "8080:81"], "8080 is given twice"),
         (&["--net", "passt,mtu=65521"], "65520"),
         (&["--net", "tap=tap0,host-loopback"], "goes with passt"),
+        (&["--net", "passt,allow=127.0.0.1"], "host-loopback"),
+        (&["--net", "tap=tap0,allow=10.0.0.0/8"], "add egress=none"),
         (&["--mount", "a:b"], "HOST:/GUEST"),
     ] {
         let host = Host::new(&echo(0), &[]);

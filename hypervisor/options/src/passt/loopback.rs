@@ -1,20 +1,21 @@
 //! Whether the guest reaches the host's loopback.
 //!
 //! passt maps the address of the guest's gateway to the loopback of the host unless told otherwise. Closed, a resolver of
-//! the host that listens on the loopback only, as that of systemd, needs an address of its own.
+//! the host that listens on the loopback only, as that of systemd, needs an address of its own. So does one that listens at the
+//! address which the guest shares with the host.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Output, Stdio};
 
 use hermit_interface::port_forward::{PortForward, Protocol};
 
 use super::PROGRAM;
+use crate::host_network;
 
 /// Key of `--net` that opens the host's loopback to the guest.
 pub const HOST_LOOPBACK: &str = "host-loopback";
 
-/// Address at which a guest reaches the host's resolver on the loopback: link-local, so that no other host has it.
+/// Address at which a guest reaches a resolver that only the host can reach: link-local, so that no other host has it.
 pub const DNS_FORWARD: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
 
 /// passt's arguments for the host's loopback. With `has_dns_forward`, [`DNS_FORWARD`] is the host's resolver.
@@ -50,25 +51,29 @@ fn is_udp_tracked() -> bool {
     })
 }
 
-/// Whether all DNS servers of the host, at least one, are on its loopback, where guests do not reach them.
+/// Whether a guest reaches the host's DNS servers only by [`DNS_FORWARD`]. All of them are on the host's loopback, which is closed
+/// unless `host_loopback`, or have an address of the host: the guest has that itself, or it is closed, too.
 #[must_use]
-pub fn is_resolver_on_loopback() -> bool {
-    has_only_loopback_servers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default())
+pub fn needs_dns_forward(host_loopback: bool) -> bool {
+    // Without the addresses, those on the loopback are known.
+    let own = host_network::addresses().unwrap_or_default();
+    are_out_of_reach(&host_network::nameservers(), &own, host_loopback)
 }
 
-/// Whether the text of a resolv.conf(5) has servers, all of them on the loopback.
-fn has_only_loopback_servers(text: &str) -> bool {
-    let server = |line: &str| match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
-        ["nameserver", address, ..] => address.parse::<IpAddr>().ok(),
-        _ => None,
+/// Whether a guest reaches none of the servers, and passt can forward queries to one: [`DNS_FORWARD`] is an address of IPv4, and so
+/// goes to a server of IPv4.
+fn are_out_of_reach(servers: &[IpAddr], own: &[IpAddr], host_loopback: bool) -> bool {
+    let is_out_of_reach = |server: &IpAddr| match server.is_loopback() {
+        true => !host_loopback,
+        false => own.contains(server),
     };
-    let mut servers = text.lines().filter_map(server).peekable();
-    servers.peek().is_some() && servers.all(|address| address.is_loopback())
+    servers.iter().any(IpAddr::is_ipv4) && servers.iter().all(is_out_of_reach)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{arguments, has_only_loopback_servers, udp_note};
+    use super::{arguments, udp_note};
+    use crate::host_network::parse_nameservers;
 
     #[test]
     fn loopback_is_closed_unless_asked_for() {
@@ -86,17 +91,30 @@ mod tests {
     }
 
     #[test]
-    fn resolver_on_the_loopback_is_recognised() {
-        for text in [
-            "nameserver 127.0.0.53\noptions edns0\n",
-            "nameserver\t::1\n# nameserver 1.1.1.1\nnameserver 127.0.0.1",
+    fn queries_are_forwarded_if_no_server_is_in_reach() {
+        let own = ["127.0.0.1", "192.0.2.2", "::1", "fd00::2"].map(|text| text.parse().unwrap());
+        let out_of_reach = |text: &str, host_loopback| {
+            let servers = parse_nameservers(text);
+            super::are_out_of_reach(&servers, &own, host_loopback)
+        };
+        for (text, is_closed, is_opened) in [
+            ("nameserver 127.0.0.53\noptions edns0\n", true, false),
+            ("nameserver\t::1\n# nameserver 1.1.1.1\nnameserver 127.0.0.1", true, false),
+            ("nameserver 192.0.2.2", true, true),
+            ("nameserver 192.0.2.2\nnameserver fd00::2", true, true),
+            ("nameserver 192.0.2.2\nnameserver 127.0.0.1", true, false),
+            ("nameserver ::1", false, false),
+            ("", false, false),
+            ("search example.org", false, false),
+            ("nameserver 127.0.0.1\nnameserver 1.1.1.1", false, false),
+            ("nameserver 192.0.2.1\nnameserver 192.0.2.2", false, false),
+            ("nameserver fe80::1%eth0", false, false),
         ] {
-            assert!(has_only_loopback_servers(text), "{text}");
-        }
-        for text in
-            ["", "search example.org", "nameserver 127.0.0.1\nnameserver 1.1.1.1", "nameserver fe80::1%eth0"]
-        {
-            assert!(!has_only_loopback_servers(text), "{text}");
+            assert_eq!(
+                [false, true].map(|opened| out_of_reach(text, opened)),
+                [is_closed, is_opened],
+                "{text}"
+            );
         }
     }
 }

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
-pub use loopback::{DNS_FORWARD, HOST_LOOPBACK, arguments, is_resolver_on_loopback, udp_note};
+pub use loopback::{DNS_FORWARD, HOST_LOOPBACK, arguments, needs_dns_forward, udp_note};
 pub use supervisor::supervise;
 
 /// Name of the executable.

@@ -1,5 +1,6 @@
 //! Fuzz targets of the devices: each derives a guest from arbitrary bytes. Deterministic, without threads.
 
+mod egress;
 mod files;
 mod files_client;
 mod net_backend;
@@ -17,6 +18,7 @@ use virtio_bindings::virtio_mmio::{
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::tempfile::TempFile;
 
+pub use self::egress::egress;
 pub use self::files::files;
 pub use self::files_client::FilesClient;
 use self::net_backend::FuzzBackend;

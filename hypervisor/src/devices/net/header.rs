@@ -108,6 +108,13 @@ impl VnetHeader {
         [self.flags, self.gso_type, a, b, c, d, e, f, g, h, i, j]
     }
 
+    /// Offset in the frame of the checksum that the receiver is to fill in, if it is to.
+    #[must_use]
+    pub fn checksum_field(self) -> Option<usize> {
+        let is_partial = self.flags & NEEDS_CSUM != 0;
+        is_partial.then_some(usize::from(self.csum_start) + usize::from(self.csum_offset))
+    }
+
     /// Header of a frame of `length` bytes as it may be passed to a receiver with these offloads: fields and flags
     /// without meaning are zero, and so is `num_buffers`.
     ///

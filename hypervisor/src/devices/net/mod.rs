@@ -7,9 +7,11 @@
 //! | `tx` | `transmitq1` |
 //! | [`header`] | the header of each frame (vnet header): checksum offload and segmentation offload |
 //! | [`backend`] | the host's side: a tap, or passt |
+//! | [`egress`] | which hosts the guest may open connections to |
 
 pub mod backend;
 mod config;
+pub mod egress;
 pub mod header;
 mod rx;
 mod rx_buffers;

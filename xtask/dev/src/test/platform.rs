@@ -71,6 +71,7 @@ impl TestPlatform<'_> {
             net: GuestNetwork::None,
             nameserver: None,
             host_loopback: false,
+            keys: String::new(),
             has_passt: false,
             disk: None,
             tree: None,
@@ -119,6 +120,8 @@ pub(super) struct TestGuest<'a> {
     nameserver: Option<IpAddr>,
     /// The guest reaches the host's loopback.
     host_loopback: bool,
+    /// More keys of passt's network, which QEMU does not have.
+    keys: String,
     /// passt connects the guest under QEMU, too.
     has_passt: bool,
     disk: Option<PathBuf>,
@@ -239,6 +242,12 @@ impl TestGuest<'_> {
         Self { nameserver: Some(nameserver), ..self }
     }
 
+    /// Adds keys of passt's network under uhyve, such as `egress=none`, and connects the guest.
+    pub(super) fn network_keys(self, keys: &[&str]) -> Self {
+        let keys = keys.iter().map(|key| format!(",{key}")).collect();
+        Self { keys, ..self.connected() }
+    }
+
     /// Forwards a port of the host to the guest.
     pub(super) fn port(self, port: PortForward) -> Self {
         let mut guest = self.connected();
@@ -319,7 +328,7 @@ impl TestGuest<'_> {
             GuestNetwork::Sockets(ports) => {
                 let names = self.nameserver.map(|server| format!(",dns={server}")).unwrap_or_default();
                 let loopback = if self.host_loopback { ",host-loopback" } else { "" };
-                let net = format!("passt{names}{loopback}");
+                let net = format!("passt{names}{loopback}{}", self.keys);
                 ports.iter().fold(machine.options(&["--net", &net]), |machine, port| {
                     machine.options(&["-p", &port.to_string()])
                 })

@@ -6,12 +6,10 @@
 //! | [`passt`] | passt(1), which maps the guest's connections to sockets of the host |
 //! | [`stream`] | frames in the byte stream between passt and this device |
 //! | [`syn_ack`] | SYN-ACKs, with which passt must not read later segments |
-//! | `loopback` | which frames are for the loopback of the host that passt runs on |
 //! | `packet` | packets of IP in frames |
 //! | `iovec` | scatter-gather I/O between file descriptors and guest memory |
 
 pub(super) mod iovec;
-mod loopback;
 mod packet;
 pub mod passt;
 pub mod stream;

@@ -4,25 +4,25 @@
 //! uhyve starts passt before it confines itself, and passes it one end of a socket pair. passt exits when the other end
 //! is closed, and so whenever uhyve exits; a supervisor sees to that.
 //!
-//! passt sends a packet to any destination, also one that is the host's loopback to the host. Unless the guest may reach
-//! that, frames with such a destination are dropped here. So are [segments behind SYN-ACKs](super::syn_ack) that would make it
-//! loop.
+//! passt connects the guest to any destination that the host's user can reach. So frames that would open a connection which the
+//! [egress policy](crate::devices::net::egress) does not permit are dropped here. So are [segments behind
+//! SYN-ACKs](super::syn_ack) that would make it loop.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use hermit_options::passt::{self, PasstError, PasstStartup};
 use vm_memory::VolatileSlice;
 
 use super::iovec::{gather, scatter};
-use super::loopback::is_for_loopback;
 use super::stream::{FrameReader, FrameWriter};
 use super::syn_ack::{UnreadSynAcks, read};
 use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
+use crate::devices::net::egress::EgressFilter;
 use crate::devices::net::header::{Offloads, VnetHeader};
-use crate::devices::warn_once::WarnOnce;
 
 /// A connection to a passt process.
 #[derive(Debug)]
@@ -33,21 +33,19 @@ pub struct Passt {
     reader: FrameReader,
     writer: FrameWriter,
     syn_acks: UnreadSynAcks,
-    /// Whether frames to the host's loopback pass.
-    host_loopback: bool,
-    dropped_frame: WarnOnce,
+    egress: EgressFilter,
 }
 
 impl Passt {
-    /// Starts passt with these arguments. With `host_loopback`, the guest reaches the host's loopback.
+    /// Starts passt with these arguments. `egress` decides which frames of the guest it gets.
     ///
     /// # Errors
     ///
     /// See [`PasstError`].
-    pub fn start(arguments: &[String], host_loopback: bool) -> Result<(Self, PasstStartup), PasstError> {
+    pub fn start(arguments: &[String], egress: EgressFilter) -> Result<(Self, PasstStartup), PasstError> {
         let (ours, theirs) = UnixStream::pair()?;
         let startup = passt::start(theirs, arguments)?;
-        Ok((Self::new(ours, host_loopback)?, startup))
+        Ok((Self::new(ours, egress)?, startup))
     }
 
     /// Backend for a passt process at the other end of `stream`.
@@ -55,7 +53,7 @@ impl Passt {
     /// # Errors
     ///
     /// The host has no more file descriptors.
-    pub fn new(stream: UnixStream, host_loopback: bool) -> io::Result<Self> {
+    pub fn new(stream: UnixStream, egress: EgressFilter) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let stream = File::from(OwnedFd::from(stream));
         let output = stream.try_clone()?;
@@ -65,8 +63,7 @@ impl Passt {
             reader: FrameReader::default(),
             writer: FrameWriter::default(),
             syn_acks: UnreadSynAcks::default(),
-            host_loopback,
-            dropped_frame: WarnOnce::default(),
+            egress,
         })
     }
 }
@@ -96,6 +93,7 @@ impl Backend for Passt {
         let mut stream = &self.stream;
         let frame = non_blocking(self.reader.next(|buffer| stream.read(buffer)))?;
         Ok(frame.map(|frame| {
+            self.egress.note(frame, Instant::now);
             self.syn_acks.receive(frame);
             scatter(frame, buffers);
             ReceivedFrame { header: VnetHeader::default(), length: frame.len() }
@@ -110,16 +108,11 @@ impl Backend for Passt {
         let length = frame.iter().map(VolatileSlice::len).sum::<usize>();
         // Cannot fail: the device passes on no frame above MAX_FRAME.
         let length = u32::try_from(length).map_err(io::Error::other)?;
-        let Self { stream, syn_acks, dropped_frame, .. } = self;
-        let (host_loopback, written) = (self.host_loopback, self.writer.written());
+        let Self { stream, syn_acks, egress, .. } = self;
+        let written = self.writer.written();
         let accept = |frame: &[u8], end| {
-            if !host_loopback && is_for_loopback(frame) {
-                dropped_frame.warn(format_args!(
-                    "network: a frame for the host's loopback is dropped: --net passt,host-loopback opens it to the guest"
-                ));
-                return false;
-            }
-            syn_acks.admit(frame, end, || read(stream, written))
+            egress.admit(frame, Instant::now).is_some()
+                && syn_acks.admit(frame, end, || read(stream, written))
         };
         self.writer.push(length, |buffer| gather(frame, buffer), accept);
         Ok(TxStatus::Accepted)
@@ -144,14 +137,21 @@ impl Backend for Passt {
 mod tests {
     use super::Passt;
     use crate::devices::net::backend::{Backend, TxStatus};
+    use crate::devices::net::egress::EgressFilter;
     use crate::devices::net::header::VnetHeader;
+    use hermit_options::egress::{EgressOptions, EgressPolicy, HostNetwork};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
     use vm_memory::VolatileSlice;
 
     fn pair() -> (Passt, UnixStream) {
+        pair_with(&EgressOptions::default(), HostNetwork::default())
+    }
+
+    fn pair_with(options: &EgressOptions, host: HostNetwork) -> (Passt, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        (Passt::new(ours, false).unwrap(), theirs)
+        let egress = EgressFilter::new(EgressPolicy::of_sockets(options, &host));
+        (Passt::new(ours, egress).unwrap(), theirs)
     }
 
     fn frame(passt: &mut Passt) -> Option<Vec<u8>> {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn send(passt: &mut Passt, length: usize) -> TxStatus {
-        passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *vec![3; length])]).unwrap()
+        passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *arp(length))]).unwrap()
     }
 
     #[test]
@@ -184,20 +184,35 @@ mod tests {
         assert_eq!((bytes[3], bytes[4], bytes[21], bytes[36]), (14, 3, 15, 3));
     }
 
+    /// Frames of ARP pass whatever they contain.
+    fn arp(length: usize) -> Vec<u8> {
+        let mut frame = vec![3; length];
+        frame[12..14].copy_from_slice(&[8, 6]);
+        frame
+    }
+
     #[test]
-    fn frame_for_the_hosts_loopback_passes_only_if_that_is_open() {
-        let mut frame = vec![0; 60];
-        frame[12..14].copy_from_slice(&[8, 0]);
-        frame[30..34].copy_from_slice(&[127, 0, 0, 1]);
-        for host_loopback in [false, true] {
-            let (ours, mut other) = UnixStream::pair().unwrap();
-            let mut passt = Passt::new(ours, host_loopback).unwrap();
-            let sent = passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *frame)]).unwrap();
-            assert_eq!((sent, send(&mut passt, 14)), (TxStatus::Accepted, TxStatus::Accepted));
-            assert_eq!(passt.flush().unwrap(), TxStatus::Accepted);
-            let mut length = [0; 4];
-            other.read_exact(&mut length).unwrap();
-            assert_eq!(length, [0, 0, 0, if host_loopback { 60 } else { 14 }]);
+    fn frame_for_a_closed_address_passes_only_if_that_is_opened() {
+        let mut allowed = EgressOptions::default();
+        allowed.allow("169.254.169.254".parse().unwrap()).unwrap();
+        let opened = HostNetwork { loopback: Some(Vec::new()), ..HostNetwork::default() };
+        let closed = (EgressOptions::default(), HostNetwork::default());
+        for (address, open) in [
+            ([127, 0, 0, 1], (EgressOptions::default(), opened)),
+            ([169, 254, 169, 254], (allowed, HostNetwork::default())),
+        ] {
+            for ((options, host), expected) in [(closed.clone(), 14), (open, 60)] {
+                let (mut passt, mut other) = pair_with(&options, host);
+                let mut frame = vec![0; 60];
+                frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+                frame[30..34].copy_from_slice(&address);
+                let sent = passt.send(VnetHeader::default(), &[VolatileSlice::from(&mut *frame)]).unwrap();
+                assert_eq!((sent, send(&mut passt, 14)), (TxStatus::Accepted, TxStatus::Accepted));
+                assert_eq!(passt.flush().unwrap(), TxStatus::Accepted);
+                let mut length = [0; 4];
+                other.read_exact(&mut length).unwrap();
+                assert_eq!(length, [0, 0, 0, expected], "{address:?}");
+            }
         }
     }
 

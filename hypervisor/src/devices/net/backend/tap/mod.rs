@@ -3,6 +3,7 @@
 //! Frames carry the vnet header of virtio, so that checksum and segmentation offload pass through: a frame between the
 //! guest and its host is neither checksummed nor segmented.
 
+mod guarded;
 pub mod ioctl;
 
 use std::fs::{File, OpenOptions};
@@ -17,6 +18,7 @@ use vm_memory::VolatileSlice;
 
 use super::iovec;
 use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
+use crate::devices::net::egress::EgressFilter;
 use crate::devices::net::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use crate::devices::warn_once::WarnOnce;
 
@@ -74,6 +76,8 @@ pub struct Tap {
     /// A duplicate of `file`, so that epoll(7) can watch for input and for output separately.
     output: File,
     mtu: u16,
+    /// Egress policy, if the operator asks for one.
+    egress: Option<EgressFilter>,
     refused_frame: WarnOnce,
 }
 
@@ -105,7 +109,13 @@ impl Tap {
             return Err(TapError::Mtu { name: name.to_owned(), max, requested: mtu });
         }
         let output = file.try_clone().map_err(|error| TapError::Host(name.to_owned(), error))?;
-        Ok(Self { file, output, mtu, refused_frame: WarnOnce::default() })
+        Ok(Self { file, output, mtu, egress: None, refused_frame: WarnOnce::default() })
+    }
+
+    /// The interface, with an egress policy for the guest's frames if there is one.
+    #[must_use]
+    pub fn with_egress(self, egress: Option<EgressFilter>) -> Self {
+        Self { egress, ..self }
     }
 
     /// MTU in bytes.
@@ -192,21 +202,29 @@ impl Backend for Tap {
     }
 
     fn receive(&mut self, buffers: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
-        let mut header = [0; VNET_HEADER_SIZE];
-        let length = match iovec::read(self.file.as_fd(), &mut header, buffers) {
-            Ok(length) => length.saturating_sub(VNET_HEADER_SIZE),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                return Ok(None);
+        let received = match &mut self.egress {
+            Some(egress) => guarded::receive(&self.file, buffers, egress),
+            None => {
+                let mut header = [0; VNET_HEADER_SIZE];
+                iovec::read(self.file.as_fd(), &mut header, buffers)
+                    .map(|length| (header.into(), length.saturating_sub(VNET_HEADER_SIZE)))
             }
-            Err(error) => return Err(error.into()),
         };
-        Ok(Some(ReceivedFrame { header: header.into(), length }))
+        match received {
+            Ok((header, length)) => Ok(Some(ReceivedFrame { header, length })),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn send(&mut self, header: VnetHeader, frame: &[VolatileSlice<'_>]) -> Result<TxStatus, Disconnected> {
-        match iovec::write(self.file.as_fd(), &header.to_bytes(), frame) {
+        let sent = match &mut self.egress {
+            Some(egress) => guarded::send(&self.file, header, frame, egress).map(drop),
+            None => iovec::write(self.file.as_fd(), &header.to_bytes(), frame).map(drop),
+        };
+        match sent {
             // A TAP device accepts whole frames only.
-            Ok(_) => Ok(TxStatus::Accepted),
+            Ok(()) => Ok(TxStatus::Accepted),
             Err(error) => self.handle_write_error(error),
         }
     }

@@ -6,6 +6,7 @@
 //! | [`servers`], [`http_client`] | the servers and the client of `examples` |
 //! | [`key_value`] | the service of the tutorial |
 //! | [`host_loopback`] | services of the host that listen on its loopback |
+//! | [`egress`] | hosts that a guest may not connect to |
 //! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
 //! | [`least_memory`] | whether `httpd` serves with little memory |
@@ -17,6 +18,7 @@
 
 mod bursts;
 mod dns_server;
+mod egress;
 mod faulty_clients;
 mod free_port;
 mod host_loopback;
@@ -91,6 +93,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     http_client::test(tests, platform);
     key_value::test(tests, platform);
     host_loopback::test(tests, platform);
+    egress::test(tests, platform);
     free_port::test(tests, platform);
     load::test(tests, platform, long);
     panics::test(tests, platform, long);
