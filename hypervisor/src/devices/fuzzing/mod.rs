@@ -123,7 +123,7 @@ pub fn frames(data: &[u8]) {
     while let Ok(frame) = reader.next(&mut read) {
         found += 4;
         assert!((MIN_FRAME..=MAX_FRAME).contains(&frame.len()));
-        assert_eq!(data.get(found..found + frame.len()), Some(frame));
+        assert_eq!(data.get(found..found + frame.len()), Some(&*frame));
         found += frame.len();
     }
 }

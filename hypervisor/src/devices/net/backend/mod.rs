@@ -5,6 +5,7 @@
 //! | [`tap`] | a TAP interface of the host |
 //! | [`passt`] | passt(1), which maps the guest's connections to sockets of the host |
 //! | [`stream`] | frames in the byte stream between passt and this device |
+//! | `reset` | resets of passt that refuse a connection |
 //! | [`syn_ack`] | SYN-ACKs, with which passt must not read later segments |
 //! | `packet` | packets of IP in frames |
 //! | `iovec` | scatter-gather I/O between file descriptors and guest memory |
@@ -12,6 +13,7 @@
 pub(super) mod iovec;
 mod packet;
 pub mod passt;
+mod reset;
 pub mod stream;
 pub(crate) mod syn_ack;
 pub mod tap;

@@ -6,7 +6,7 @@
 //!
 //! passt connects the guest to any destination that the host's user can reach. So frames that would open a connection which the
 //! [egress policy](crate::devices::net::egress) does not permit are dropped here. So are [segments behind
-//! SYN-ACKs](super::syn_ack) that would make it loop.
+//! SYN-ACKs](super::syn_ack) that would make it loop. [Resets](super::reset) that a guest would ignore are corrected.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,6 +18,7 @@ use hermit_options::passt::{self, PasstError, PasstStartup};
 use vm_memory::VolatileSlice;
 
 use super::iovec::{gather, scatter};
+use super::reset::add_acknowledgment;
 use super::stream::{FrameReader, FrameWriter};
 use super::syn_ack::{UnreadSynAcks, read};
 use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
@@ -93,6 +94,7 @@ impl Backend for Passt {
         let mut stream = &self.stream;
         let frame = non_blocking(self.reader.next(|buffer| stream.read(buffer)))?;
         Ok(frame.map(|frame| {
+            add_acknowledgment(frame);
             self.egress.note(frame, Instant::now);
             self.syn_acks.receive(frame);
             scatter(frame, buffers);
@@ -255,6 +257,15 @@ mod tests {
         }
         passt.flush().unwrap();
         assert_eq!(other.read(&mut bytes).unwrap(), 58);
+    }
+
+    #[test]
+    fn reset_that_refuses_a_connection_acknowledges_its_syn() {
+        let (mut passt, mut other) = pair();
+        let mut reset = segment(false, RST);
+        reset[42..46].fill(1);
+        other.write_all(&[&[0, 0, 0, 54][..], &reset].concat()).unwrap();
+        assert_eq!(frame(&mut passt).unwrap()[47], RST | ACK);
     }
 
     #[test]

@@ -38,12 +38,12 @@ impl FrameReader {
     ///
     /// Errors of `read`; the bytes read so far remain in the buffer. [`ErrorKind::UnexpectedEof`] at the end of the
     /// stream, [`ErrorKind::InvalidData`] for an invalid length; neither can be recovered from.
-    pub fn next(&mut self, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<&[u8]> {
+    pub fn next(&mut self, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<&mut [u8]> {
         loop {
             if let Some(end) = self.frame_end()? {
                 let start = self.start + LENGTH_SIZE;
                 self.start = end;
-                return self.buffer.get(start..end).ok_or_else(|| ErrorKind::InvalidData.into());
+                return self.buffer.get_mut(start..end).ok_or_else(|| ErrorKind::InvalidData.into());
             }
             self.compact();
             let count = read(self.buffer.get_mut(self.end..).unwrap_or_default())?;

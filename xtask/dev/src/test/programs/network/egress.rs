@@ -1,10 +1,11 @@
 //! Which hosts a guest behind passt connects to: the egress policy of uhyve.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+use hermit_interface::net::HOST_NAME;
 use hermit_options::host_network;
 
 use super::http;
@@ -30,6 +31,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
         ("an address of the host is closed", closes_address_of_the_host as Test),
         ("an address of the host is opened by allow=", opens_address_of_the_host),
         ("egress=none leaves ports of -p open", serves_without_egress),
+        ("a closed port refuses the connection", refuses_at_a_closed_port),
     ] {
         tests.add_unless(reason.clone(), format!("{platform}: passt, {name}"), move || test(platform));
     }
@@ -79,4 +81,11 @@ fn serves_without_egress(platform: &TestPlatform<'_>) -> Result<()> {
     let guest = guest.network_keys(&["egress=none"]);
     let greet = || http::get_with_retries(address, "/").map(drop);
     server_guest::during(&guest, greet, || http::exit(address)).map(drop)
+}
+
+/// passt 2023-03 answers with a reset that a host ignores.
+fn refuses_at_a_closed_port(platform: &TestPlatform<'_>) -> Result<()> {
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    let url = format!("http://{HOST_NAME}:{port}/");
+    platform.guest("http_client", &[&url]).memory(64).host_loopback().expect(1, &["refused"]).map(drop)
 }
