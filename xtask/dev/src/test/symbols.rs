@@ -24,8 +24,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) {
     });
 }
 
-/// Parts of the names of the network stack's crates.
-const NETWORK: [&str; 3] = ["smoltcp", "hermit_net", "hermit_net_stack"];
+/// Parts of the names of crates of the network.
+const NETWORK: [&str; 4] = ["smoltcp", "hermit_net", "hermit_net_stack", "hermit_resolver"];
 
 fn declared() -> BTreeSet<String> {
     hermit_abi::SYMBOLS.iter().map(|&name| name.to_owned()).collect()

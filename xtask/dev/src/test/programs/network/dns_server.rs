@@ -1,12 +1,22 @@
-//! A DNS server on the host that resolves every name to one address (RFC 1035).
+//! A DNS server on the host that resolves every name to one address (RFC 1035), and those that start with [`MANY`] to more
+//! addresses than fit a datagram.
 
-use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// The port of DNS servers, which only root may bind.
 const PORT: u16 = 53;
+
+/// Start of the names with many addresses, of which the first one is that of other names.
+const MANY: &[u8] = b"many";
+
+/// Number of their addresses.
+const MANY_ADDRESSES: u8 = 100;
+
+/// Maximum size of a response over UDP in bytes, which all resolvers take.
+const MAX_DATAGRAM: usize = 512;
 
 /// Size of a message's header, in bytes.
 const HEADER: usize = 12;
@@ -25,7 +35,7 @@ static RUNNING: Mutex<()> = Mutex::new(());
 pub(super) struct DnsServer {
     _running: MutexGuard<'static, ()>,
     socket: UdpSocket,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl DnsServer {
@@ -37,21 +47,23 @@ impl DnsServer {
     pub(super) fn serve(address: Ipv4Addr) -> io::Result<Self> {
         let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, PORT))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?;
         let server = socket.try_clone()?;
-        Ok(Self {
-            _running: running,
-            socket,
-            thread: Some(thread::spawn(move || answer_all(&server, address))),
-        })
+        let threads = vec![
+            thread::spawn(move || answer_all(&server, address)),
+            thread::spawn(move || serve_all(&listener, address)),
+        ];
+        Ok(Self { _running: running, socket, threads })
     }
 }
 
 impl Drop for DnsServer {
     fn drop(&mut self) {
-        // An empty datagram ends it.
+        // An empty datagram and an empty connection end the threads.
         let is_sent = self.socket.send_to(b"", (Ipv4Addr::LOCALHOST, PORT)).is_ok();
-        if let Some(thread) = self.thread.take().filter(|_| is_sent) {
-            // The thread returns nothing.
+        let is_connected = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT)).is_ok();
+        for thread in self.threads.drain(..).filter(|_| is_sent && is_connected) {
+            // The threads return nothing.
             let _: thread::Result<()> = thread.join();
         }
     }
@@ -63,7 +75,8 @@ fn answer_all(socket: &UdpSocket, address: Ipv4Addr) {
         match socket.recv_from(&mut question) {
             Ok((0, _)) => return,
             Ok((size, from)) => {
-                if let Some(answer) = question.get(..size).and_then(|question| answer(question, address)) {
+                let answer = |question| answer(question, address, MAX_DATAGRAM);
+                if let Some(answer) = question.get(..size).and_then(answer) {
                     // A resolver without an answer repeats its question.
                     let _: io::Result<usize> = socket.send_to(&answer, from);
                 }
@@ -74,20 +87,42 @@ fn answer_all(socket: &UdpSocket, address: Ipv4Addr) {
     }
 }
 
-/// The response to a question: the address, or no record if the question is of another type.
-fn answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
+/// Answers the question of each connection, until one has none.
+fn serve_all(listener: &TcpListener, address: Ipv4Addr) {
+    while let Ok((mut stream, _)) = listener.accept() {
+        let mut size = [0; 2];
+        let Ok(()) = stream.read_exact(&mut size) else { return };
+        let mut question = vec![0; u16::from_be_bytes(size).into()];
+        let read = stream.read_exact(&mut question);
+        let answer = read.ok().and_then(|()| answer(&question, address, u16::MAX.into()));
+        let answer = answer.unwrap_or_default();
+        let size = u16::try_from(answer.len()).unwrap_or(0);
+        // A resolver without an answer repeats its question.
+        let _: io::Result<()> = stream.write_all(&[&size.to_be_bytes()[..], &answer].concat());
+    }
+}
+
+/// The response to a question: the address, or many, or no record if the question is of another type. A response beyond
+/// `limit` bytes is truncated: it has no record.
+fn answer(question: &[u8], address: Ipv4Addr, limit: usize) -> Option<Vec<u8>> {
     let name = question.get(HEADER..)?.iter().position(|&byte| byte == 0)? + 1;
     let end = HEADER + name + TYPE_AND_CLASS;
     let is_asked = question.get(HEADER + name..end)?.starts_with(&A);
-    // A response, recursion desired and available; one question, an answer or none.
-    let mut answer = [question.get(..2)?, &[0x81, 0x80, 0, 1, 0, u8::from(is_asked), 0, 0, 0, 0]].concat();
-    answer.extend(question.get(HEADER..end)?);
-    if is_asked {
+    // A response, recursion desired and available; one question, answers or none.
+    let is_many = question.get(HEADER + 1..)?.starts_with(MANY);
+    let count = if is_many { MANY_ADDRESSES } else { 1 } * u8::from(is_asked);
+    let header = |flags, count| -> Option<Vec<u8>> {
+        let fields = [flags, 0x80, 0, 1, 0, count, 0, 0, 0, 0];
+        Some([question.get(..2)?, &fields, question.get(HEADER..end)?].concat())
+    };
+    let mut answer = header(0x81, count)?;
+    for last in 0..count {
         // The name of the question, type A, class IN, for a minute, four bytes.
         answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
-        answer.extend(address.octets());
+        let other = Ipv4Addr::new(192, 0, 2, last);
+        answer.extend(if last == 0 { address } else { other }.octets());
     }
-    Some(answer)
+    if answer.len() > limit { header(0x83, 0) } else { Some(answer) }
 }
 
 #[cfg(test)]
@@ -97,9 +132,12 @@ mod tests {
 
     const ASKED: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x04test\x00\x00\x01\x00\x01";
 
+    /// Maximum size of a response in bytes.
+    const LIMIT: usize = 512;
+
     #[test]
     fn every_name_resolves_to_the_address() {
-        let answer = answer(ASKED, Ipv4Addr::new(10, 0, 2, 2)).unwrap();
+        let answer = answer(ASKED, Ipv4Addr::new(10, 0, 2, 2), LIMIT).unwrap();
         assert_eq!(answer[..2], [0x12, 0x34]);
         assert_eq!(answer[7], 1);
         assert!(answer.ends_with(b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04\x0a\x00\x02\x02"));
@@ -109,9 +147,18 @@ mod tests {
     fn other_types_have_no_record() {
         let mut asked = ASKED.to_vec();
         asked[TYPE] = 28;
-        assert_eq!(answer(&asked, Ipv4Addr::LOCALHOST).unwrap()[7], 0);
-        assert_eq!(answer(&ASKED[..20], Ipv4Addr::LOCALHOST), None);
-        assert_eq!(answer(b"", Ipv4Addr::LOCALHOST), None);
+        assert_eq!(answer(&asked, Ipv4Addr::LOCALHOST, LIMIT).unwrap()[7], 0);
+        assert_eq!(answer(&ASKED[..20], Ipv4Addr::LOCALHOST, LIMIT), None);
+        assert_eq!(answer(b"", Ipv4Addr::LOCALHOST, LIMIT), None);
+    }
+
+    #[test]
+    fn many_addresses_are_truncated_in_a_datagram() {
+        let asked = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04many\x00\x00\x01\x00\x01";
+        let truncated = answer(asked, Ipv4Addr::LOCALHOST, LIMIT).unwrap();
+        assert_eq!((truncated[2], truncated[7], truncated.len()), (0x83, 0, asked.len()));
+        let whole = answer(asked, Ipv4Addr::LOCALHOST, 65_535).unwrap();
+        assert_eq!((whole[2], whole[7], whole.len()), (0x81, 100, asked.len() + 1600));
     }
 
     const TYPE: usize = 21;

@@ -39,9 +39,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
         move || responds_in_time(platform),
     );
     let no_server = reason.clone().or_else(|| name_server(platform).err());
-    tests.add_unless(no_server, format!("{platform}: http_client resolves a name"), move || {
-        resolves_name(platform)
-    });
+    for (name, what) in [("server.test", "a name"), ("many.test", "a name with many addresses")] {
+        tests.add_unless(no_server.clone(), format!("{platform}: http_client resolves {what}"), move || {
+            resolves_name(platform, name)
+        });
+    }
     if !platform.is_uhyve() {
         tests.add(format!("{platform}: http_client ignores an invalid name server"), move || {
             ignores_invalid_setting(platform)
@@ -90,11 +92,11 @@ fn name_server(platform: &TestPlatform<'_>) -> Result<(DnsServer, Ipv4Addr), Str
     Ok((server, address))
 }
 
-/// The client resolves a name, which takes an address of its own first.
-fn resolves_name(platform: &TestPlatform<'_>) -> Result<()> {
+/// The client resolves a name, which takes an address of its own first, and for many addresses a connection.
+fn resolves_name(platform: &TestPlatform<'_>, name: &str) -> Result<()> {
     let (_server, address) = name_server(platform).map_err(anyhow::Error::msg)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let url = format!("http://server.test:{}/", listener.local_addr()?.port());
+    let url = format!("http://{name}:{}/", listener.local_addr()?.port());
     // Without a connection the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     let guest = platform.guest("http_client", &[&url]).memory(64).host_loopback().nameserver(address.into());
