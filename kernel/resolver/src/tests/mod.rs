@@ -3,7 +3,7 @@
 mod network;
 
 use std::boxed::Box;
-use std::string::{String, ToString};
+use std::string::String;
 use std::vec::Vec;
 use std::{format, vec};
 
