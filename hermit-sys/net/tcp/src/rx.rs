@@ -41,8 +41,8 @@ impl Connection {
             Some(events) => events,
             None => return Events::empty(),
         };
-        // Only now: whoever guesses one number and not the other keeps no dead connection alive, and has no
-        // timestamp taken over that makes those of the peer old.
+        // Behind the checks of both numbers: an attacker that guesses only one of them keeps no dead
+        // connection alive, and sets no timestamp that makes those of the peer old.
         self.timers.on_heard(now);
         self.update_timestamp(header, now);
         // A bare FIN needs no room, and may not come again (Linux takes it, too).
