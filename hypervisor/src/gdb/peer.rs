@@ -52,15 +52,11 @@ impl PeerTable {
     }
 
     fn user_of(&self, peer: SocketAddrV4) -> io::Result<Option<u32>> {
-        for table in &self.tables {
-            // The kernel makes the table anew for a read at its start.
-            for line in BufReader::new(FromStart { file: table, offset: 0 }).lines() {
-                if let Some(user) = user_in(&line?, peer, self.local) {
-                    return Ok(Some(user));
-                }
-            }
-        }
-        Ok(None)
+        // The kernel makes a table anew for a read at its start.
+        let lines = |table| BufReader::new(FromStart { file: table, offset: 0 }).lines();
+        let lines = self.tables.iter().flat_map(lines);
+        let mut users = lines.map(|line| line.map(|line| user_in(&line, peer, self.local)));
+        users.find_map(Result::transpose).transpose()
     }
 }
 
