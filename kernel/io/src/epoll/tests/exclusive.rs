@@ -1,5 +1,7 @@
 //! Exclusive entries.
 
+extern crate std;
+
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll, Waker};
