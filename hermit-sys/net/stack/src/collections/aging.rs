@@ -1,7 +1,7 @@
 //! A table whose entries expire in the order of their insertion.
 //!
-//! All entries of a table live equally long, so they are in a list by age. An entry that is removed before leaves nothing
-//! behind.
+//! All entries of a table live equally long, so they are in a list by age. An entry that is removed before
+//! leaves nothing behind.
 
 use core::hash::Hash;
 
@@ -31,12 +31,21 @@ pub(crate) struct Aging<K, V> {
     entries: Slab<Entry<K, V>>,
     oldest: Option<u32>,
     newest: Option<u32>,
+    /// Time in nanoseconds at which the oldest entry expires: it is read in each poll.
+    deadline: Option<u64>,
 }
 
 impl<K: Copy + Hash + Eq, V> Aging<K, V> {
     /// An empty table, whose hash function depends on the seed.
     pub(crate) const fn new(seed: u64, lifetime: u64) -> Self {
-        Self { lifetime, slots: Map::new(seed), entries: Slab::numbered(0), oldest: None, newest: None }
+        Self {
+            lifetime,
+            slots: Map::new(seed),
+            entries: Slab::numbered(0),
+            oldest: None,
+            newest: None,
+            deadline: None,
+        }
     }
 
     /// Number of entries.
@@ -56,8 +65,9 @@ impl<K: Copy + Hash + Eq, V> Aging<K, V> {
     }
 
     /// Time at which the oldest entry expires.
-    pub(crate) fn deadline(&self) -> Option<u64> {
-        self.oldest.and_then(|slot| self.entries.get(slot)).map(|entry| entry.expires)
+    #[inline]
+    pub(crate) const fn deadline(&self) -> Option<u64> {
+        self.deadline
     }
 
     /// Adds an entry, which replaces that of the same key.
@@ -75,7 +85,7 @@ impl<K: Copy + Hash + Eq, V> Aging<K, V> {
         let before = self.newest.replace(slot);
         match before.and_then(|before| self.entries.get_mut(before)) {
             Some(before) => before.newer = Some(slot),
-            None => self.oldest = Some(slot),
+            None => (self.oldest, self.deadline) = (Some(slot), Some(expires)),
         }
         Ok(())
     }
@@ -92,6 +102,7 @@ impl<K: Copy + Hash + Eq, V> Aging<K, V> {
             Some(entry) => entry.older = older,
             None => self.newest = older,
         }
+        self.deadline = self.oldest.and_then(|oldest| self.entries.get(oldest)).map(|entry| entry.expires);
         Some(value)
     }
 
