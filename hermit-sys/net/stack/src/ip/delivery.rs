@@ -79,3 +79,32 @@ impl<'a> Quoted<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Quoted;
+    use core::net::{IpAddr, Ipv4Addr};
+    use proptest::collection::vec;
+    use proptest::prelude::any;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn quoted_packet_is_parsed_or_refused(bytes in vec(any::<u8>(), 0..80), is_v4: bool) {
+            let mut bytes = bytes;
+            if let Some(first) = bytes.first_mut() {
+                *first = (*first & 0x0f) | if is_v4 { 0x40 } else { 0x60 };
+            }
+            let header = if is_v4 { 20.max(usize::from(bytes.first().unwrap_or(&0) & 15) * 4) } else { 40 };
+            let quoted = Quoted::parse(&bytes);
+            // The ports are enough: hosts may quote 8 bytes (RFC 792).
+            prop_assert_eq!(quoted.is_some(), bytes.len() >= header + 4);
+            if let Some(quoted) = quoted {
+                prop_assert_eq!(quoted.local.1, u16::from_be_bytes([bytes[header], bytes[header + 1]]));
+                prop_assert_eq!(quoted.payload, &bytes[header..]);
+                let address: IpAddr = Ipv4Addr::new(bytes[12], bytes[13], bytes[14], bytes[15]).into();
+                prop_assert!(!is_v4 || quoted.local.0 == address);
+            }
+        }
+    }
+}

@@ -35,7 +35,8 @@ const ANSWER_TIME: u64 = 100_000_000;
 const FRESH: u64 = 30_000_000_000;
 const PROBED: u64 = 60_000_000_000;
 
-/// Time in nanoseconds until a neighbor that was not asked is probed (RFC 4861, section 10: `DELAY_FIRST_PROBE_TIME`).
+/// Time in nanoseconds until a neighbor that was not asked is probed (RFC 4861, section 10:
+/// `DELAY_FIRST_PROBE_TIME`).
 const DELAY: u64 = 5_000_000_000;
 
 #[derive(Debug)]
@@ -64,7 +65,8 @@ impl Known {
 /// A neighbor advertisement, or an ARP reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Advert {
-    /// MAC address that it names. `None`: the sender answered a unicast solicitation (RFC 4861, section 7.2.4).
+    /// MAC address that it names. `None`: the sender answered a unicast solicitation (RFC 4861, section
+    /// 7.2.4).
     pub(crate) mac: Option<EthernetAddress>,
     /// MAC address that it was sent from.
     pub(crate) from: EthernetAddress,
@@ -148,8 +150,8 @@ impl Neighbors {
         Answer::Ask(known.mac)
     }
 
-    /// Sets the MAC address of a neighbor that asks for this host: it is stale until it has answered itself (RFC 4861,
-    /// section 7.2.3). Returns what waited for it. `gateways` stay in the table.
+    /// Sets the MAC address of a neighbor that asks for this host: it is stale until it has answered itself
+    /// (RFC 4861, section 7.2.3). Returns what waited for it. `gateways` stay in the table.
     pub(crate) fn learn(
         &mut self,
         address: IpAddr,
@@ -163,8 +165,8 @@ impl Neighbors {
         self.take_sought(address)
     }
 
-    /// Handles an advertisement: it changes what is known or sought, and adds nothing else (RFC 4861, section 7.2.5).
-    /// Returns what waited for the neighbor, and its MAC address.
+    /// Handles an advertisement: it changes what is known or sought, and adds nothing else (RFC 4861, section
+    /// 7.2.5). Returns what waited for the neighbor, and its MAC address.
     pub(crate) fn advertised(
         &mut self,
         address: IpAddr,
@@ -220,9 +222,8 @@ impl Neighbors {
         sought.waited()
     }
 
-    /// Queues a connection until [`learn`](Self::learn), [`advertised`](Self::advertised) or [`due`](Self::due)
-    /// returns it. Returns whether a
-    /// solicitation is to be sent now.
+    /// Queues a connection until [`learn`](Self::learn), [`advertised`](Self::advertised) or
+    /// [`due`](Self::due) returns it. Returns whether a solicitation is to be sent now.
     pub(crate) fn await_connection(&mut self, address: IpAddr, slot: u32, now: u64) -> bool {
         let Some((sought, is_new)) = self.seek(address, now) else { return false };
         if !sought.connections.contains(&slot)
@@ -256,9 +257,9 @@ impl Neighbors {
         self.sought.iter().any(|sought| !sought.frames.is_empty() && is_recent(sought))
     }
 
-    /// A neighbor in resolution, and whether it is new. The oldest makes room: one that is there has answered, so a flood
-    /// from addresses that are not does not keep others from being resolved. Its connections try again, its frames are
-    /// lost.
+    /// A neighbor in resolution, and whether it is new. The oldest makes room: one that is there has
+    /// answered, so a flood from addresses that are not does not keep others from being resolved. Its
+    /// connections try again, its frames are lost.
     fn seek(&mut self, address: IpAddr, now: u64) -> Option<(&mut Sought, bool)> {
         let place = self.sought.iter().position(|sought| sought.address == address);
         let is_new = place.is_none();
@@ -461,13 +462,17 @@ mod tests {
         assert_eq!(neighbors.sought.len(), MAX_SOUGHT - 1);
     }
 
+    /// Maximum number of steps of a property test.
+    const STEPS: usize = if cfg!(miri) { 100 } else { 3_000 };
+
     proptest! {
         #[test]
         fn tables_stay_within_their_bounds(
-            steps in vec((0..5_u8, 0..2_000_u32, any::<[bool; 3]>(), 0..3_000_usize), 0..if cfg!(miri) { 100 } else { 3_000 }),
+            steps in vec((0..5_u8, 0..2_000_u32, any::<[bool; 3]>(), 0..3_000_usize), 0..STEPS),
         ) {
             let mut neighbors = Neighbors::new(1);
-            for ((step, number, [is_solicited, is_override, is_named], size), now) in steps.into_iter().zip(0_u64..) {
+            for ((step, number, flags, size), now) in steps.into_iter().zip(0_u64..) {
+                let [is_solicited, is_override, is_named] = flags;
                 let (address, now) = (address(number), now * RETRANS_TIMER / 50);
                 match step {
                     0 => drop(neighbors.learn(address, MAC, &[GATEWAY], now)),

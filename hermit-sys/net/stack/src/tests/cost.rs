@@ -113,6 +113,7 @@ fn full_device_is_polled_rarely() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "3,000 segments take minutes")]
 fn stuck_device_makes_no_list_grow() {
     let (mut world, _client, server) = World::pair();
     let mut peer = Peer::of(&mut world, 1, server);

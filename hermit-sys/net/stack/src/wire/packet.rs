@@ -105,8 +105,8 @@ impl<'a> Packet<'a> {
                 is_last: !header.more_frags(),
             });
             (protocol, payload) = (next.into(), payload.get(8..)?);
-            // Either header occurs once, and the Hop-by-Hop one right behind that of IPv6 (RFC 8200, section 4.1): what
-            // is reassembled is no fragment again.
+            // Either header occurs once, and the Hop-by-Hop one right behind that of IPv6 (RFC 8200, section
+            // 4.1): what is reassembled is no fragment again.
             if matches!(protocol, IpProtocol::Ipv6Frag | IpProtocol::HopByHop) {
                 return None;
             }
@@ -151,9 +151,12 @@ impl<'a> Packet<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Frame, Packet};
+    use crate::testing::{header, v6};
     use proptest::collection::vec;
     use proptest::prelude::any;
-    use proptest::proptest;
+    use proptest::{prop_assert_eq, proptest};
+    use smoltcp::wire::IpProtocol;
+    use std::vec::Vec;
 
     proptest! {
         #[test]
@@ -165,6 +168,27 @@ mod tests {
             }
             if let Some(packet) = Packet::parse(&bytes) {
                 let _ = (packet.tcp(true), packet.udp(true));
+            }
+        }
+
+        #[test]
+        fn one_header_of_hop_by_hop_options_and_one_of_fragments_are_read(kinds in vec(0..3_usize, 0..12)) {
+            const KINDS: [IpProtocol; 3] = [IpProtocol::HopByHop, IpProtocol::Ipv6Frag, IpProtocol::Ipv6Opts];
+            let chain: Vec<_> = kinds.iter().map(|&kind| KINDS[kind]).chain([IpProtocol::Udp]).collect();
+            let mut bytes = std::vec![0; 40];
+            header(v6(1), v6(0), chain[0], chain.len() * 8).write(&mut bytes);
+            // Each header has 8 bytes, whose first one is the protocol of the next.
+            bytes.extend(chain.iter().skip(1).flat_map(|&next| [u8::from(next), 0, 0, 0, 0, 0, 0, 0]));
+            bytes.extend([7; 8]);
+            let mut read = usize::from(chain[0] == IpProtocol::HopByHop);
+            let has_fragment = chain[read] == IpProtocol::Ipv6Frag;
+            read += usize::from(has_fragment);
+            let is_valid = !has_fragment || !matches!(chain[read], IpProtocol::HopByHop | IpProtocol::Ipv6Frag);
+            let packet = Packet::parse(&bytes);
+            prop_assert_eq!(packet.is_some(), is_valid);
+            if let Some(packet) = packet {
+                prop_assert_eq!((packet.protocol, packet.fragment.is_some()), (chain[read], has_fragment));
+                prop_assert_eq!(packet.payload.len(), (chain.len() - read) * 8);
             }
         }
     }
