@@ -179,12 +179,12 @@ pub(crate) fn environment() -> ActionResult {
         return Ok("ok");
     }
     for (name, value) in [("", "x"), ("A=B", "x"), ("A\0B", "x"), ("A", "x\0y")] {
-        // SAFETY: the program has one thread.
+        // SAFETY: the program has one thread, so no other one uses the environment meanwhile.
         let set = panic::catch_unwind(|| unsafe { env::set_var(name, value) });
         ensure(set.is_err(), || format!("{name:?} was set to {value:?}"))?;
     }
     for name in ["", "A=B", "A\0B"] {
-        // SAFETY: as above.
+        // SAFETY: the program has one thread, so no other one uses the environment meanwhile.
         let removed = panic::catch_unwind(|| unsafe { env::remove_var(name) });
         ensure(removed.is_err(), || format!("{name:?} was removed"))?;
     }

@@ -24,8 +24,8 @@ fn ip_address(address: &SockaddrStorage) -> Option<IpAddr> {
 /// Returns the default gateways of all interfaces.
 #[must_use]
 pub fn default_gateways() -> Vec<IpAddr> {
-    let read = |path| fs::read_to_string(path).unwrap_or_default();
-    let (v4, v6) = (read("/proc/self/net/route"), read("/proc/self/net/ipv6_route"));
+    let v4 = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
+    let v6 = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
     v4.lines().filter_map(gateway_v4).chain(v6.lines().filter_map(gateway_v6)).collect()
 }
 

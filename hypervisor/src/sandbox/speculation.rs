@@ -10,9 +10,6 @@ use rustix::thread::{CoreSchedulingScope, core_scheduling_cookie, create_core_sc
 
 use crate::protections;
 
-/// File of Linux that has 1 if there are hyperthreads.
-const SMT: &str = "/sys/devices/system/cpu/smt/active";
-
 /// Message about a host without core scheduling.
 const NO_CORE_SCHEDULING: &str =
     "other programs may run on the other hyperthreads of the guest's CPUs (CONFIG_SCHED_CORE)";
@@ -50,7 +47,7 @@ const fn describe(state: Option<State>) -> &'static str {
 
 /// Whether the host has hyperthreads (`/sys/devices/system/cpu/smt/active`); true if that is unknown, as in a jail.
 pub(super) fn has_hyperthreads() -> bool {
-    fs::read_to_string(SMT).map_or(true, |text| text.trim() != "0")
+    fs::read_to_string("/sys/devices/system/cpu/smt/active").map_or(true, |text| text.trim() != "0")
 }
 
 /// Gives the calling process, and those that it starts, a core-scheduling cookie of its own: no other process runs on
