@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 use crate::echo::{CHECKSUMS, DONE, LAST, echo};
 use crate::host::{Host, Outcome};
@@ -278,7 +279,8 @@ fn jailed_guest_has_its_port_and_passt_has_its_user() {
             .is_ok_and(|status| status.contains("Uid:\t61234\t61234\t61234\t61234\nGid:\t61235\t"))
     };
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    wait(|| processes_of_passt(port).any(is_jailed));
+    // passt, and its supervisor.
+    wait(|| processes_of_passt(port).count() == 2 && processes_of_passt(port).all(is_jailed));
     exchange(&socket, (Ipv4Addr::LOCALHOST, port).into());
     machine.finish();
     wait(|| passt(port).is_none());
@@ -329,22 +331,103 @@ fn passt_exits_when_uhyve_is_killed_while_the_socket_is_full() {
     wait(|| passt(port).is_none());
 }
 
+/// A shell script in place of passt.
+struct FakePasst(TempDir);
+
+impl FakePasst {
+    /// Installs a script. Its variable `$OUT` is the path of a file for its output.
+    fn new(script: &str) -> Self {
+        let fake = Self(tempfile::tempdir().unwrap());
+        let program = fake.0.path().join("passt");
+        fs::write(
+            &program,
+            format!("#!/bin/sh\n[ \"$1\" = --help ] && exit\nOUT={}\n{script}\n", fake.file().display()),
+        )
+        .unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
+        fake
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("out")
+    }
+
+    /// Text of the script's file.
+    fn text(&self) -> String {
+        fs::read_to_string(self.file()).unwrap_or_default().trim().to_owned()
+    }
+
+    /// Command that starts uhyve with these options and this passt.
+    fn uhyve(&self, host: &Host, options: &[&str]) -> Command {
+        let mut uhyve = host.command();
+        let path = format!("{}:{}", self.0.path().display(), env::var("PATH").unwrap());
+        uhyve.args(options).env("PATH", path);
+        uhyve
+    }
+}
+
+/// Script that leaves a process in the background, as passt does, and writes its process ID.
+const BACKGROUND: &str = "sleep 1000 <&- >&- 2>&- &\necho $! > $OUT";
+
 /// Version 2023-03 of passt may miss that its socket is closed.
 #[test]
 fn passt_that_misses_the_end_of_uhyve_is_killed() {
-    let folder = tempfile::tempdir().unwrap();
-    let (program, file) = (folder.path().join("passt"), folder.path().join("pid"));
-    let script = format!("#!/bin/sh\nsleep 1000 <&- >&- 2>&- &\necho $! > {}\n", file.display());
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
-    let path = format!("{}:{}", folder.path().display(), env::var("PATH").unwrap());
+    let passt = FakePasst::new(BACKGROUND);
     let host = Host::new(&echo(0), &[]);
-    let mut uhyve = host.command().args(["--net", "passt"]).env("PATH", path).spawn().unwrap();
-    let pid = || fs::read_to_string(&file).unwrap_or_default().trim().to_owned();
-    wait(|| is_running(&pid()));
+    let mut uhyve = passt.uhyve(&host, &["--net", "passt"]).spawn().unwrap();
+    wait(|| is_running(&passt.text()));
     uhyve.kill().unwrap();
     uhyve.wait().unwrap();
-    wait(|| !is_running(&pid()));
+    wait(|| !is_running(&passt.text()));
+}
+
+#[test]
+fn passt_that_hangs_at_its_start_is_killed_with_uhyve() {
+    let passt = FakePasst::new("echo $$ > $OUT\nexec sleep 1000");
+    let host = Host::new(&echo(0), &[]);
+    let mut uhyve = passt.uhyve(&host, &["--net", "passt"]).spawn().unwrap();
+    wait(|| is_running(&passt.text()));
+    uhyve.kill().unwrap();
+    uhyve.wait().unwrap();
+    wait(|| !is_running(&passt.text()));
+}
+
+#[test]
+fn passt_has_no_variable_of_uhyve_but_its_path() {
+    let passt = FakePasst::new(&format!("env > $OUT.env\n{BACKGROUND}"));
+    let host = Host::new(&echo(0), &[]);
+    let mut uhyve = passt.uhyve(&host, &["--net", "passt", "--env", "SECRET"]);
+    let mut uhyve = uhyve.env("SECRET", "secret").spawn().unwrap();
+    wait(|| is_running(&passt.text()));
+    uhyve.kill().unwrap();
+    uhyve.wait().unwrap();
+    let variables = fs::read_to_string(passt.file().with_extension("env")).unwrap();
+    // The shell sets variables of its own.
+    let names: Vec<_> = variables.lines().filter_map(|line| line.split_once('=').map(|it| it.0)).collect();
+    assert!(names.contains(&"PATH") && !variables.contains("secret"), "{variables}");
+    assert!(names.iter().all(|name| ["PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(name)), "{variables}");
+}
+
+/// The root of a user namespace cannot give its groups away: setgroups(2) is denied.
+#[test]
+fn passt_may_stay_the_root_of_a_user_namespace() {
+    let unshare = || {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--user", "--map-root-user"]);
+        unshare
+    };
+    if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
+        println!("skipped: this host has no user namespaces");
+        return;
+    }
+    let passt = FakePasst::new(BACKGROUND);
+    let host = Host::new(&echo(0), &["--timeout", "1"]);
+    let uhyve = passt.uhyve(&host, &["--net", "passt"]);
+    let mut unshare = unshare();
+    unshare.arg(uhyve.get_program()).args(uhyve.get_args());
+    unshare.envs(uhyve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let outcome = Outcome::from(unshare.output().unwrap());
+    assert_eq!(outcome.code, Some(124), "{outcome:?}");
 }
 
 #[test]

@@ -5,11 +5,11 @@
 //! address which the guest shares with the host.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use hermit_interface::port_forward::{PortForward, Protocol};
 
-use super::PROGRAM;
+use super::{PROGRAM, without_variables};
 use crate::host_network;
 
 /// Key of `--net` that opens the host's loopback to the guest.
@@ -44,7 +44,7 @@ pub fn udp_note(forwards: &[PortForward], host_loopback: bool) -> Option<&'stati
 
 /// Whether passt tracks UDP flows, as it does since it has this option.
 fn is_udp_tracked() -> bool {
-    let output = Command::new(PROGRAM).arg("--help").stdin(Stdio::null()).output();
+    let output = without_variables(PROGRAM).arg("--help").stdin(Stdio::null()).output();
     // The stream differs by version.
     output.is_ok_and(|Output { stdout, stderr, .. }| {
         [stdout, stderr].iter().any(|text| String::from_utf8_lossy(text).contains("--map-host-loopback"))

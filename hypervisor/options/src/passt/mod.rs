@@ -3,6 +3,7 @@
 mod loopback;
 mod supervisor;
 
+use std::env;
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -52,6 +53,14 @@ pub enum PasstError {
 #[derive(Debug)]
 pub struct PasstStartup(Child);
 
+/// Returns a command with no variable but `PATH`. Variables of uhyve are often secrets for the guest's
+/// program, and passt, which reads what the network sends, needs none.
+fn without_variables(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().envs(env::var_os("PATH").map(|path| ("PATH", path)));
+    command
+}
+
 /// Starts passt with its end of the pair of sockets and these arguments, and the supervisor that ends passt when the other
 /// end is closed.
 ///
@@ -65,7 +74,7 @@ pub fn start(
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<PasstStartup, PasstError> {
     set_socket_send_buffer_size(&theirs, SEND_BUFFER).map_err(io::Error::from)?;
-    let supervisor = Command::new("/proc/self/exe")
+    let supervisor = without_variables("/proc/self/exe")
         .arg0(supervisor::NAME)
         .args(arguments)
         // Ctrl-C at the terminal is for uhyve or QEMU, which may take their time to exit.

@@ -1,21 +1,27 @@
 //! The process that ends passt.
 //!
-//! passt exits when the other end of its socket is closed, with an exception: version 2023-03 of Debian 12 may miss that
-//! under load, and then runs for ever on all of a CPU. uhyve cannot end it, as it may be killed itself. A parent death signal
-//! (`PR_SET_PDEATHSIG`) cannot, either: passt forks, and changes its user if started by root, which clears the signal. So
-//! passt has a parent that outlives uhyve: it waits until the socket is closed, and then for passt to exit, or kills it.
+//! passt exits when the other end of its socket is closed, with an exception: version 2023-03 of Debian 12
+//! may miss that under load, and then runs for ever on all of a CPU. uhyve cannot end it, as it may be killed
+//! itself. A parent death signal (`PR_SET_PDEATHSIG`) cannot, either: passt forks, and changes its user if
+//! started by root, which clears the signal. So passt has a parent that outlives uhyve. It waits until the
+//! socket is closed, and then for passt to exit, or kills it. It waits from passt's start on, because passt
+//! may hang there. Started by root, it takes passt's user when passt runs, and so has no more rights than
+//! passt.
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{self, Command, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper};
+use rustix::process::{
+    Gid, Pid, PidfdFlags, Signal, Uid, geteuid, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper,
+};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::PROGRAM;
 use crate::children::children;
@@ -23,7 +29,7 @@ use crate::children::children;
 /// `argv[0]` of the supervisor.
 pub(super) const NAME: &str = "passt-supervisor";
 
-/// What the supervisor writes to standard output when passt runs in the background.
+/// Text that the supervisor writes to standard output when passt runs in the background.
 pub(super) const READY: &[u8] = b"ready";
 
 /// Exit code of the supervisor if passt is not installed, as of a shell.
@@ -60,24 +66,55 @@ fn run(arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     set_child_subreaper(Some(getpid()))?;
     let mut passt = Command::new(PROGRAM);
     passt.args(["--quiet", "--fd", &socket.as_raw_fd().to_string()]).args(arguments);
-    let status = match passt.stdin(Stdio::null()).stdout(Stdio::null()).status() {
-        Ok(status) => status,
+    let mut passt = match passt.stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
+        Ok(passt) => passt,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ExitCode::from(NOT_FOUND)),
         Err(error) => return Err(error),
     };
-    if !status.success() {
+    // It exits when it has started, or when it is killed because uhyve has ended.
+    end_with(&socket, &pidfd_open(Pid::from_child(&passt), PidfdFlags::empty())?)?;
+    if !passt.wait()?.success() {
         return Ok(ExitCode::from(FAILED));
     }
+    // The only child is passt's second process. Its identifier is not reused, because this process does not
+    // wait for it.
+    let passt = children(process::id())?.into_iter().find_map(|passt| Pid::from_raw(passt.try_into().ok()?));
+    let Some(passt) = passt else { return Ok(ExitCode::from(FAILED)) };
+    let pidfd = pidfd_open(passt, PidfdFlags::empty())?;
+    take_user(passt)?;
     // If uhyve has been killed meanwhile, there is no reader.
     let _: io::Result<()> = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;
-    // The only child is passt's second process. Its identifier is not reused, because this process does not wait for it.
-    let passt = children(process::id())?.into_iter().find_map(|passt| Pid::from_raw(passt.try_into().ok()?));
-    if let Some(passt) = passt {
-        end_with(&socket, &pidfd_open(passt, PidfdFlags::empty())?)?;
-    }
+    end_with(&socket, &pidfd)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Takes the user and the group of a process if this one is root's, and so loses root's capabilities.
+fn take_user(process: Pid) -> io::Result<()> {
+    set_no_new_privs(true)?;
+    let own = geteuid();
+    if !own.is_root() {
+        // passt changes its user only if root starts it.
+        return Ok(());
+    }
+    let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()))?;
+    let no_user = || io::Error::other("the user of passt is not known");
+    let (user, group) = (id(&status, "Uid:").ok_or_else(no_user)?, id(&status, "Gid:").ok_or_else(no_user)?);
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    if user == own {
+        // passt stays the root of a user namespace, where setgroups(2) may be denied.
+        return Ok(());
+    }
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    Ok(set_thread_res_uid(user, user, user)?)
+}
+
+/// The real ID in a line of a process's status (proc(5)).
+fn id(status: &str, name: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Waits until the peer of the socket is closed, and ends passt.
@@ -110,7 +147,7 @@ fn kill(passt: BorrowedFd<'_>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::end_with;
+    use super::{end_with, id};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     use std::io::Write;
     use std::os::fd::OwnedFd;
@@ -122,6 +159,15 @@ mod tests {
         let child = Command::new("sleep").arg(seconds).stdin(Stdio::null()).spawn().unwrap();
         let pid = Pid::from_child(&child);
         (child, pidfd_open(pid, PidfdFlags::empty()).unwrap())
+    }
+
+    #[test]
+    fn ids_of_a_status_are_the_real_ones() {
+        let status = "Name:\tpasst\nUid:\t1000\t0\t0\t0\nGid:\t100\t0\t0\t0\n";
+        assert_eq!(
+            (id(status, "Uid:"), id(status, "Gid:"), id(status, "Pid:")),
+            (Some(1000), Some(100), None)
+        );
     }
 
     #[test]
