@@ -10,7 +10,6 @@ use hermit_interface::machine::{CLOCK, HOLE, POWER_BUTTON_LINE};
 use hermit_options::disk::DiskError;
 use hermit_options::mount::{self, MountError};
 use hermit_options::open::Opener;
-use hermit_options::passt::PasstStartup;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::{Config, DiskConfig};
@@ -26,7 +25,7 @@ use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::devices::worker::all_queues;
 use crate::engine::{Engine, EngineError};
 use crate::memory::Memory;
-use crate::network::{self, NetworkError, PreparedNetwork};
+use crate::network::{self, NetworkError, PreparedNetwork, StartingPasst};
 use crate::sandbox::{Folder, Role};
 use crate::standard_streams::StandardStreams;
 
@@ -115,7 +114,7 @@ pub struct DeviceManager {
     /// File descriptor of the network device's tap, if it has one.
     pub tap: Option<RawFd>,
     /// Program behind the network device that is still starting, if it has one.
-    pub starting: Option<PasstStartup>,
+    pub starting: Option<StartingPasst>,
     /// Folders of the host that the guest mounts.
     pub folders: Vec<Folder>,
     /// Devices for the boot information.

@@ -25,7 +25,7 @@ use crate::gdb::{Debugger, GdbServer};
 use crate::image::{FileError, ImageFile};
 use crate::io_manager::IoManager;
 use crate::memory::Memory;
-use crate::network::{self, NetworkError};
+use crate::network;
 use crate::power_button::PowerButton;
 use crate::protections::{self, MissingProtection};
 use crate::sandbox::{JailError, Role, Rules, Sandbox, SandboxError, Threads, jail};
@@ -223,7 +223,7 @@ impl Vm<Configured> {
             Rules { folders, debugger, process, allow_partial, tap, rate_limits, jail, ..Rules::default() };
         let sandbox = if config.sandbox { Sandbox::new(rules) } else { Sandbox::off() };
         if let Some(program) = devices.starting {
-            program.finish().map_err(|error| DeviceManagerError::from(NetworkError::from(error)))?;
+            program.finish().map_err(DeviceManagerError::from)?;
         }
         Ok(Vm(Loaded { engine, vcpus, memory, handle, io, workers, stop_workers, sandbox, gdb }))
     }

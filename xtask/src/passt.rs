@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context, Result};
 use hermit_interface::port_forward::PortForward;
 use hermit_options::passt::{self, DNS_FORWARD, MAX_MTU};
+use hermit_options::ports;
 
 use crate::network::HOST_IS_GATEWAY;
 use crate::setup::packages::PASST;
@@ -31,16 +32,17 @@ impl Passt {
     /// # Errors
     ///
     /// Fails if passt cannot be started, or exits: a port is in use, or the host has no route.
-    pub fn start(ports: &[PortForward], host_loopback: bool) -> Result<Self> {
+    pub fn start(forwards: &[PortForward], host_loopback: bool) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
-        if let Some(note) = passt::udp_note(ports, host_loopback) {
+        if let Some(note) = passt::udp_note(forwards, host_loopback) {
             eprintln!("{note}");
         }
         let has_dns_forward = passt::needs_dns_forward(host_loopback);
         let mut arguments = vec!["--mtu".to_owned(), MAX_MTU.to_string()];
         arguments.extend(passt::arguments(host_loopback, has_dns_forward));
-        arguments.extend(ports.iter().flat_map(PortForward::passt_option));
-        passt::start(theirs, arguments)?.finish()?;
+        arguments.extend(forwards.iter().flat_map(PortForward::passt_option));
+        let users = passt::start(theirs, arguments)?.finish()?;
+        ports::verify(forwards, &users)?;
         // Not earlier: passt must not hold this end.
         passt::inherit(&ours)?;
         let host = host_loopback.then(|| HOST_IS_GATEWAY.to_owned());

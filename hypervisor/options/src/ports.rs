@@ -1,5 +1,10 @@
 //! Check that the forwarded ports of the host are free. passt and QEMU report little about a port that is in use, and
 //! passt nothing if it is so at some addresses only.
+//!
+//! Between that check and passt's own bind(2), another user could take a port, and would get the clients'
+//! connections. passt takes no sockets from its parent. So afterwards [`verify`] looks up who listens.
+
+mod listeners;
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -15,6 +20,12 @@ pub enum PortError {
         "port {0} of the host is in use: forward another one, or stop the program that uses it (`ss -ltnup`)"
     )]
     InUse(u16),
+    /// Another user has bound the port after it was checked, or passt has not bound it.
+    #[error("port {0} of the host was taken by another program meanwhile: forward another one, or try again")]
+    Taken(u16),
+    /// The host does not list its sockets.
+    #[error("/proc/self/net, which lists the programs that listen at forwarded ports: {0}")]
+    Listeners(io::Error),
     /// The user has no permission to bind the port (`EACCES`).
     #[error("no permission for port {0} of the host: forward one from 1024 on, such as 8080")]
     Forbidden(u16),
@@ -45,6 +56,26 @@ pub fn choose(forwards: &mut [PortForward]) -> Result<Vec<PortForward>, PortErro
         sockets.push(socket);
     }
     Ok(chosen)
+}
+
+/// Checks that sockets are bound to the forwarded ports now, and that they belong to the users `owners`.
+///
+/// # Errors
+///
+/// See [`PortError`].
+pub fn verify(forwards: &[PortForward], owners: &[u32]) -> Result<(), PortError> {
+    for protocol in [Protocol::Tcp, Protocol::Udp] {
+        let mut forwards = forwards.iter().filter(|forward| forward.protocol == protocol).peekable();
+        if forwards.peek().is_none() {
+            continue;
+        }
+        let listeners = listeners::all(protocol).map_err(PortError::Listeners)?;
+        let is_taken = |forward: &&PortForward| !listeners::belongs(&listeners, forward, owners);
+        if let Some(forward) = forwards.find(is_taken) {
+            return Err(PortError::Taken(forward.host));
+        }
+    }
+    Ok(())
 }
 
 /// The message about a port that [`choose`] chose.
@@ -104,7 +135,7 @@ fn lacks_ipv6(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{PortError, choose, message};
+    use super::{PortError, choose, message, verify};
     use hermit_interface::port_forward::{PortForward, Protocol};
     use std::iter;
     use std::net::{TcpListener, UdpSocket};
@@ -147,6 +178,24 @@ mod tests {
         let port = socket.local_addr().unwrap().port();
         let error = choose(&mut [forward(&format!("127.0.0.1:{port}:53/udp"))]).unwrap_err();
         assert!(error.to_string().contains("is in use"));
+    }
+
+    #[test]
+    fn port_is_verified_by_the_user_of_its_socket() {
+        let user = rustix::process::geteuid().as_raw();
+        for address in ["127.0.0.1", "0.0.0.0"] {
+            let (port, listener) = listen(address);
+            let at = forward(&format!("{address}:{port}:80"));
+            assert!(verify(&[at], &[user + 1, user]).is_ok());
+            assert!(matches!(verify(&[at], &[user + 1]), Err(PortError::Taken(found)) if found == port));
+            drop(listener);
+            assert!(verify(&[at], &[user + 1, user]).is_err());
+        }
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let at = forward(&format!("127.0.0.1:{port}:53/udp"));
+        assert!(verify(&[at], &[user + 1, user]).is_ok() && verify(&[at], &[user + 1]).is_err());
+        assert!(verify(&[], &[]).is_ok());
     }
 
     #[test]

@@ -63,7 +63,30 @@ pub struct PreparedNetwork {
     /// File descriptor of the TAP interface, if that is the backend.
     pub tap: Option<RawFd>,
     /// passt process of the backend, which may still initialise itself.
-    pub starting: Option<PasstStartup>,
+    pub starting: Option<StartingPasst>,
+}
+
+/// passt during its initialisation, and the ports that it forwards.
+#[derive(Debug)]
+pub struct StartingPasst {
+    startup: PasstStartup,
+    forwards: Vec<PortForward>,
+    /// Those of the forwards whose port of the host was chosen.
+    chosen: Vec<PortForward>,
+}
+
+impl StartingPasst {
+    /// Waits until passt listens at its ports, and prints those that were chosen.
+    ///
+    /// # Errors
+    ///
+    /// passt is not installed, or has exited; another program has taken a port.
+    pub fn finish(self) -> Result<(), NetworkError> {
+        let users = self.startup.finish()?;
+        ports::verify(&self.forwards, &users)?;
+        self.chosen.iter().for_each(|chosen| say(format_args!("{}", ports::message(chosen))));
+        Ok(())
+    }
 }
 
 /// Opens the backend and creates the device.
@@ -95,15 +118,14 @@ fn create_passt_device(
 ) -> Result<PreparedNetwork, NetworkError> {
     let mtu = network.mtu.unwrap_or(MAX_MTU);
     let mut forwards = forwards.to_vec();
-    for chosen in ports::choose(&mut forwards)? {
-        say(format_args!("{}", ports::message(&chosen)));
-    }
+    let chosen = ports::choose(&mut forwards)?;
     if let Some(note) = passt::udp_note(&forwards, network.host_loopback) {
         say(format_args!("{note}"));
     }
     let egress = EgressFilter::new(EgressPolicy::of_sockets(&network.egress, &host_network(network)?));
-    let (passt, starting) = Passt::start(&passt_arguments(network, &forwards, mtu), egress)?;
+    let (passt, startup) = Passt::start(&passt_arguments(network, &forwards, mtu), egress)?;
     let device = device(network, Box::new(passt), mtu)?;
+    let starting = StartingPasst { startup, forwards, chosen };
     Ok(PreparedNetwork { device, tap: None, starting: Some(starting) })
 }
 

@@ -431,6 +431,21 @@ fn passt_may_stay_the_root_of_a_user_namespace() {
 }
 
 #[test]
+fn port_that_passt_does_not_listen_at_is_neither_printed_nor_served() {
+    for forward in ["0:80", "0:80/udp", "127.0.0.1:0:80"] {
+        let passt = FakePasst::new(BACKGROUND);
+        let host = Host::new(&echo(0), &[]);
+        let outcome = Outcome::from(passt.uhyve(&host, &["-p", forward]).output().unwrap());
+        assert_eq!(outcome.code, Some(125), "{outcome:?}");
+        let errors = outcome.errors;
+        assert!(
+            errors.contains("was taken by another program") && !errors.contains("is forwarded"),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
 fn taken_port_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -57,10 +57,9 @@ impl VmOptions {
             options.extend(virtiofsd::memory_options(self.machine.memory));
         }
         let mut forwards = self.machine.ports.clone();
-        for chosen in ports::choose(&mut forwards)? {
-            eprintln!("{}", ports::message(&chosen));
-        }
+        let chosen = ports::choose(&mut forwards)?;
         let passt = self.passt_for_qemu(&forwards);
+        chosen.iter().for_each(|chosen| eprintln!("{}", ports::message(chosen)));
         let kernel_options = match &passt {
             Some(passt) => {
                 options.extend(passt.qemu_options());

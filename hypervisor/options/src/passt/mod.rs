@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::process::geteuid;
 
 pub use loopback::{DNS_FORWARD, HOST_LOOPBACK, arguments, needs_dns_forward, udp_note};
 pub use supervisor::supervise;
@@ -87,19 +88,22 @@ pub fn start(
 }
 
 impl PasstStartup {
-    /// Waits for the end of passt's initialisation, after which it runs in the background.
+    /// Waits for the end of passt's initialisation, after which it runs in the background. Returns the
+    /// numbers of the users who may own passt's sockets: its own user, and the one that has started it,
+    /// because version 2023-03 binds its ports before it changes its user.
     ///
     /// # Errors
     ///
     /// passt is not installed, or has exited with an error.
-    pub fn finish(self) -> Result<(), PasstError> {
+    pub fn finish(self) -> Result<[u32; 2], PasstError> {
         let Self(mut supervisor) = self;
         let (mut messages, mut answer) = (Vec::new(), Vec::new());
         // The supervisor closes both when passt runs in the background.
         supervisor.stderr.take().map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut messages))?;
         supervisor.stdout.take().map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut answer))?;
-        if answer == supervisor::READY {
-            return Ok(());
+        let answer = String::from_utf8_lossy(&answer);
+        if let Some(user) = answer.strip_prefix(supervisor::READY).and_then(|user| user.parse().ok()) {
+            return Ok([user, geteuid().as_raw()]);
         }
         let status = supervisor.wait()?;
         if status.code() == Some(supervisor::NOT_FOUND.into()) {

@@ -29,8 +29,9 @@ use crate::children::children;
 /// `argv[0]` of the supervisor.
 pub(super) const NAME: &str = "passt-supervisor";
 
-/// Text that the supervisor writes to standard output when passt runs in the background.
-pub(super) const READY: &[u8] = b"ready";
+/// Text that the supervisor writes to standard output when passt runs in the background, before the number of
+/// passt's user.
+pub(super) const READY: &str = "ready ";
 
 /// Exit code of the supervisor if passt is not installed, as of a shell.
 pub(super) const NOT_FOUND: u8 = 127;
@@ -81,22 +82,24 @@ fn run(arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     let passt = children(process::id())?.into_iter().find_map(|passt| Pid::from_raw(passt.try_into().ok()?));
     let Some(passt) = passt else { return Ok(ExitCode::from(FAILED)) };
     let pidfd = pidfd_open(passt, PidfdFlags::empty())?;
-    take_user(passt)?;
+    let user = take_user(passt)?;
     // If uhyve has been killed meanwhile, there is no reader.
-    let _: io::Result<()> = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
+    let _: io::Result<()> =
+        write!(io::stdout(), "{READY}{}", user.as_raw()).and_then(|()| io::stdout().flush());
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;
     end_with(&socket, &pidfd)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the user and the group of a process if this one is root's, and so loses root's capabilities.
-fn take_user(process: Pid) -> io::Result<()> {
+/// Takes the user and the group of a process if this one is root's, and so loses root's capabilities. Returns
+/// the user.
+fn take_user(process: Pid) -> io::Result<Uid> {
     set_no_new_privs(true)?;
     let own = geteuid();
     if !own.is_root() {
         // passt changes its user only if root starts it.
-        return Ok(());
+        return Ok(own);
     }
     let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()))?;
     let no_user = || io::Error::other("the user of passt is not known");
@@ -104,11 +107,12 @@ fn take_user(process: Pid) -> io::Result<()> {
     let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
     if user == own {
         // passt stays the root of a user namespace, where setgroups(2) may be denied.
-        return Ok(());
+        return Ok(user);
     }
     set_thread_groups(&[])?;
     set_thread_res_gid(group, group, group)?;
-    Ok(set_thread_res_uid(user, user, user)?)
+    set_thread_res_uid(user, user, user)?;
+    Ok(user)
 }
 
 /// The real ID in a line of a process's status (proc(5)).
