@@ -330,7 +330,7 @@ impl VmOptions {
             || self.no_check
     }
 
-    /// Chooses uhyve, with the engine that it prefers, if an engine runs code at full speed; else QEMU.
+    /// Chooses uhyve, with the engine that it would prefer, if an engine runs code at full speed; else QEMU.
     ///
     /// # Errors
     ///
@@ -341,7 +341,9 @@ impl VmOptions {
         } else {
             match self.find_uhyve().and_then(|program| Uhyve::check_for(program, trust)) {
                 Ok(uhyve) if uhyve.is_fast => {
-                    return Ok(Vmm::Uhyve(uhyve::command_for(&uhyve.program, None, trust)));
+                    // Named, so that uhyve does not say at each start that a process is its second choice.
+                    let engine = if uhyve.works(Engine::Kvm) { Engine::Kvm } else { Engine::Process };
+                    return Ok(Vmm::Uhyve(uhyve::command_for(&uhyve.program, Some(engine), trust)));
                 }
                 Ok(uhyve) => format!("uhyve has no engine at full speed on this host\n{}", uhyve.report),
                 Err(error) => format!("{error:#}"),

@@ -15,14 +15,16 @@ fn watchpoints_stop_the_guest() {
     let Some(host) = process() else { return };
     let guest = host.start("hello_world", "1", &[]);
     let text = guest.debug(&[
-        "break main",
+        // The first instruction: the stack pointer is at the return address, which only the return of `main` reads.
+        "break *main",
         "continue",
+        "set $return = $sp",
         "delete",
         "watch -location *(long *)($sp - 64)",
         "continue",
         "continue",
         "delete",
-        "rwatch -location *(long *)$sp",
+        "rwatch -location *(long *)$return",
         "continue",
         "delete",
         "continue",

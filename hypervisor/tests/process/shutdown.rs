@@ -201,9 +201,7 @@ fn messages_go_to_the_log_file_alone() {
         assert_eq!(text.matches("uhyve: error: the guest's process has ended: SIGILL\n").count(), count);
         assert!(!text.contains("forged"), "{text}");
     }
-    let link = folder.path().join("link");
-    std::os::unix::fs::symlink(&log, &link).unwrap();
-    let refused = Host::new(&[], &[]).command().arg("--log-file").arg(&link).output().unwrap();
+    let refused = Host::new(&[], &[]).command().arg("--log-file").arg(folder.path()).output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
 

@@ -344,7 +344,7 @@ fn tap_rule_allows_network_thread_the_tap_only() {
 #[test]
 fn rule_of_rate_limits_allows_threads_of_limited_devices_to_set_timers() {
     expect("limits", |name| match name {
-        "timerfd_settime" => Some(&[Role::Disk, Role::Files, Role::Network][..]),
+        "timerfd_settime" => Some(&[Role::Disk, Role::Files, Role::ReadOnlyFiles, Role::Network][..]),
         _ if name.contains("timerfd") => Some(&[][..]),
         _ => None,
     });
