@@ -257,8 +257,9 @@ impl Sandbox {
     /// [`SandboxError::Filter`].
     pub fn enter(&self, role: Role) -> Result<(), SandboxError> {
         let Some(rules) = &self.0 else { return Ok(()) };
-        // The main thread is the last one: all others have been started.
-        if role == Role::Main && rules.jail.is_some() {
+        // The main thread is the last one: all others have been started. Not on KVM, whose first KVM_RUN starts a kernel
+        // thread in this process: without the right to, it fails with EAGAIN for ever.
+        if role == Role::Main && rules.jail.is_some() && rules.process {
             privileges::forbid_processes().map_err(SandboxError::Privileges)?;
         }
         filters::enter(role, rules)
