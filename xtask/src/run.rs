@@ -342,8 +342,8 @@ impl VmOptions {
             match self.find_uhyve().and_then(|program| Uhyve::check_for(program, trust)) {
                 Ok(uhyve) if uhyve.is_fast => {
                     // Named, so that uhyve does not say at each start that a process is its second choice.
-                    let engine = if uhyve.works(Engine::Kvm) { Engine::Kvm } else { Engine::Process };
-                    return Ok(Vmm::Uhyve(uhyve::command_for(&uhyve.program, Some(engine), trust)));
+                    let engine = Some(uhyve.fast_engine());
+                    return Ok(Vmm::Uhyve(uhyve::command_for(&uhyve.program, engine, trust)));
                 }
                 Ok(uhyve) => format!("uhyve has no engine at full speed on this host\n{}", uhyve.report),
                 Err(error) => format!("{error:#}"),

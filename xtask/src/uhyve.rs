@@ -85,6 +85,11 @@ impl Uhyve {
         self.about(engine).starts_with("works")
     }
 
+    /// Returns the engine that uhyve prefers if one runs guests at full speed.
+    pub(crate) fn fast_engine(&self) -> Engine {
+        if self.works(Engine::Kvm) { Engine::Kvm } else { Engine::Process }
+    }
+
     /// Returns the command that runs a guest on an engine, whether or not that works at full speed.
     pub fn on(&self, engine: Engine) -> Command {
         command(&self.program, engine)
