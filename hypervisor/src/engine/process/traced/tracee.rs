@@ -88,7 +88,8 @@ impl Tracee {
         let stop = loop {
             match waitpid(self.thread, Some(WaitPidFlag::__WALL)) {
                 Err(Errno::EINTR) => match ptrace::interrupt(self.thread) {
-                    Err(Errno::ESRCH) => break TraceStop::Exited(ExitStatus::Unknown),
+                    // It is exiting (EIO), or has exited: the next report says how.
+                    Err(Errno::ESRCH | Errno::EIO) => {}
                     result => result?,
                 },
                 Err(Errno::ECHILD) => break TraceStop::Exited(ExitStatus::Unknown),
@@ -96,6 +97,8 @@ impl Tracee {
                     TraceStop::Interrupted if self.has_trapped()? => {
                         ignore_exited(ptrace::cont(self.thread, None))?;
                     }
+                    // Another SIGKILL has ended the stop before exit: likewise.
+                    TraceStop::Exited(ExitStatus::Unknown) => {}
                     stop => break stop,
                 },
             }
