@@ -34,5 +34,6 @@ pub mod passt;
 pub mod ports;
 pub mod rate;
 pub mod root;
+pub mod socket_table;
 
 pub use machine::{MachineOptions, grace_message, timeout_message};

@@ -6,16 +6,14 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::unix::fs::FileExt;
 
+use hermit_options::socket_table::SocketEntry;
 use rustix::process::geteuid;
 
 /// Tables of IPv4 and IPv6.
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
-
-/// Start of an IPv4 address in the table of IPv6 (RFC 4291 §2.5.5.2): words in the order of this host's bytes.
-const MAPPED: &str = "0000000000000000FFFF0000";
 
 /// User ID of root.
 const ROOT: u32 = 0;
@@ -79,18 +77,12 @@ impl Read for FromStart<'_> {
 ///
 /// A socket without an inode is no program's any more. Its user is printed as root's.
 fn user_in(line: &str, from: SocketAddrV4, to: SocketAddrV4) -> Option<u32> {
-    // Number, local and remote address, state, queues, timer, retransmissions, user, timeout, inode.
-    let mut fields = line.split_ascii_whitespace().skip(1);
-    let is = |field: &str, address| field.strip_prefix(MAPPED).unwrap_or(field) == entry(address);
-    let is_peer = is(fields.next()?, from) && is(fields.next()?, to);
-    let user = fields.nth(4)?.parse().ok()?;
-    let has_owner = fields.nth(1)? != "0";
-    (is_peer && has_owner).then_some(user)
-}
-
-/// Address and port as the tables have them.
-fn entry(address: SocketAddrV4) -> String {
-    format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
+    let entry = SocketEntry::parse(line)?;
+    // In the table of IPv6, IPv4 addresses are mapped (RFC 4291 §2.5.5.2).
+    let is = |end: SocketAddr, address: SocketAddrV4| {
+        (end.ip().to_canonical(), end.port()) == ((*address.ip()).into(), address.port())
+    };
+    (is(entry.local, from) && is(entry.remote, to) && entry.inode != 0).then_some(entry.user)
 }
 
 #[cfg(test)]
