@@ -30,6 +30,8 @@ mod stack;
 pub(crate) mod waiting;
 mod waker_keys;
 
+use alloc::vec::Vec;
+use core::hint::black_box;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -48,6 +50,11 @@ pub(crate) use shutdown::shut_down;
 
 /// Buffers of connections take at most the available memory at the start of the network divided by this.
 const BUFFER_SHARE: u64 = 4;
+
+/// More than the memory in bytes that the stack allocates at its start: some for itself, and for each byte of the command
+/// line, whose words it keeps twice.
+const START_MEMORY: usize = 64 << 10;
+const START_MEMORY_PER_BYTE: usize = 32;
 
 static NETWORK: Once<Network> = Once::new();
 
@@ -100,7 +107,18 @@ fn start() -> Result<Network, Errno> {
     };
     devices::init_network(poll_leader::device_interrupt)?;
     let settings = memory::leak(settings).ok_or(Errno::ENOMEM)?;
+    check_memory(line)?;
     Network::start(&SERVICES, settings).ok_or(Errno::ENOMEM)
+}
+
+/// Fails unless there is memory for the start of the stack, whose allocations end the machine if they fail. Only a
+/// thread that takes the last memory in the same instant could still make them fail.
+fn check_memory(line: &[u8]) -> Result<(), Errno> {
+    let mut block: Vec<u8> = Vec::new();
+    block.try_reserve_exact(START_MEMORY + line.len() * START_MEMORY_PER_BYTE).map_err(|_| Errno::ENOMEM)?;
+    // The compiler would remove a block that is not used.
+    black_box(&block);
+    Ok(())
 }
 
 /// Calls the stack, then transmits what the call has queued.

@@ -4,6 +4,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::path;
 
@@ -27,6 +28,13 @@ pub(crate) fn exhausted() {
 /// The first disk.
 pub(crate) fn exhausted_disk() {
     fails_until_there_is_memory("a disk", || File::open("/dev/vda").map(drop));
+}
+
+/// The network: a first socket.
+pub(crate) fn exhausted_network() {
+    // A text would allocate the list of its addresses.
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 7000));
+    fails_until_there_is_memory("a socket", || TcpListener::bind(address).map(drop));
 }
 
 /// A folder of the host, in which the test has a file.

@@ -41,7 +41,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 32] = [
+const CHECKS: [(&str, Check); 33] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("copies", copies::copies),
@@ -54,6 +54,7 @@ const CHECKS: [(&str, Check); 32] = [
     ("exhausted-disk", exhausted::exhausted_disk),
     ("exhausted-files", exhausted::exhausted_files),
     ("exhausted-folder", exhausted::exhausted_folder),
+    ("exhausted-network", exhausted::exhausted_network),
     ("first-use", first_use::first_use),
     ("futex", futex::futex),
     ("heap", heap::heap),

@@ -48,16 +48,16 @@ pub struct Configuration {
 }
 
 /// Current configuration of the stack.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status<'a> {
     /// Whether there is a network device.
     pub has_device: bool,
     /// Addresses of the device, without the loopback.
-    pub addresses: Vec<Cidr>,
+    pub addresses: &'a [Cidr],
     /// The gateways.
-    pub gateways: Vec<IpAddr>,
+    pub gateways: &'a [IpAddr],
     /// The name servers.
-    pub nameservers: Vec<IpAddr>,
+    pub nameservers: &'a [IpAddr],
     /// Addresses, gateways and name servers of the [`Configuration`] that are ignored.
-    pub ignored: Vec<IpAddr>,
+    pub ignored: &'a [IpAddr],
 }

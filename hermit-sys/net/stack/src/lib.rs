@@ -65,6 +65,7 @@ mod udp;
 mod wire;
 
 pub use config::{Cidr, Configuration, HostAddress, Status};
+pub use dns::KnownAddresses;
 pub use hermit_interface::Errno;
 pub use hermit_interface::net::{CongestionControl, OptionName, SocketOption};
 pub use host::{Host, Random};

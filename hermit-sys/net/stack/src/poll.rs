@@ -156,7 +156,7 @@ impl Layers {
         let Self { ip, dns, now, .. } = self;
         let Some(config) = ip.config.as_mut().filter(|config| config.next <= *now) else { return };
         if let Some(lease) = config.poll(*now, link) {
-            dns.apply(&lease);
+            dns.apply(lease);
         }
         ip.learn_addresses();
     }

@@ -1,12 +1,12 @@
 //! The interface of the stack to the kernel.
 
-use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use hermit_interface::Errno;
 use hermit_interface::net::{OptionName, SocketOption};
 
 use crate::config::{Configuration, Status};
+use crate::dns::KnownAddresses;
 use crate::host::Host;
 use crate::ip::config::HostConfig;
 use crate::layers::{Layers, Target};
@@ -72,15 +72,15 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     }
 
     /// Current configuration of the stack.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> Status<'_> {
         let Layers { ip, dns, .. } = &self.layers;
         let Some(config) = &ip.config else { return Status::default() };
         Status {
             has_device: true,
-            addresses: ip.routes.addresses.clone(),
-            gateways: ip.routes.gateways.clone(),
-            nameservers: dns.servers().into(),
-            ignored: config.ignored.clone(),
+            addresses: &ip.routes.addresses,
+            gateways: &ip.routes.gateways,
+            nameservers: dns.servers(),
+            ignored: &config.ignored,
         }
     }
 
@@ -346,7 +346,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
 
     /// Addresses of a name that this machine defines: its host name, and
     /// [`HOST_NAME`](hermit_interface::net::HOST_NAME), which may have none. `None` of any other name.
-    pub fn known_addresses(&self, name: &str) -> Option<Vec<IpAddr>> {
+    pub fn known_addresses(&self, name: &str) -> Option<KnownAddresses> {
         self.layers.dns.known_addresses(name, &self.layers.ip)
     }
 

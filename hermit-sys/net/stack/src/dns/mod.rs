@@ -1,24 +1,28 @@
 //! What the stack knows of names: name servers, search list, and the names of this machine and of its host. The kernel
 //! has the resolver, which uses sockets.
 
+mod search;
+
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use hermit_interface::net::{HOST_NAME, MAX_NAMESERVERS, MAX_SEARCH_LEN};
+use hermit_interface::net::HOST_NAME;
 
 use crate::config::{Configuration, HostAddress};
-use crate::ip::config::Lease;
+use crate::ip::config::{Lease, Nameservers};
 use crate::ip::layer::Ip;
-use crate::ip::routes::is_link_local;
-use crate::ip::sources::is_server_address;
+use crate::ip::routes::{Gateways, is_link_local};
+
+pub(crate) use self::search::Search;
+
+/// Addresses of a name that this machine defines: its own, of which there are fewer, or its gateways.
+pub type KnownAddresses = Gateways;
 
 /// State of the layer.
 #[derive(Debug)]
 pub(crate) struct Dns {
-    servers: Vec<IpAddr>,
-    /// Domains of the search list in the format of DNS messages.
-    search: Vec<u8>,
+    servers: Nameservers,
+    search: Search,
     /// Name of this host.
     hostname: Option<String>,
     /// Address of [`HOST_NAME`].
@@ -31,19 +35,17 @@ pub(crate) struct Dns {
 
 impl Dns {
     pub(crate) fn new(ip: &Ip, configuration: &Configuration) -> Self {
-        let servers = ip.config.as_ref().map_or(&[][..], |config| &config.nameservers);
-        let search: Vec<u8> = configuration.search.iter().flat_map(|domain| encoded(domain)).collect();
-        let mut dns = Self {
-            servers: Vec::new(),
+        let servers = ip.config.as_ref().map_or_else(Nameservers::new, |config| config.nameservers.clone());
+        let mut search = Search::default();
+        configuration.search.iter().for_each(|domain| search.push_domain(domain));
+        Self {
             has_static_servers: !servers.is_empty(),
             has_static_search: !search.is_empty(),
-            search: Vec::new(),
+            servers,
+            search,
             hostname: configuration.hostname.clone(),
             host_address: configuration.host,
-        };
-        dns.set_servers(servers);
-        dns.set_search(search);
-        dns
+        }
     }
 
     /// DNS servers in use.
@@ -56,50 +58,35 @@ impl Dns {
         &self.search
     }
 
-    fn set_servers(&mut self, servers: &[IpAddr]) {
-        let usable = servers.iter().copied().filter(|&server| is_server_address(server));
-        self.servers = usable.take(MAX_NAMESERVERS).collect();
-    }
-
-    fn set_search(&mut self, mut search: Vec<u8>) {
-        search.truncate(MAX_SEARCH_LEN);
-        self.search = search;
-    }
-
     /// Applies a lease that has begun, or the end of one.
-    pub(crate) fn apply(&mut self, lease: &Lease) {
+    pub(crate) fn apply(&mut self, lease: Lease) {
         if !self.has_static_servers {
-            self.set_servers(&lease.servers);
+            self.servers = lease.servers;
         }
         if !self.has_static_search {
-            let search =
-                if lease.search.is_empty() { encoded_text(&lease.domain) } else { lease.search.clone() };
-            self.set_search(search);
+            self.search = lease.search;
         }
     }
 
     /// Addresses of a name that this machine defines; `None` of any other name.
-    pub(crate) fn known_addresses(&self, name: &str, ip: &Ip) -> Option<Vec<IpAddr>> {
+    pub(crate) fn known_addresses(&self, name: &str, ip: &Ip) -> Option<KnownAddresses> {
         let name = name.strip_suffix('.').unwrap_or(name);
         if name.eq_ignore_ascii_case(HOST_NAME) {
             return Some(self.host_addresses(ip));
         }
         self.hostname.as_ref().filter(|own| own.eq_ignore_ascii_case(name))?;
         let own = ip.routes.addresses.iter().map(|own| own.address);
-        let far: Vec<IpAddr> = own.filter(|address| !is_link_local(*address)).collect();
+        let far: KnownAddresses = own.filter(|address| !is_link_local(*address)).collect();
         // Without a network, the host's own name resolves to the loopback.
-        Some(if far.is_empty() {
-            [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].into()
-        } else {
-            far
-        })
+        let loopback = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        Some(if far.is_empty() { loopback.into_iter().collect() } else { far })
     }
 
     /// Addresses of [`HOST_NAME`].
-    fn host_addresses(&self, ip: &Ip) -> Vec<IpAddr> {
+    fn host_addresses(&self, ip: &Ip) -> KnownAddresses {
         match self.host_address {
-            None => Vec::new(),
-            Some(HostAddress::Address(address)) => [address].into(),
+            None => KnownAddresses::new(),
+            Some(HostAddress::Address(address)) => [address].into_iter().collect(),
             Some(HostAddress::Gateway) => {
                 // A link-local IPv6 address would be ambiguous without a scope.
                 let is_usable = |gateway: &IpAddr| gateway.is_ipv4() || !is_link_local(*gateway);
@@ -107,24 +94,4 @@ impl Dns {
             }
         }
     }
-}
-
-/// A domain in the format of DNS messages: labels with their lengths, and the root.
-fn encoded(domain: &str) -> Vec<u8> {
-    let labels = domain.split('.').filter(|label| !label.is_empty());
-    let mut bytes = Vec::new();
-    for label in labels {
-        bytes.push(u8::try_from(label.len()).unwrap_or(u8::MAX));
-        bytes.extend_from_slice(label.as_bytes());
-    }
-    if !bytes.is_empty() {
-        bytes.push(0);
-    }
-    bytes
-}
-
-/// The domain of a lease (RFC 2132, section 3.17), which some servers end with a zero.
-fn encoded_text(domain: &[u8]) -> Vec<u8> {
-    let domain = domain.split(|&byte| byte == 0).next().unwrap_or_default();
-    core::str::from_utf8(domain).map_or_else(|_| Vec::new(), encoded)
 }

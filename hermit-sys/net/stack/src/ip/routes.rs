@@ -1,8 +1,9 @@
 //! Own addresses and routes.
 
-use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use heapless::Vec;
+use smoltcp::config::{IFACE_MAX_ADDR_COUNT, IFACE_MAX_ROUTE_COUNT};
 use smoltcp::wire::EthernetAddress;
 
 use crate::config::Cidr;
@@ -22,12 +23,18 @@ pub(crate) enum Route {
     Neighbor(IpAddr),
 }
 
+/// Addresses of a device, as many as smoltcp has room for.
+pub(crate) type Addresses = Vec<Cidr, IFACE_MAX_ADDR_COUNT>;
+
+/// Gateways: a static one of each IP version, and those of smoltcp's routes.
+pub(crate) type Gateways = Vec<IpAddr, { 2 + IFACE_MAX_ROUTE_COUNT }>;
+
 /// Addresses of this host, and its routes.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     /// Addresses of the device, in order of preference.
-    pub(crate) addresses: Vec<Cidr>,
-    pub(crate) gateways: Vec<IpAddr>,
+    pub(crate) addresses: Addresses,
+    pub(crate) gateways: Gateways,
 }
 
 impl Routes {
@@ -144,7 +151,6 @@ mod tests {
     use crate::config::Cidr;
     use core::net::IpAddr;
     use smoltcp::wire::EthernetAddress;
-    use std::vec;
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -153,8 +159,10 @@ mod tests {
     fn network() -> Routes {
         let cidr = |text: &str, prefix| Cidr { address: ip(text), prefix };
         Routes {
-            addresses: vec![cidr("10.0.2.15", 24), cidr("fe80::15", 64), cidr("fd00::15", 64)],
-            gateways: vec![ip("10.0.2.2"), ip("fe80::2")],
+            addresses: [cidr("10.0.2.15", 24), cidr("fe80::15", 64), cidr("fd00::15", 64)]
+                .into_iter()
+                .collect(),
+            gateways: [ip("10.0.2.2"), ip("fe80::2")].into_iter().collect(),
         }
     }
 

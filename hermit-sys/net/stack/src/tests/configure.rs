@@ -29,11 +29,11 @@ fn host_name_resolves_to_the_gateway_of_a_lease() {
     let nodes = [(client, SimDevice::plain(0)), (configuration(1), SimDevice::plain(1))];
     let mut world = World::with(nodes, Faults::default());
     let server = dhcp_server(&mut world);
-    let ask = |world: &World| world.nodes[0].known_addresses("host.hermit.internal");
-    assert_eq!(ask(&world), Some(vec![]));
+    let ask = |world: &World| world.nodes[0].known_addresses("host.hermit.internal").unwrap();
+    assert!(ask(&world).is_empty());
     let is_configured = world.run_until(10 * SECOND, |world| {
         serve_dhcp(world, server);
-        ask(world) == Some(vec![v4(1)])
+        ask(world) == [v4(1)]
     });
     assert!(is_configured);
 }
@@ -116,7 +116,7 @@ fn dhcp_lease_is_obtained_renewed_and_expires() {
     assert!(names.contains(&b"guest".to_vec()));
     let status = world.nodes[0].status();
     assert_eq!(status.addresses[0], Cidr { address: [10, 0, 0, 77].into(), prefix: 24 });
-    assert_eq!((status.gateways, status.nameservers), (vec![v4(1)], vec![v4(1)]));
+    assert_eq!((status.gateways, status.nameservers), (&[v4(1)][..], &[v4(1)][..]));
     // The lease is renewed before it expires.
     let listener = world.listen(1, 80, 1);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
@@ -246,7 +246,7 @@ fn dhcp_lease_with_32_bit_prefix_is_used() {
     }));
     let own = Cidr { address: [10, 0, 0, 77].into(), prefix: 32 };
     let status = world.nodes[0].status();
-    assert_eq!((status.addresses[0], status.gateways), (own, vec![v4(1)]));
+    assert_eq!((status.addresses[0], status.gateways), (own, &[v4(1)][..]));
     // The renewal is routed through the gateway.
     world.run_until(3 * SECOND * u64::from(LEASE), |world| {
         serve(world);

@@ -48,7 +48,7 @@ fn advertise(world: &mut World, source: &str, hop_limit: u8, options: &[u8]) {
 fn learned(world: &World) -> (Vec<Cidr>, bool) {
     let status = world.nodes[0].status();
     let is_far = |own: &Cidr| !matches!(own.address, IpAddr::V6(own) if own.is_unicast_link_local());
-    (status.addresses.into_iter().filter(is_far).collect(), !status.gateways.is_empty())
+    (status.addresses.iter().copied().filter(is_far).collect(), !status.gateways.is_empty())
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::test::schedule::Tests;
 const CPUS: [u32; 2] = [1, 2];
 
 /// Checks of `examples/abi_calls`, by argument.
-const CHECKS: [&str; 23] = [
+const CHECKS: [&str; 24] = [
     "backtrace",
     "block",
     "copies",
@@ -16,6 +16,7 @@ const CHECKS: [&str; 23] = [
     "errno",
     "eventfd",
     "exhausted",
+    "exhausted-network",
     "futex",
     "heap",
     "lookup",
@@ -51,7 +52,7 @@ const ALLOCATOR_CHECKS: [(&str, &[&str]); 2] =
 fn memory(check: &str) -> Option<u64> {
     match check {
         "heap" => Some(MEMORY_FOR_HEAP),
-        "exhausted" | "reclaim" => Some(MEMORY_TO_EXHAUST),
+        "exhausted" | "exhausted-network" | "reclaim" => Some(MEMORY_TO_EXHAUST),
         _ => None,
     }
 }

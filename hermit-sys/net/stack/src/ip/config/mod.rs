@@ -8,6 +8,8 @@ mod gateway;
 mod idle;
 mod selection;
 
+pub(crate) use self::selection::Nameservers;
+
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
@@ -22,10 +24,12 @@ use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{DhcpOption, DhcpPacket, EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, Ipv6Cidr};
 
 use crate::config::{Cidr, Configuration};
+use crate::dns::Search;
 use crate::ip::config::gateway::{Exchanging, FarGateway};
 use crate::ip::config::idle::Idle;
-use crate::ip::config::selection::{Selection, link_local};
-use crate::ip::sources::is_host_address;
+use crate::ip::config::selection::{Selection, StaticGateways, link_local};
+use crate::ip::routes::{Addresses, Gateways};
+use crate::ip::sources::{is_host_address, is_server_address};
 use crate::phy::device::{MIN_MTU, NetDeviceInfo};
 use crate::phy::tx_queue::Link;
 use crate::wire::emit::ETHERNET;
@@ -64,24 +68,26 @@ pub(crate) enum SmoltcpSocket {
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
     /// Name servers.
-    pub(crate) servers: Vec<IpAddr>,
+    pub(crate) servers: Nameservers,
     /// Search list in the format of DNS messages.
-    pub(crate) search: Vec<u8>,
-    /// Domain of the host, in text.
-    pub(crate) domain: Vec<u8>,
+    pub(crate) search: Search,
 }
 
 impl Lease {
     fn new(config: &dhcpv4::Config<'_>) -> Self {
-        let servers = config.dns_servers.iter().map(|&server| server.into()).collect();
-        let mut lease = Self { servers, ..Self::default() };
-        for option in config.packet.iter().flat_map(DhcpPacket::options) {
-            match option.kind {
-                // A long list is split over several options (RFC 3396).
-                DOMAIN_SEARCH => lease.search.extend_from_slice(option.data),
-                DOMAIN_NAME => lease.domain = option.data.into(),
-                _ => {}
-            }
+        let mut lease = Self::default();
+        for &server in config.dns_servers.iter().filter(|server| is_server_address((**server).into())) {
+            // Those beyond the capacity are not asked.
+            let _ = lease.servers.push(server.into());
+        }
+        let options = || config.packet.iter().flat_map(DhcpPacket::options);
+        for option in options().filter(|option| option.kind == DOMAIN_SEARCH) {
+            // A long list is split over several options (RFC 3396).
+            lease.search.push_encoded(option.data);
+        }
+        let domain = options().find(|option| option.kind == DOMAIN_NAME);
+        if let Some(domain) = domain.filter(|_| lease.search.is_empty()) {
+            lease.search.push_text(domain.data);
         }
         lease
     }
@@ -96,9 +102,9 @@ pub(crate) struct HostConfig {
     scratch: Vec<u8>,
     dhcp: Option<(SocketSet<'static>, SocketHandle)>,
     /// Static gateways, which take precedence over those from servers.
-    gateways: Vec<IpAddr>,
+    gateways: StaticGateways,
     /// Static DNS servers.
-    pub(crate) nameservers: Vec<IpAddr>,
+    pub(crate) nameservers: Nameservers,
     /// Ignored addresses of the static configuration.
     pub(crate) ignored: Vec<IpAddr>,
     carries_v6: bool,
@@ -216,9 +222,9 @@ impl HostConfig {
         };
         self.interface.routes_mut().remove_default_ipv4_route();
         let Some(gateway) = gateway else { return };
-        let own: Vec<Ipv4Cidr> = self.addresses_v4().collect();
-        let is_far = !own.iter().any(|own| own.contains_addr(&gateway));
-        self.far = own.first().filter(|_| is_far).map(|&own| FarGateway::new(own, gateway));
+        let is_far = !self.addresses_v4().any(|own| own.contains_addr(&gateway));
+        let own = self.addresses_v4().next().filter(|_| is_far);
+        self.far = own.map(|own| FarGateway::new(own, gateway));
         if let Some(far) = self.far {
             self.interface.update_ip_addrs(|addresses| {
                 let own = addresses.iter_mut().filter(|own| **own == IpCidr::Ipv4(far.own()));
@@ -243,7 +249,7 @@ impl HostConfig {
     }
 
     /// Addresses of the host: those of global scope before the link-local one.
-    pub(crate) fn addresses(&self) -> Vec<Cidr> {
+    pub(crate) fn addresses(&self) -> Addresses {
         let presented = |own: &IpCidr| match self.far {
             Some(far) if *own == IpCidr::Ipv4(far.network()) => of_smoltcp(&IpCidr::Ipv4(far.own())),
             _ => of_smoltcp(own),
@@ -252,19 +258,20 @@ impl HostConfig {
     }
 
     /// Gateways of both IP versions.
-    pub(crate) fn gateways(&mut self) -> Vec<IpAddr> {
-        let (mut gateways, far) = (self.gateways.clone(), self.far);
+    pub(crate) fn gateways(&mut self) -> Gateways {
+        let (mut gateways, far) = (Gateways::new(), self.far);
+        let mut add = |gateway: IpAddr| {
+            if !gateways.contains(&gateway) {
+                // There is room for all.
+                let _ = gateways.push(gateway);
+            }
+        };
+        self.gateways.iter().copied().for_each(&mut add);
         self.interface.routes_mut().update(|routes| {
-            gateways.extend(routes.iter().filter(|route| route.cidr.prefix_len() == 0).map(|route| {
+            for route in routes.iter().filter(|route| route.cidr.prefix_len() == 0) {
                 let gateway: IpAddr = route.via_router.into();
-                far.filter(|far| gateway == far.alias()).map_or(gateway, |far| far.address().into())
-            }));
-        });
-        let mut seen = Vec::new();
-        gateways.retain(|gateway| {
-            let is_new = !seen.contains(gateway);
-            seen.push(*gateway);
-            is_new
+                add(far.filter(|far| gateway == far.alias()).map_or(gateway, |far| far.address().into()));
+            }
         });
         gateways
     }

@@ -10,13 +10,19 @@ use crate::config::{Cidr, Configuration};
 use crate::ip::sources::{is_host_address, is_server_address};
 use crate::phy::device::NetDeviceInfo;
 
+/// The first static gateway of each IP version.
+pub(super) type StaticGateways = heapless::Vec<IpAddr, 2>;
+
+/// Name servers.
+pub(crate) type Nameservers = heapless::Vec<IpAddr, MAX_NAMESERVERS>;
+
 /// The used and the ignored part of a configuration.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
-    pub(super) addresses: Vec<Cidr>,
+    pub(super) addresses: heapless::Vec<Cidr, MAX_ADDRESSES>,
     /// The first gateway of each IP version.
-    pub(super) gateways: Vec<IpAddr>,
-    pub(super) nameservers: Vec<IpAddr>,
+    pub(super) gateways: StaticGateways,
+    pub(super) nameservers: Nameservers,
     pub(super) ignored: Vec<IpAddr>,
 }
 
@@ -30,18 +36,19 @@ impl Selection {
         // One address is reserved for a lease.
         let room = MAX_ADDRESSES - usize::from(!has_v4);
         for own in &configuration.addresses {
-            let is_taken = is_possible(own.address) && selection.addresses.len() < room;
-            if is_taken { selection.addresses.push(*own) } else { selection.ignored.push(own.address) }
+            let is_usable = is_possible(own.address) && selection.addresses.len() < room;
+            let is_taken = is_usable && selection.addresses.push(*own).is_ok();
+            selection.ignored.extend((!is_taken).then_some(own.address));
         }
         for &gateway in &configuration.gateways {
             let is_first = !selection.gateways.iter().any(|other| other.is_ipv4() == gateway.is_ipv4());
-            let is_taken = is_possible(gateway) && is_first;
-            if is_taken { &mut selection.gateways } else { &mut selection.ignored }.push(gateway);
+            let is_taken = is_possible(gateway) && is_first && selection.gateways.push(gateway).is_ok();
+            selection.ignored.extend((!is_taken).then_some(gateway));
         }
         for &server in &configuration.nameservers {
-            let has_room = selection.nameservers.len() < MAX_NAMESERVERS;
-            let is_taken = is_server_address(server) && is_carried(server) && has_room;
-            if is_taken { &mut selection.nameservers } else { &mut selection.ignored }.push(server);
+            let is_usable = is_server_address(server) && is_carried(server);
+            let is_taken = is_usable && selection.nameservers.push(server).is_ok();
+            selection.ignored.extend((!is_taken).then_some(server));
         }
         selection
     }
