@@ -86,7 +86,7 @@ impl Uhyve {
     }
 
     /// Returns the engine that uhyve prefers if one runs guests at full speed.
-    pub(crate) fn fast_engine(&self) -> Engine {
+    pub fn fast_engine(&self) -> Engine {
         if self.works(Engine::Kvm) { Engine::Kvm } else { Engine::Process }
     }
 

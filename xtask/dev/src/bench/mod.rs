@@ -25,7 +25,7 @@ mod linux;
 mod native;
 pub(crate) mod net;
 pub(crate) mod operations;
-mod process;
+pub(crate) mod process;
 mod running;
 mod starts;
 mod system;

@@ -159,7 +159,7 @@ impl Bench {
             thread::sleep(SETTLE_TIME);
             programs.iter().map(|program| Processes::of(program.id())).collect::<Result<Vec<_>>>()
         };
-        let sum = |all: &[Processes]| all.iter().map(|one| one.first + one.children).sum::<u64>();
+        let sum = |all: &[Processes]| all.iter().map(Processes::total).sum::<u64>();
         let (guest, linux) = (waiting(Environment::Guest, 1)?, waiting(Environment::Linux, 1)?);
         ensure!(
             guest[0].children > 0 && linux[0].children == 0,
@@ -180,15 +180,19 @@ fn micros(time: Duration) -> Result<u64> {
 
 /// The memory of a process and of its children, in KiB (Pss: a page counts in proportion to the processes that share it).
 #[derive(Debug)]
-struct Processes {
+pub(crate) struct Processes {
     first: u64,
     children: u64,
 }
 
 impl Processes {
-    fn of(process: u32) -> Result<Self> {
+    pub(crate) fn of(process: u32) -> Result<Self> {
         let children = children(process)?.into_iter().map(pss_kib).sum::<Result<u64>>()?;
         Ok(Self { first: pss_kib(process)?, children })
+    }
+
+    pub(crate) const fn total(&self) -> u64 {
+        self.first + self.children
     }
 }
 

@@ -37,8 +37,8 @@ struct Selection {
 const DEFAULT_MEMBERS: Selection = Selection { target: None, packages: &[], features: None };
 
 /// Packages that are no default members, since compiling their dependencies takes long.
-pub(crate) const LONG_PACKAGES: [&str; 5] =
-    ["http_client", "idle_latency", "static_files", "third_party", "web"];
+pub(crate) const LONG_PACKAGES: [&str; 6] =
+    ["http_client", "idle_latency", "soak", "static_files", "third_party", "web"];
 
 const LONG: Selection = Selection { target: None, packages: &LONG_PACKAGES, features: None };
 

@@ -100,6 +100,13 @@ impl Images {
         Ok(examples)
     }
 
+    /// Builds one example in release mode.
+    pub(super) fn build_one(example: &str) -> Result<Self> {
+        let images = Self::new()?;
+        images.add(example, example, &BuildOptions { release: true, ..BuildOptions::default() })?;
+        Ok(images)
+    }
+
     /// An empty folder.
     pub(super) fn new() -> Result<Self> {
         Ok(Self { folder: TempDir::new().context("cannot make a temporary folder")?, c_code_error: None })

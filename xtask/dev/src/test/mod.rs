@@ -8,6 +8,7 @@
 //! | `qemu` | programs under QEMU, its devices, invalid images, and usage errors of the build tool |
 //! | `fuzz` | fuzz targets of uhyve and of the network stack; only if it is named or with `--long` |
 //! | `miri` | tests of the services under Miri; only if it is named or with `--long` |
+//! | `soak` | a service that does everything at once, for `--seconds`; only if it is named or with `--long` |
 //! | `std` | tests of core, alloc and std in machines; only if it is named or with `--long` |
 //! | `crates` | programs that use crates from crates.io, on Linux and in machines; only if it is named or with `--long` |
 //!
@@ -75,7 +76,7 @@ pub(crate) struct Arguments {
     /// of these tests
     #[arg(long, value_name = "TEXT", requires = "rings")]
     only: Option<String>,
-    /// How long each fuzz target runs
+    /// How long each fuzz target runs, and the soak
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 }
@@ -94,6 +95,9 @@ enum Ring {
     Fuzz,
     /// Tests of the services under Miri, which a nightly compiler has; not run unless named or with --long
     Miri,
+    /// A machine with 4 CPUs and 256 MiB that serves HTTP, uses files and threads and resolves names at once; not run unless named or
+    /// with --long
+    Soak,
     /// Tests of core, alloc and std in virtual machines; not run unless named or with --long
     Std,
     /// Programs that use crates from crates.io, on Linux and in machines of uhyve; not run unless named or with --long
@@ -103,7 +107,7 @@ enum Ring {
 impl Ring {
     /// Whether the ring runs only if it is named or with `--long`, by itself after the others.
     const fn is_long(self) -> bool {
-        matches!(self, Self::Fuzz | Self::Miri | Self::Std | Self::Crates)
+        matches!(self, Self::Fuzz | Self::Miri | Self::Soak | Self::Std | Self::Crates)
     }
 }
 
@@ -116,6 +120,7 @@ impl fmt::Display for Ring {
             Self::Qemu => "qemu",
             Self::Fuzz => "fuzz",
             Self::Miri => "miri",
+            Self::Soak => "soak",
             Self::Std => "std",
             Self::Crates => "crates",
         })
@@ -148,7 +153,7 @@ impl TestPlan {
     fn new(arguments: &Arguments) -> Result<Self> {
         let long = arguments.long;
         let all = [Ring::Host, Ring::Process, Ring::Kvm, Ring::Qemu];
-        let slow = [Ring::Fuzz, Ring::Miri, Ring::Std, Ring::Crates].into_iter().filter(|_| long);
+        let slow = [Ring::Fuzz, Ring::Miri, Ring::Soak, Ring::Std, Ring::Crates].into_iter().filter(|_| long);
         let everything = || all.into_iter().chain(slow.clone()).collect();
         if let Some(base) = &arguments.changed {
             let changed::Affected { lints, everything: all, packages, rings } = changed::select(base)?;
@@ -194,6 +199,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         report.step(&name, |report| {
             let result = match ring {
                 Ring::Miri => miri::test(report, plan.is_named),
+                Ring::Soak => programs::soak(report, arguments.seconds),
                 Ring::Std => std_tests::test(report, plan.long),
                 Ring::Crates => crates::test(report, plan.long, arguments.only.as_deref()),
                 _ => fuzz::test(report, arguments.seconds),

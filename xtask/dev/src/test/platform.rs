@@ -190,6 +190,11 @@ impl Started {
         Ok(outcome)
     }
 
+    /// The ID of the VMM's process.
+    pub(super) fn id(&self) -> u32 {
+        self.running.id()
+    }
+
     /// State of the VMM and its descendants, such as uhyve's passt.
     pub(super) fn state(&self) -> String {
         process_state::describe(self.running.id())
@@ -323,17 +328,17 @@ impl TestGuest<'_> {
         let machine = machine.cpus(self.cpus).options(&["--memory", &self.memory.to_string()]);
         let machine =
             self.environment.iter().fold(machine, |machine, variable| machine.options(&["--env", variable]));
+        let names = self.nameserver.map(|server| format!(",dns={server}")).unwrap_or_default();
         let machine = match &self.net {
             GuestNetwork::None => machine,
             GuestNetwork::Sockets(ports) => {
-                let names = self.nameserver.map(|server| format!(",dns={server}")).unwrap_or_default();
                 let loopback = if self.host_loopback { ",host-loopback" } else { "" };
                 let net = format!("passt{names}{loopback}{}", self.keys);
                 ports.iter().fold(machine.options(&["--net", &net]), |machine, port| {
                     machine.options(&["-p", &port.to_string()])
                 })
             }
-            GuestNetwork::TapNic(nic) => machine.options(&["--net", &nic.uhyve()]),
+            GuestNetwork::TapNic(nic) => machine.options(&["--net", &(nic.uhyve() + &names)]),
         };
         let machine = match self.starter() {
             Some(words) => machine.started_by(&words),
@@ -358,16 +363,18 @@ impl TestGuest<'_> {
             GuestNetwork::Sockets(ports) if self.has_passt => Some(Passt::start(ports, self.host_loopback)?),
             _ => None,
         };
+        let names = self.nameserver.map(|server| format!("nameserver={server}"));
         let (net, words) = match (&self.net, &passt) {
             (GuestNetwork::None, _) => (Vec::new(), Vec::new()),
             (_, Some(passt)) => (passt.qemu_options().to_vec(), passt.kernel_options().to_vec()),
             (GuestNetwork::Sockets(ports), None) => {
                 let net = Some(if self.host_loopback { "user,host-loopback" } else { "user" });
-                let names = self.nameserver.map(|server| format!("nameserver={server}"));
                 let words = network::kernel_options(net).into_iter().chain(names).collect();
                 (network::qemu_options(net, ports).map_err(Error::msg)?, words)
             }
-            (GuestNetwork::TapNic(nic), None) => (nic.qemu().to_vec(), nic.parameters()),
+            (GuestNetwork::TapNic(nic), None) => {
+                (nic.qemu().to_vec(), nic.parameters().into_iter().chain(names).collect())
+            }
         };
         let disk = self.disk.iter().flat_map(|file| {
             let drive = format!("file={},format=raw,if=none,id=disk", file.display());

@@ -21,7 +21,7 @@ mod vectors;
 
 use anyhow::Result;
 
-pub(super) use self::network::{reason_against_passt, serves};
+pub(super) use self::network::{reason_against_passt, serves, soak};
 use super::platform::TestPlatform;
 use super::schedule::Tests;
 

@@ -1,7 +1,13 @@
-//! Many starts of a program, one after the other, each with other numbers of CPUs, sizes of memory, arguments and exit codes.
+//! Many starts of a program, one after the other, each with other options: numbers of CPUs, sizes of memory, arguments, variables,
+//! input, disks, trees of files, networks and exit codes.
+
+use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 
+use super::reason_against_passt;
 use crate::test::platform::TestPlatform;
 use crate::test::random::Random;
 use crate::test::schedule::Tests;
@@ -19,6 +25,15 @@ const MEMORY: [u64; 8] = [8, 9, 16, 24, 64, 100, 256, 512];
 /// Arguments that a shell, a command line of a kernel or a parser of options could change.
 const WORDS: [&str; 8] = ["a", "two words", "ü€", "-x=1,2", "--", "\"q\"", "\\", "$HOME"];
 
+/// One guest of so many has a network.
+const NETWORK_INTERVAL: usize = 16;
+
+/// Maximum size of the input, which the program does not read, in bytes: more than a pipe holds.
+const MAX_INPUT: usize = 100_000;
+
+/// Size of the disk in bytes.
+const DISK: usize = 1 << 20;
+
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let starts = match (platform.is_native(), long) {
         (true, false) => STARTS,
@@ -27,11 +42,33 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
         (false, _) => return,
     };
     tests.add(format!("{platform}: {starts} starts of hello_world"), move || {
+        let files = Files::new().context("cannot make a disk and a tree")?;
+        let can_connect = !platform.is_uhyve() || reason_against_passt().is_none();
         (0..starts).try_for_each(|number| {
-            let guest = RandomGuest::new(number);
-            guest.run(platform).with_context(|| format!("start {number}: {guest:?}"))
+            let mut guest = RandomGuest::new(number);
+            guest.is_connected &= can_connect;
+            guest.run(platform, &files).with_context(|| format!("start {number}: {guest:?}"))
         })
     });
+}
+
+/// What guests may be given.
+#[derive(Debug)]
+struct Files {
+    _folder: TempDir,
+    disk: PathBuf,
+    tree: PathBuf,
+}
+
+impl Files {
+    fn new() -> Result<Self> {
+        let folder = TempDir::new()?;
+        let (disk, tree) = (folder.path().join("disk"), folder.path().join("tree"));
+        fs::write(&disk, vec![1; DISK])?;
+        fs::create_dir(&tree)?;
+        fs::write(tree.join("file"), "text")?;
+        Ok(Self { _folder: folder, disk, tree })
+    }
 }
 
 /// A guest that is derived from the number of the start, so that a failure can be repeated.
@@ -41,6 +78,11 @@ struct RandomGuest {
     memory: u64,
     arguments: Vec<String>,
     code: u8,
+    greeting: Option<&'static str>,
+    input_size: usize,
+    has_disk: bool,
+    has_tree: bool,
+    is_connected: bool,
 }
 
 impl RandomGuest {
@@ -51,19 +93,39 @@ impl RandomGuest {
         let mut arguments: Vec<_> = words.collect();
         arguments.extend(["--exit-code".to_owned(), code.to_string()]);
         let cpus = [1, 2, 3, 4][random.below(4)];
-        Self { cpus, memory: MEMORY[random.below(MEMORY.len())], arguments, code }
+        Self {
+            cpus,
+            memory: MEMORY[random.below(MEMORY.len())],
+            arguments,
+            code,
+            greeting: [None, Some(WORDS[random.below(WORDS.len())])][random.below(2)],
+            input_size: [0, random.below(MAX_INPUT)][random.below(2)],
+            has_disk: random.below(4) == 0,
+            has_tree: random.below(4) == 0,
+            is_connected: random.below(NETWORK_INTERVAL) == 0,
+        }
     }
 
     /// Runs the guest, and checks its exit code and its whole output but for the times.
-    fn run(&self, platform: &TestPlatform<'_>) -> Result<()> {
+    fn run(&self, platform: &TestPlatform<'_>, files: &Files) -> Result<()> {
         let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
         let guest = platform.guest("hello_world", &arguments).cpus(self.cpus).memory(self.memory);
+        let guest = guest.reads(&vec![b'x'; self.input_size]);
+        let guest = match self.greeting {
+            Some(greeting) => guest.variable(&format!("GREETING={greeting}")),
+            None => guest,
+        };
+        let guest = if self.has_disk { guest.disk(&files.disk) } else { guest };
+        let guest = if self.has_tree { guest.tree(&files.tree) } else { guest };
+        let guest = if self.is_connected { guest.connected() } else { guest };
         let outcome = guest.expect(self.code.into(), &["\ntime: ", "\nrunning for: "])?;
         let mut expected = "Hello, world!\noperating system: hermit\n".to_owned();
         for (number, argument) in (1..).zip(&self.arguments) {
             expected.push_str(&format!("argument {number}: {argument}\n"));
         }
-        expected.push_str(&format!("GREETING is not set\nprocessors: {}\n", self.cpus));
+        let greeting = self.greeting.map(|greeting| format!("GREETING={greeting}"));
+        let greeting = greeting.unwrap_or_else(|| "GREETING is not set".to_owned());
+        expected.push_str(&format!("{greeting}\nprocessors: {}\n", self.cpus));
         ensure!(outcome.output.starts_with(expected.as_bytes()), "{outcome}\nis not\n{expected}");
         ensure!(outcome.errors.is_empty(), "there is something on standard error\n{outcome}");
         Ok(())
@@ -76,11 +138,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn starts_use_all_numbers_of_cpus_and_sizes_of_memory() {
+    fn starts_use_all_options() {
         let guests: Vec<_> = (0..STARTS).map(RandomGuest::new).collect();
         assert_eq!(guests.iter().map(|guest| guest.cpus).collect::<BTreeSet<_>>(), (1..=4).collect());
         assert_eq!(guests.iter().map(|guest| guest.memory).collect::<BTreeSet<_>>(), MEMORY.into());
         assert!(guests.iter().any(|guest| guest.arguments.len() == 2 && guest.code == 0));
         assert!(guests.iter().any(|guest| guest.arguments.len() > 5 && guest.code > 1));
+        assert!(guests.iter().any(|guest| guest.has_disk && guest.has_tree && guest.greeting.is_some()));
+        assert!(
+            guests.iter().any(|guest| guest.is_connected) && guests.iter().any(|guest| guest.input_size > 0)
+        );
     }
 }

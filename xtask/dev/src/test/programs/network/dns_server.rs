@@ -34,6 +34,8 @@ static RUNNING: Mutex<()> = Mutex::new(());
 #[derive(Debug)]
 pub(super) struct DnsServer {
     _running: MutexGuard<'static, ()>,
+    /// The address of the server itself.
+    own: Ipv4Addr,
     socket: UdpSocket,
     threads: Vec<JoinHandle<()>>,
 }
@@ -45,23 +47,28 @@ impl DnsServer {
     ///
     /// If this user may not bind the port, or another program has bound it.
     pub(super) fn serve(address: Ipv4Addr) -> io::Result<Self> {
+        Self::serve_at(Ipv4Addr::LOCALHOST, address)
+    }
+
+    /// As [`Self::serve`], at an address of the host.
+    pub(super) fn serve_at(own: Ipv4Addr, address: Ipv4Addr) -> io::Result<Self> {
         let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, PORT))?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?;
+        let socket = UdpSocket::bind((own, PORT))?;
+        let listener = TcpListener::bind((own, PORT))?;
         let server = socket.try_clone()?;
         let threads = vec![
             thread::spawn(move || answer_all(&server, address)),
             thread::spawn(move || serve_all(&listener, address)),
         ];
-        Ok(Self { _running: running, socket, threads })
+        Ok(Self { _running: running, own, socket, threads })
     }
 }
 
 impl Drop for DnsServer {
     fn drop(&mut self) {
         // An empty datagram and an empty connection end the threads.
-        let is_sent = self.socket.send_to(b"", (Ipv4Addr::LOCALHOST, PORT)).is_ok();
-        let is_connected = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT)).is_ok();
+        let is_sent = self.socket.send_to(b"", (self.own, PORT)).is_ok();
+        let is_connected = TcpStream::connect((self.own, PORT)).is_ok();
         for thread in self.threads.drain(..).filter(|_| is_sent && is_connected) {
             // The threads return nothing.
             let _: thread::Result<()> = thread.join();

@@ -14,6 +14,7 @@
 //! | [`bursts`] | more clients at once than the backlog of a listener |
 //! | [`shutdown`], [`syn_flood`], [`late_peers`], [`ping_from_power_on`], [`streams`] | tests that need a tap |
 //! | [`ipv6`], [`shared_interrupt`] | the same |
+//! | [`soak`] | the ring `soak`: everything at once, for hours |
 //! | [`path`], [`tap`], [`server_guest`], [`http`], [`dns_server`], [`ping`], [`packets`] | how the host reaches a guest, and protocols |
 
 mod bursts;
@@ -38,6 +39,7 @@ mod server_guest;
 mod servers;
 mod shared_interrupt;
 mod shutdown;
+mod soak;
 mod std_net;
 mod streams;
 mod syn_flood;
@@ -50,6 +52,7 @@ use anyhow::Result;
 
 pub(in crate::test) use self::least_memory::serves;
 pub(in crate::test) use self::path::reason_against_passt;
+pub(in crate::test) use self::soak::test as soak;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 

@@ -1,0 +1,156 @@
+//! The ring `soak`: one guest that serves HTTP, works on files, starts threads and resolves names, all at once, for as long as it is
+//! told. Its memory stays as it was.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::dns_server::DnsServer;
+use super::http::{self, Connection};
+use super::path::NetworkPath;
+use super::tap::{self, Tap};
+use super::{load, server_guest};
+use crate::bench::process::Processes;
+use crate::test::images::Images;
+use crate::test::platform::{Started, TestPlatform, TestVmm};
+use crate::test::random::Random;
+use crate::test::report::{Report, note};
+use crate::test::schedule::Tests;
+use xtask::setup;
+use xtask::uhyve::Uhyve;
+
+/// The guest.
+const EXAMPLE: &str = "soak";
+const PORT: u16 = 8080;
+const CPUS: u32 = 4;
+const MEBIBYTES: u64 = 256;
+
+/// The address that all names have.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
+
+/// Number of periods after each of which memory is measured. The first one fills caches.
+const PERIODS: u32 = 10;
+
+/// Number of clients at the same time.
+const CLIENTS: u64 = 6;
+
+/// Maximum number of bytes of a response, and of the body of a request.
+const MAX_RESPONSE: usize = 900_000;
+const MAX_BODY: usize = 300_000;
+
+/// Maximum time between two requests of a client, in milliseconds.
+const MAX_THOUGHT: usize = 30;
+
+/// Bytes repeat their positions modulo this number.
+const CYCLE: u8 = 251;
+
+/// Builds the guest and runs it for so many seconds.
+pub(in crate::test) fn test(report: &mut Report, seconds: u32) -> Result<()> {
+    setup::ensure()?;
+    let images = Images::build_one(EXAMPLE)?;
+    let uhyve = Uhyve::check(setup::uhyve()?)?;
+    let engine = uhyve.fast_engine();
+    let platform = TestPlatform { vmm: TestVmm::Uhyve(uhyve, engine), images: &images };
+    let time = Duration::from_secs(seconds.into());
+    let mut tests = Tests::default();
+    let name = format!("{platform}: {seconds} s of HTTP, files, threads and names at once");
+    tests.add_unless(tap::reason_against(), name, || soak(&platform, time));
+    report.run(tests);
+    Ok(())
+}
+
+fn soak(platform: &TestPlatform<'_>, time: Duration) -> Result<()> {
+    let tap = Tap::new()?;
+    let host = tap.host();
+    let path = NetworkPath::Tap(tap);
+    let _names = DnsServer::serve_at(host, ADDRESS).context("the port of name servers")?;
+    let guest = platform.guest(EXAMPLE, &[&ADDRESS.to_string()]).nameserver(host.into());
+    let guest = guest.cpus(CPUS).memory(MEBIBYTES).more_time(time * 2);
+    let (guest, address) = path.reach(guest, PORT)?;
+    let run = |started: &Started| {
+        http::get_with_retries(address, "/progress")?;
+        for_periods(address, started, time / PERIODS)
+    };
+    server_guest::from_power_on(&guest, run, || http::exit(address)).map(drop)
+}
+
+/// Makes requests in all periods; measures the memory after each.
+fn for_periods(address: SocketAddr, started: &Started, time: Duration) -> Result<()> {
+    let mut first = None;
+    for period in 1..=PERIODS {
+        let requests = request_all(address, period.into(), time)?;
+        post(address, "/pause")?;
+        let available = load::settled(address, load::available)?;
+        let first = *first.get_or_insert(available);
+        let is_released = load::is_released(address, first, load::available);
+        let progress = String::from_utf8(http::get(address, "/progress")?)?;
+        let progress = progress.trim();
+        let host = Processes::of(started.id())?.total();
+        note(format!(
+            "period {period}: {requests} requests, {progress}, {available} bytes free, {host} KiB of the host"
+        ));
+        is_released.with_context(|| format!("period {period}"))?;
+        ensure!(!progress.contains(" 0"), "a work was never done: {progress}");
+        post(address, "/resume")?;
+    }
+    Ok(())
+}
+
+fn post(address: SocketAddr, path: &str) -> Result<()> {
+    let response = Connection::new(address)?.ask(&format!("POST {path}"), b"")?;
+    ensure!(response.status == 200, "{path}: {response:?}");
+    Ok(())
+}
+
+/// Makes requests from all clients for some time. Returns their number.
+fn request_all(address: SocketAddr, period: u64, time: Duration) -> Result<u64> {
+    let end = Instant::now() + time;
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| scope.spawn(move || request_some(address, Random::new(period << 32 | client), end)))
+            .collect();
+        let results = clients.into_iter().map(|client| client.join());
+        results.map(|result| result.unwrap_or_else(|_| bail!("a client panicked"))).sum()
+    })
+}
+
+/// Makes requests one after the other, most of them on one connection; some clients go before the response.
+fn request_some(address: SocketAddr, mut random: Random, end: Instant) -> Result<u64> {
+    let (mut connection, mut requests) = (Connection::new(address)?, 0);
+    while requests == 0 || Instant::now() < end {
+        match random.below(10) {
+            0 => {
+                connection.send(&format!("GET /bytes/{}", random.below(MAX_RESPONSE)), b"")?;
+                connection = Connection::new(address)?;
+            }
+            1..4 => send_bytes(&mut connection, random.below(MAX_BODY))?,
+            // Most responses are short.
+            4..8 => get_bytes(&mut connection, random.below(2_000))?,
+            _ => get_bytes(&mut connection, random.below(MAX_RESPONSE))?,
+        }
+        requests += 1;
+        thread::sleep(Duration::from_millis(u64::try_from(random.below(MAX_THOUGHT))?));
+    }
+    Ok(requests)
+}
+
+fn get_bytes(connection: &mut Connection, count: usize) -> Result<()> {
+    let response = connection.ask(&format!("GET /bytes/{count}"), b"")?;
+    ensure!(response.status == 200 && response.body == bytes(count), "{count} bytes: others arrived");
+    Ok(())
+}
+
+fn send_bytes(connection: &mut Connection, count: usize) -> Result<()> {
+    let body = bytes(count);
+    let sum: u64 = body.iter().copied().map(u64::from).sum();
+    let response = connection.ask("POST /sum", &body)?;
+    let expected = format!("{count} {sum}\n");
+    ensure!(response.status == 200 && response.body == expected.as_bytes(), "{response:?}, not {expected}");
+    Ok(())
+}
+
+fn bytes(count: usize) -> Vec<u8> {
+    (0..CYCLE).cycle().take(count).collect()
+}
