@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::{http, path};
+use super::{http, path, server_guest};
 use crate::test::build_tool::xtask;
 use crate::test::child::{ChildInput, ChildProcess};
 use crate::test::platform::{LIMIT, TestPlatform};
@@ -23,6 +23,8 @@ fn is_served(platform: &str, image: &Path) -> Result<()> {
     let words = ["run", &image, "--platform", platform, "--publish", "127.0.0.1:0:8080", "--quiet"];
     let running = ChildProcess::start(xtask(&words)?, ChildInput::Nothing, LIMIT)?;
     let address = address_of(&running, 8080)?;
+    // The port is printed before the machine starts.
+    running.has_printed(server_guest::READY.as_bytes())?;
     http::get_with_retries(address, "/")?;
     http::exit(address)?;
     running.end()?.check(0, &[])

@@ -10,7 +10,7 @@ use crate::test::platform::{Started, TestGuest};
 use crate::test::report::note;
 
 /// Printed by every server of `examples` when it is ready.
-const READY: &str = "listening on";
+pub(super) const READY: &str = "listening on";
 
 /// Added to the time limit of other guests.
 const MORE_TIME: Duration = Duration::from_secs(60);
