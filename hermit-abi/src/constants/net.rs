@@ -93,6 +93,12 @@ pub const TCP_USER_TIMEOUT: i32 = 18;
 
 /// Receive without removing the data from the buffer.
 pub const MSG_PEEK: i32 = 1;
+/// This call does not wait, whatever the descriptor's mode. Linux's number, as those below. Not part of the published ABI.
+pub const MSG_DONTWAIT: i32 = 0x40;
+/// Receive until the buffer is full. Not part of the published ABI.
+pub const MSG_WAITALL: i32 = 0x100;
+/// No SIGPIPE is sent, as always. Not part of the published ABI.
+pub const MSG_NOSIGNAL: i32 = 0x4000;
 
 /// Shut down receiving.
 pub const SHUT_RD: i32 = 0;

@@ -2,7 +2,10 @@
 
 use core::ffi::c_void;
 
-use hermit_abi::{MSG_PEEK, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, sockaddr, socklen_t};
+use hermit_abi::{
+    MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, sockaddr,
+    socklen_t,
+};
 use hermit_interface::Errno;
 use hermit_io::{MessageFlags, Object, ReadBuffer, Socket, ValueResult};
 
@@ -36,12 +39,6 @@ fn accept(fd: i32, mut from: UserResult<'_>) -> Result<i32, Errno> {
     let socket = expect_socket(&*listener)?.accept(from.if_wanted())?;
     Ok(reserved.open(socket))
 }
-
-/// Flags of sending and receiving that the ABI does not declare. They have Linux's numbers; `MSG_PEEK` does
-/// not.
-const MSG_DONTWAIT: i32 = 0x40;
-const MSG_WAITALL: i32 = 0x100;
-const MSG_NOSIGNAL: i32 = 0x4000;
 
 /// Flags that are known to calls that send, and to those that receive. `MSG_NOSIGNAL` is what always happens:
 /// there is no `SIGPIPE`.
