@@ -53,19 +53,28 @@ impl Progress {
     ) {
         let progress = Arc::clone(self);
         thread::spawn(move || {
-            let mut random = Random::new(seed);
-            loop {
-                thread::sleep(PAUSE);
-                if progress.is_paused.load(Ordering::Relaxed) {
-                    continue;
-                }
-                if let Err(error) = round(&mut random) {
-                    eprintln!("{work:?} failed after {progress}: {error}");
-                    process::exit(1);
-                }
-                progress.count(work).fetch_add(1, Ordering::Relaxed);
-            }
+            let error = progress.repeat_until_error(work, &mut Random::new(seed), round);
+            eprintln!("{work:?} failed after {progress}: {error}");
+            process::exit(1);
         });
+    }
+
+    fn repeat_until_error(
+        &self,
+        work: Work,
+        random: &mut Random,
+        round: impl Fn(&mut Random) -> io::Result<()>,
+    ) -> io::Error {
+        loop {
+            thread::sleep(PAUSE);
+            if self.is_paused.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Err(error) = round(random) {
+                return error;
+            }
+            self.count(work).fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 

@@ -25,6 +25,9 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-stack-depth \
     -Ccodegen-units=1 -Zsanitizer=address --cfg fuzzing";
 
+/// LeakSanitizer's list of what is meant to stay.
+const LEAKS: &str = "hermit-sys/net/fuzz/leaks.txt";
+
 /// Time limit of one input, in seconds: a guest must not stop the host for longer.
 const INPUT_TIMEOUT: u32 = 10;
 
@@ -92,6 +95,8 @@ fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
     fuzzer.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={INPUT_TIMEOUT}"));
     fuzzer.arg(format!("-artifact_prefix={}/", artifacts.display()));
     fuzzer.arg(&corpus).args(inputs);
+    let leaks = workspace::root().join(LEAKS);
+    fuzzer.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", leaks.display()));
     let status = fuzzer.stdout(file.try_clone()?).stderr(file).status()?;
     if !status.success() {
         bail!("{}\nsee {}; the input is in {}", log_end(&log), log.display(), artifacts.display());
