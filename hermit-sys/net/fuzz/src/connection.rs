@@ -219,9 +219,10 @@ impl Owner {
             1 => connection.options().cork ^= true,
             2 => connection.set_quick_ack(script.byte().is_multiple_of(2)),
             3 => {
-                let [idle, interval] = [(); 2].map(|()| u64::from(script.byte()) * 1000 * MILLISECOND);
+                // With a user timeout, their number has no limit: the stack takes intervals from a second on.
+                let [idle, interval] = [(); 2].map(|()| u64::from(script.byte().max(1)) * 1000 * MILLISECOND);
                 let count = u32::from(script.byte());
-                connection.set_keep_alive(Some(KeepAlive { idle, interval: interval.max(1), count }));
+                connection.set_keep_alive(Some(KeepAlive { idle, interval, count }));
             }
             4 => connection.set_user_timeout(Some(u64::from(script.word()) * MILLISECOND)),
             5 => connection.set_orphan(now),
