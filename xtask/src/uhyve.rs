@@ -85,7 +85,7 @@ impl Uhyve {
         self.about(engine).starts_with("works")
     }
 
-    /// Returns the engine that uhyve prefers if one runs guests at full speed.
+    /// Returns KVM if it runs guests at full speed, otherwise the process engine, whether or not that works.
     pub fn fast_engine(&self) -> Engine {
         if self.works(Engine::Kvm) { Engine::Kvm } else { Engine::Process }
     }

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::{collections::BTreeSet, env};
+use std::{collections::BTreeSet, env, process};
 
 use crate::random::Random;
 
@@ -13,7 +13,7 @@ const MAX_PART: usize = 128 << 10;
 
 /// Works in a folder that no other thread uses.
 pub(crate) fn round(number: u64, random: &mut Random) -> io::Result<()> {
-    let folder = env::temp_dir().join(format!("soak-{number}"));
+    let folder = env::temp_dir().join(format!("soak-{}-{number}", process::id()));
     fs::create_dir(&folder)?;
     let names: BTreeSet<_> = (0..=random.below(MAX_FILES)).map(|file| format!("file-{file}")).collect();
     names.iter().try_for_each(|name| write_and_read(&folder.join(name), random))?;

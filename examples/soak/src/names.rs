@@ -9,7 +9,7 @@ use crate::random::Random;
 /// One name of so many has more addresses than fit a datagram, so that it takes a connection.
 const LONG_ANSWER_INTERVAL: usize = 16;
 
-/// Resolves a name, whose first address is the expected one.
+/// Resolves a name; the expected address is among its addresses.
 pub(crate) fn round(address: IpAddr, random: &mut Random) -> io::Result<()> {
     let is_long = random.below(LONG_ANSWER_INTERVAL) == 0;
     let number = random.below(1_000_000);

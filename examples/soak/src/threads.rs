@@ -23,7 +23,7 @@ pub(crate) fn round() -> io::Result<()> {
             scope.spawn(move || pass_on(&from, &sender, total));
         }
         pass_on(&receiver, &first, total);
-        // Ends the thread behind this one, which ends the next.
+        // If a thread has stopped early, this ends the ring.
         drop(first);
         receiver.try_iter().count()
     });

@@ -91,7 +91,7 @@ pub const TCP_CONGESTION: i32 = 13;
 /// Milliseconds without an acknowledgement that end the connection; 0 for the default. Not part of the published ABI.
 pub const TCP_USER_TIMEOUT: i32 = 18;
 
-/// Receive without removing the data from the buffer.
+/// Receive without removing the data from the buffer. Linux's number is 2.
 pub const MSG_PEEK: i32 = 1;
 /// This call does not wait, whatever the descriptor's mode. Linux's number, as those below. Not part of the published ABI.
 pub const MSG_DONTWAIT: i32 = 0x40;

@@ -13,7 +13,7 @@ pub struct SocketEntry {
     pub state: u8,
     /// The user who has made the socket.
     pub user: u32,
-    /// The inode; 0 if the socket is no program's any more, whose user is given as root then.
+    /// The inode; 0 if no program has the socket any more, and then `user` is root.
     pub inode: u64,
 }
 

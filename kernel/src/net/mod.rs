@@ -51,8 +51,8 @@ pub(crate) use shutdown::shut_down;
 /// Buffers of connections take at most the available memory at the start of the network divided by this.
 const BUFFER_SHARE: u64 = 4;
 
-/// More than the memory in bytes that the stack allocates at its start: some for itself, and for each byte of the command
-/// line, whose words it keeps twice.
+/// Parts of an upper bound in bytes of what the stack allocates at its start: a fixed one, and one for each byte of the
+/// command line, because it keeps the words twice. A frame of the device's MTU comes on top.
 const START_MEMORY: usize = 64 << 10;
 const START_MEMORY_PER_BYTE: usize = 32;
 
@@ -106,16 +106,18 @@ fn start() -> Result<Network, Errno> {
         command_line_size: line.len(),
     };
     devices::init_network(poll_leader::device_interrupt)?;
-    let settings = memory::leak(settings).ok_or(Errno::ENOMEM)?;
     check_memory(line)?;
+    let settings = memory::leak(settings).ok_or(Errno::ENOMEM)?;
     Network::start(&SERVICES, settings).ok_or(Errno::ENOMEM)
 }
 
 /// Fails unless there is memory for the start of the stack, whose allocations end the machine if they fail. Only a
 /// thread that takes the last memory in the same instant could still make them fail.
 fn check_memory(line: &[u8]) -> Result<(), Errno> {
+    let mtu = devices::network().map_or(0, |device| device.describe().mtu.into());
     let mut block: Vec<u8> = Vec::new();
-    block.try_reserve_exact(START_MEMORY + line.len() * START_MEMORY_PER_BYTE).map_err(|_| Errno::ENOMEM)?;
+    let size = START_MEMORY + mtu + line.len() * START_MEMORY_PER_BYTE;
+    block.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
     // The compiler would remove a block that is not used.
     black_box(&block);
     Ok(())

@@ -219,7 +219,7 @@ impl Owner {
             1 => connection.options().cork ^= true,
             2 => connection.set_quick_ack(script.byte().is_multiple_of(2)),
             3 => {
-                // With a user timeout, their number has no limit: the stack takes intervals from a second on.
+                // A user timeout replaces the limit on the number of probes. The option's least interval is a second.
                 let [idle, interval] = [(); 2].map(|()| u64::from(script.byte().max(1)) * 1000 * MILLISECOND);
                 let count = u32::from(script.byte());
                 connection.set_keep_alive(Some(KeepAlive { idle, interval, count }));

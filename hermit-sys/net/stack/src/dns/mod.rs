@@ -7,6 +7,7 @@ use alloc::string::String;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hermit_interface::net::HOST_NAME;
+use smoltcp::config::{IFACE_MAX_ADDR_COUNT, IFACE_MAX_ROUTE_COUNT};
 
 use crate::config::{Configuration, HostAddress};
 use crate::ip::config::{Lease, Nameservers};
@@ -15,8 +16,11 @@ use crate::ip::routes::{Gateways, is_link_local};
 
 pub(crate) use self::search::Search;
 
-/// Addresses of a name that this machine defines: its own, of which there are fewer, or its gateways.
+/// Addresses of a name that this machine defines: its own, or its gateways.
 pub type KnownAddresses = Gateways;
+
+const _: () =
+    assert!(IFACE_MAX_ADDR_COUNT <= 2 + IFACE_MAX_ROUTE_COUNT, "there is room for all own addresses");
 
 /// State of the layer.
 #[derive(Debug)]

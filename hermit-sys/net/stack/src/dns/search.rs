@@ -5,8 +5,8 @@ use core::ops::Deref;
 use heapless::Vec;
 use hermit_interface::net::MAX_SEARCH_LEN;
 
-/// A search list in the format of DNS messages, perhaps compressed within the list (RFC 3397). What it has no room for is
-/// left out.
+/// A search list in the format of DNS messages, perhaps compressed within the list (RFC 3397). A domain
+/// without room is left out; an encoded part is cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Search(Vec<u8, MAX_SEARCH_LEN>);
 

@@ -44,6 +44,15 @@ pub(super) enum TraceStop {
     Exited(ExitStatus),
 }
 
+/// What to do if the tracee exits and this thread could not see how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnExit {
+    /// Wait for the report of its end, which has the status unless another thread has reaped it.
+    AwaitStatus,
+    /// Return without the status.
+    Return,
+}
+
 impl Tracee {
     /// Creates the tracee of a thread that is not seized.
     pub(super) const fn new(thread: Pid) -> Self {
@@ -56,7 +65,8 @@ impl Tracee {
             Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESECCOMP | Options::PTRACE_O_TRACEEXIT;
         ptrace::seize(self.thread, options)?;
         ptrace::interrupt(self.thread)?;
-        self.wait()
+        // The other tracers wait for this one: its tracee may be reported as exited only after theirs.
+        self.next_stop(OnExit::Return)
     }
 
     /// Resumes the tracee, and delivers `signal` to it if it stopped for one.
@@ -85,11 +95,16 @@ impl Tracee {
 
     /// Waits until the tracee stops. A signal to the calling thread interrupts the tracee.
     pub(super) fn wait(&mut self) -> nix::Result<TraceStop> {
+        self.next_stop(OnExit::AwaitStatus)
+    }
+
+    fn next_stop(&mut self, on_exit: OnExit) -> nix::Result<TraceStop> {
         let stop = loop {
             match waitpid(self.thread, Some(WaitPidFlag::__WALL)) {
                 Err(Errno::EINTR) => match ptrace::interrupt(self.thread) {
-                    // It is exiting (EIO), or has exited: the next report says how.
-                    Err(Errno::ESRCH | Errno::EIO) => {}
+                    // It is exiting (EIO), or has exited.
+                    Err(Errno::ESRCH | Errno::EIO) if on_exit == OnExit::AwaitStatus => {}
+                    Err(Errno::ESRCH | Errno::EIO) => break TraceStop::Exited(ExitStatus::Unknown),
                     result => result?,
                 },
                 Err(Errno::ECHILD) => break TraceStop::Exited(ExitStatus::Unknown),
@@ -97,8 +112,10 @@ impl Tracee {
                     TraceStop::Interrupted if self.has_trapped()? => {
                         ignore_exited(ptrace::cont(self.thread, None))?;
                     }
-                    // Another SIGKILL has ended the stop before exit: likewise.
-                    TraceStop::Exited(ExitStatus::Unknown) => {}
+                    // Another SIGKILL has ended the stop before exit.
+                    TraceStop::Exited(ExitStatus::Unknown) if on_exit == OnExit::AwaitStatus => {
+                        ignore_exited(ptrace::cont(self.thread, None))?;
+                    }
                     stop => break stop,
                 },
             }
@@ -115,6 +132,8 @@ impl Tracee {
     pub(super) fn poll_exit(&self) -> Option<ExitStatus> {
         match waitpid(self.thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
             Ok(status) => match self.decode(status) {
+                // A later report has the status.
+                TraceStop::Exited(ExitStatus::Unknown) => None,
                 TraceStop::Exited(status) => Some(status),
                 _ => None,
             },

@@ -51,7 +51,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 pub(in crate::test) use self::least_memory::serves;
-pub(in crate::test) use self::path::reason_against_passt;
+pub(in crate::test) use self::path::{reason_against, reason_against_passt};
 pub(in crate::test) use self::soak::test as soak;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;

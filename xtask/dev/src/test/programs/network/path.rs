@@ -70,7 +70,7 @@ fn is_free(port: u16) -> bool {
 }
 
 /// Why this host cannot connect a guest without a tap.
-pub(super) fn reason_against(platform: &TestPlatform<'_>) -> Option<String> {
+pub(in crate::test) fn reason_against(platform: &TestPlatform<'_>) -> Option<String> {
     // QEMU has a user-mode network stack of its own.
     if platform.is_uhyve() { reason_against_passt() } else { None }
 }
