@@ -126,6 +126,9 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.record && arguments.net.congestion.is_some() {
         bail!("the record is of the default congestion control: leave out --record or --congestion");
     }
+    if arguments.record && arguments.net.is_part() {
+        bail!("the record is of all systems and topics: leave out --record, or --system and --topic");
+    }
     if arguments.platform == Some(BenchPlatform::Process) {
         setup::ensure()?;
     } else {

@@ -57,6 +57,11 @@ impl NetSelection {
         Self { topics: vec![Topic::Web], is_lossy: false, is_long: false, rows: Vec::new(), ..self.clone() }
     }
 
+    /// Whether only some systems or topics are selected, whose figures are not those of the whole suite.
+    pub(crate) const fn is_part(&self) -> bool {
+        !self.systems.is_empty() || !self.topics.is_empty()
+    }
+
     /// Returns the name of the suite `net` in the record of figures.
     pub(crate) fn record_name(&self) -> &'static str {
         if self.is_lossy { "net, loss" } else { "net" }
