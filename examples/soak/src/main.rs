@@ -1,11 +1,11 @@
 //! A service that does everything at once, for hours: HTTP on tokio, and beside it files, threads and names.
 //!
-//! `soak [ADDRESS]` listens on port 8080. Threads of std repeat their work without a request; a result that is not right ends the
-//! program with exit code 1. Names are resolved if an address is given: the one that the name server has for all names.
+//! `soak [ADDRESS]` listens on port 8080. Threads of std repeat their work without a request. A wrong result ends the
+//! program with exit code 1. With ADDRESS, which the name server has for all names, names are resolved, too.
 //!
 //! | request | answer |
 //! | --- | --- |
-//! | `GET /bytes/N` | N bytes, of which each is its position modulo 251 |
+//! | `GET /bytes/N` | N bytes; byte K has the value K modulo 251 |
 //! | `POST /sum` | length and sum of the bytes of the body |
 //! | `GET /progress` | how often each work was done |
 //! | `GET /available` | the size in bytes of the memory that is not in use (`/proc/meminfo`) |

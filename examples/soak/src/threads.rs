@@ -32,7 +32,7 @@ pub(crate) fn round() -> io::Result<()> {
     expect(total == expected && last == 0, &format!("{total} of {expected} messages, and {last}"))
 }
 
-/// Passes a number on, one higher, until it has passed all threads as often as it has to, or the sender has ended.
+/// Adds one to each number and passes it on, [`LAPS`] times. Stops earlier if the sender has ended.
 fn pass_on(from: &Receiver<u64>, to: &Sender<u64>, total: &Mutex<u64>) {
     for number in from.iter().take(usize::try_from(LAPS).unwrap_or(usize::MAX)) {
         *total.lock().unwrap_or_else(PoisonError::into_inner) += 1;

@@ -219,7 +219,7 @@ impl Owner {
             1 => connection.options().cork ^= true,
             2 => connection.set_quick_ack(script.byte().is_multiple_of(2)),
             3 => {
-                // A user timeout replaces the limit on the number of probes. The option's least interval is a second.
+                // A user timeout replaces the limit on the number of probes. The option's minimum is one second.
                 let [idle, interval] = [(); 2].map(|()| u64::from(script.byte().max(1)) * 1000 * MILLISECOND);
                 let count = u32::from(script.byte());
                 connection.set_keep_alive(Some(KeepAlive { idle, interval, count }));

@@ -25,7 +25,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-stack-depth \
     -Ccodegen-units=1 -Zsanitizer=address --cfg fuzzing";
 
-/// LeakSanitizer's list of what is meant to stay.
+/// File with the leaks that LeakSanitizer ignores.
 const LEAKS: &str = "hermit-sys/net/fuzz/leaks.txt";
 
 /// Time limit of one input, in seconds: a guest must not stop the host for longer.

@@ -95,8 +95,7 @@ enum Ring {
     Fuzz,
     /// Tests of the services under Miri, which a nightly compiler has; not run unless named or with --long
     Miri,
-    /// A machine with 4 CPUs and 256 MiB that serves HTTP, uses files and threads and resolves names at once; not run unless named or
-    /// with --long
+    /// A machine that does everything at once, like a service; not run unless named or with --long
     Soak,
     /// Tests of core, alloc and std in virtual machines; not run unless named or with --long
     Std,

@@ -22,7 +22,7 @@ impl Search {
     /// Adds a part of a list in the same format.
     pub(crate) fn push_encoded(&mut self, part: &[u8]) {
         let room = self.0.capacity() - self.0.len();
-        // There is room for what is added.
+        // Cannot fail: the slice is no longer than the room.
         let _ = self.0.extend_from_slice(part.get(..room).unwrap_or(part));
     }
 

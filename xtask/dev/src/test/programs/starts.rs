@@ -1,5 +1,5 @@
-//! Many starts of a program, one after the other, each with other options: numbers of CPUs, sizes of memory, arguments, variables,
-//! input, disks, trees of files, networks and exit codes.
+//! Many starts of a program, one after the other. Each has other options: numbers of CPUs, sizes of memory, arguments,
+//! variables, input, disks, trees of files, networks and exit codes.
 
 use std::fs;
 use std::path::PathBuf;

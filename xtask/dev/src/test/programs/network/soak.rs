@@ -1,5 +1,5 @@
-//! The ring `soak`: one guest that serves HTTP, works on files, starts threads and resolves names, all at once, for as long as it is
-//! told. All works get on, and its memory stays as it was after the first period.
+//! The ring `soak`: for a given time, one guest serves HTTP, works on files, starts threads and resolves names at once.
+//! All works get on, and the memory stays as it was after the first period.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
@@ -30,7 +30,7 @@ const MEBIBYTES: u64 = 256;
 /// The address that all names have.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
 
-/// Number of periods after each of which memory is measured. The first one fills caches.
+/// Number of periods. The memory is measured at the end of each; the first one fills caches.
 const PERIODS: u32 = 10;
 
 /// Length of periods in which each work must get on.
