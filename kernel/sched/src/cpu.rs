@@ -7,7 +7,8 @@ use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 
 use crate::policy::Policy;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock};
+use crate::run_time::RunTime;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Lock};
 use crate::thread::Thread;
 
 /// Scheduling state of one CPU: `L` is a lock around its run queue, a policy `P` over threads `T`.
@@ -18,15 +19,26 @@ pub struct Cpu<T: 'static, P, L> {
     /// Number of threads in the run queue, read without the lock. Written only under the lock.
     ready_count: AtomicU32,
     current: AtomicCell<&'static T>,
-    /// Whether this CPU is in the set of [`Cpus`](crate::cpus::Cpus) from which others steal. Both are changed only under the lock.
-    is_listed: AtomicBool,
+    /// Bits of [`flags`], changed only under the lock.
+    flags: AtomicU8,
     /// Whether the CPU runs its idle thread, or is about to. Cleared only under the lock.
     runs_idle: AtomicBool,
-    /// Whether a time slice runs, at whose end the timer fires.
-    has_slice: AtomicBool,
-    /// When the current thread was last charged for its run time, in nanoseconds of the caller's clock.
-    charged_at: AtomicU64,
+    /// The slice is a probe, which finds out whether the current thread computes. Written only by this CPU.
+    is_probe: AtomicBool,
+    run_time: RunTime,
     policy: PhantomData<fn() -> P>,
+}
+
+/// State of a CPU for the shortest path of a wake-up, which tests all bits at once.
+mod flags {
+    /// The CPU is in the set of [`Cpus`](crate::cpus::Cpus) from which others steal.
+    pub(super) const LISTED: u8 = 1;
+    /// A time slice runs, at whose end the timer fires; always set if the policy has no slices.
+    pub(super) const HAS_SLICE: u8 = 2;
+    /// The policy accounts for run time.
+    pub(super) const ACCOUNTING: u8 = 4;
+    /// An enqueued thread needs nothing more.
+    pub(super) const CALM: u8 = LISTED | HAS_SLICE;
 }
 
 /// A set of CPUs by number, in a cache line of its own.
@@ -45,10 +57,10 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             run_queue,
             ready_count: AtomicU32::new(0),
             current: AtomicCell::new(current),
-            is_listed: AtomicBool::new(false),
+            flags: AtomicU8::new(if P::SLICE.is_some() { 0 } else { flags::HAS_SLICE }),
             runs_idle: AtomicBool::new(false),
-            has_slice: AtomicBool::new(false),
-            charged_at: AtomicU64::new(0),
+            is_probe: AtomicBool::new(false),
+            run_time: RunTime::new(),
             policy: PhantomData,
         }
     }
@@ -81,16 +93,65 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     #[inline]
     fn set_current(&self, next: &'static T) -> &'static T {
         self.current.store(next);
+        if P::LONG_RUN.is_some() {
+            self.run_time.count_switch();
+        }
         next
     }
 
-    /// Charges the current thread for the time since the last call, if the policy accounts for run time.
+    /// Charges the current thread for its run time, if the policy accounts for that now.
+    #[inline]
     fn charge(&self, policy: &mut P, now: impl FnOnce() -> u64) {
-        if P::ACCOUNTS {
-            let now = now();
-            let before = self.charged_at.swap(now, Relaxed);
-            policy.charge(self.current(), now.saturating_sub(before));
+        if P::LONG_RUN.is_some() && policy.is_accounting() {
+            self.charge_slow(policy, now);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_slow(&self, policy: &mut P, now: impl FnOnce() -> u64) {
+        policy.charge(self.current(), self.run_time.take(now()));
+    }
+
+    /// [`Self::charge`]; if the policy does not account for run time, begins to if the current thread has run for long. Called
+    /// with the run queue locked, by this CPU.
+    fn observe(&self, policy: &mut P, now: impl FnOnce() -> u64) {
+        let Some(long_run) = P::LONG_RUN else { return };
+        if policy.is_accounting() {
+            return self.charge_slow(policy, now);
+        }
+        let now = now();
+        let ran_ns = self.run_time.at_least(now);
+        if ran_ns >= long_run {
+            self.run_time.stamp(now);
+            policy.begin_accounting(now, self.current(), ran_ns);
+            self.set_flag(flags::ACCOUNTING, policy.is_accounting());
+        }
+    }
+
+    /// Finds out whether the current thread, which is not the idle thread, computes, before threads become ready by an
+    /// interrupt of this CPU.
+    pub fn observe_current(&self, now: impl FnOnce() -> u64) {
+        if P::LONG_RUN.is_some() {
+            self.run_queue.with(|policy| self.observe(policy, now));
+        }
+    }
+
+    /// Records that the current thread runs since the time `now`, in nanoseconds.
+    pub fn stamp(&self, now: u64) {
+        if P::LONG_RUN.is_some() {
+            self.run_time.stamp(now);
+        }
+    }
+
+    fn has_flag(&self, flag: u8) -> bool {
+        self.flags.load(Relaxed) & flag != 0
+    }
+
+    /// Sets or clears a bit of [`flags`], with the lock held.
+    fn set_flag(&self, flag: u8, value: bool) {
+        let others = self.flags.load(Relaxed) & !flag;
+        self.flags.store(if value { others | flag } else { others }, Relaxed);
     }
 
     /// Yields: requeues `current`, which must not be the idle thread, behind the threads of its rank. Returns the
@@ -99,9 +160,24 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     #[inline]
     pub fn yield_now(&self, current: &'static T, now: impl FnOnce() -> u64) -> Option<&'static T> {
         self.run_queue.with(|policy| {
-            self.charge(policy, now);
-            Some(self.set_current(policy.yield_to_next(current)?))
+            let next = policy.yield_to_equal(current).or_else(|| self.yield_slow(policy, current, now))?;
+            Some(self.set_current(next))
         })
+    }
+
+    /// [`Self::yield_now`] to a thread of another priority or by run time, with the lock held.
+    #[cold]
+    #[inline(never)]
+    fn yield_slow(
+        &self,
+        policy: &mut P,
+        current: &'static T,
+        now: impl FnOnce() -> u64,
+    ) -> Option<&'static T> {
+        self.charge(policy, now);
+        let next = policy.pick_on_yield(current)?;
+        policy.requeue(current);
+        Some(next)
     }
 
     /// Preempts the current thread, which must not be the idle thread, because its slice is over or because a thread
@@ -109,12 +185,30 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     pub fn preempt(&self, slice_over: bool, now: impl FnOnce() -> u64) -> Option<&'static T> {
         let current = self.current();
         self.run_queue.with(|policy| {
-            self.charge(policy, now);
-            let next =
-                if slice_over { policy.pick_after_slice(current) } else { policy.pick_preempting(current) }?;
+            self.observe(policy, now);
+            let next = if !slice_over {
+                policy.pick_preempting(current)?
+            } else if self.begins_probe(policy) {
+                return None;
+            } else {
+                self.end_slice(policy);
+                policy.pick_after_slice(current)?
+            };
             policy.requeue(current);
             Some(self.set_current(next))
         })
+    }
+
+    /// Turns the slice that begins into a probe, with the lock held, if run time is not accounted and the last one was none.
+    fn begins_probe(&self, policy: &P) -> bool {
+        let begins = P::LONG_RUN.is_some() && !policy.is_accounting() && !self.is_probe.load(Relaxed);
+        self.is_probe.store(begins, Relaxed);
+        begins
+    }
+
+    /// Length of the time slice that begins, in nanoseconds; `None` if the policy has no slices.
+    pub fn slice_ns(&self) -> Option<u64> {
+        P::LONG_RUN.filter(|_| self.is_probe.load(Relaxed)).or(P::SLICE)
     }
 
     /// Picks the next thread because the current one blocks. Returns the thread to switch to, or `None` if the run
@@ -127,7 +221,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     /// [`Self::pick_next`]; calls `picked` under the lock when a thread was taken from the run queue.
     #[inline]
     fn pick(&self, now: impl FnOnce() -> u64, picked: impl FnOnce()) -> Option<&'static T> {
-        if self.ready_count() == 0 && !P::ACCOUNTS {
+        if self.ready_count() == 0 {
             return None;
         }
         self.run_queue.with(|policy| {
@@ -148,21 +242,30 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     /// Whether a time slice must be started: a thread is ready, and no slice runs.
     #[inline]
     pub fn needs_slice(&self) -> bool {
-        P::SLICE.is_some() && self.ready_count() > 0 && !self.has_slice.load(Relaxed)
+        P::SLICE.is_some() && self.ready_count() > 0 && !self.has_flag(flags::HAS_SLICE)
     }
 
     /// Records whether a time slice runs.
     pub fn set_slice(&self, running: bool) {
-        self.has_slice.store(running, Relaxed);
+        self.run_queue.with(|_| self.set_flag(flags::HAS_SLICE, running || P::SLICE.is_none()));
+    }
+
+    /// Tells the policy that a slice is over, with the lock held.
+    fn end_slice(&self, policy: &mut P) {
+        policy.end_slice();
+        self.set_flag(flags::ACCOUNTING, policy.is_accounting());
     }
 
     /// Ends the time slice, which is over, unless a thread is ready. Returns whether it has ended.
-    pub fn try_end_slice(&self) -> bool {
+    pub fn try_end_slice(&self, now: impl FnOnce() -> u64) -> bool {
         // Under the lock: a thread is either counted here, or enqueued after the end, which has the CPU rescheduled.
-        self.run_queue.with(|_| {
+        self.run_queue.with(|policy| {
             let ended = self.ready_count() == 0;
             if ended {
-                self.set_slice(false);
+                self.charge(policy, now);
+                self.end_slice(policy);
+                self.set_flag(flags::HAS_SLICE, false);
+                self.is_probe.store(false, Relaxed);
             }
             ended
         })
@@ -171,20 +274,41 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the current
     /// one, or a slice must be started.
     #[inline(always)]
-    pub(crate) fn enqueue(&self, thread: &'static T, loaded: &CpuMask) -> bool {
+    pub(crate) fn enqueue(&self, thread: &'static T, loaded: &CpuMask, now: impl FnOnce() -> u64) -> bool {
         self.run_queue.with(|policy| {
             policy.enqueue(thread);
             self.update_count(|count| count + 1);
-            if !self.is_listed.load(Relaxed) {
-                self.list_if_loaded(thread, loaded);
+            if self.flags.load(Relaxed) != flags::CALM {
+                return self.has_enqueued(policy, thread, loaded, now);
             }
-            (P::SLICE.is_some() && !self.has_slice.load(Relaxed)) || policy.preempts(thread, self.current())
+            policy.preempts(thread, self.current())
         })
+    }
+
+    /// [`Self::enqueue`] after the thread was added, unless the CPU is calm.
+    #[cold]
+    #[inline(never)]
+    fn has_enqueued(
+        &self,
+        policy: &mut P,
+        thread: &'static T,
+        loaded: &CpuMask,
+        now: impl FnOnce() -> u64,
+    ) -> bool {
+        if !self.is_listed() {
+            self.list_if_loaded(thread, loaded);
+        }
+        let preempts = if policy.is_accounting() {
+            self.charge_slow(policy, now);
+            policy.place(thread, self.current())
+        } else {
+            policy.preempts(thread, self.current())
+        };
+        preempts || !self.has_flag(flags::HAS_SLICE)
     }
 
     /// Adds this CPU to `loaded`, with the lock held, after `enqueued` was added to the run queue. An idle CPU is not
     /// added: it looks at its run queue anyway, and so is added if threads are left when it runs one of them.
-    #[cold]
     fn list_if_loaded(&self, enqueued: &'static T, loaded: &CpuMask) {
         // A current thread that is not pinned may yield to a pinned one, and is then in the run queue.
         let is_stealable = !enqueued.entity().is_pinned() || !self.current().entity().is_pinned();
@@ -195,13 +319,13 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
 
     /// Adds this CPU to `loaded`, with the lock held.
     fn list(&self, loaded: &CpuMask) {
-        self.is_listed.store(true, Relaxed);
+        self.set_flag(flags::LISTED, true);
         loaded.fetch_or(bit(self.number), Relaxed);
     }
 
     /// Whether this CPU is in the set of CPUs from which others steal.
     pub(crate) fn is_listed(&self) -> bool {
-        self.is_listed.load(Relaxed)
+        self.has_flag(flags::LISTED)
     }
 
     /// Picks the next thread of an idle CPU, as [`Self::pick_next`] does.
@@ -210,8 +334,14 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     }
 
     /// Makes a stolen thread the current one.
-    pub(crate) fn adopt(&self, stolen: &'static T, loaded: &CpuMask) -> &'static T {
-        self.run_queue.with(|_| {
+    pub(crate) fn adopt(
+        &self,
+        stolen: &'static T,
+        now: impl FnOnce() -> u64,
+        loaded: &CpuMask,
+    ) -> &'static T {
+        self.run_queue.with(|policy| {
+            self.charge(policy, now);
             self.leave_idle(loaded);
             stolen.entity().set_cpu(self.number);
             self.set_current(stolen)
@@ -232,22 +362,22 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         &self,
         policy: &P,
         loaded: &CpuMask,
-        is_wanted: impl Fn(&&'static T) -> bool,
-    ) -> Option<&'static T> {
-        let mut unpinned = policy.iter().filter(|thread| !thread.entity().is_pinned()).peekable();
+        is_wanted: impl Fn(&'static T) -> bool,
+    ) -> Option<(usize, &'static T)> {
+        let mut unpinned = policy.iter().filter(|(_, thread)| !thread.entity().is_pinned()).peekable();
         let is_fixed = self.ready_count() == 0 || self.current().entity().is_pinned();
         if unpinned.peek().is_none() && is_fixed {
-            self.is_listed.store(false, Relaxed);
+            self.set_flag(flags::LISTED, false);
             loaded.fetch_and(!bit(self.number), Relaxed);
         }
-        unpinned.find(is_wanted)
+        unpinned.find(|(_, thread)| is_wanted(thread))
     }
 
     /// Takes a thread that another CPU can run at once: not pinned, and no longer using its stack.
     pub(crate) fn steal(&self, loaded: &CpuMask) -> Option<&'static T> {
         self.run_queue.with(|policy| {
-            let thread = self.find_unpinned(policy, loaded, |thread| !thread.is_running())?;
-            policy.dequeue(thread);
+            let (list, thread) = self.find_unpinned(policy, loaded, |thread| !thread.is_running())?;
+            policy.dequeue(list, thread);
             self.update_count(|count| count - 1);
             Some(thread)
         })

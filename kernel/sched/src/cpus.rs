@@ -100,21 +100,21 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
     }
 
     /// Makes a blocked or new thread ready: enqueues it on an idle CPU if it may migrate and one is idle, else on its
-    /// own CPU.
+    /// own CPU. `now` returns the time of the monotonic clock in nanoseconds.
     #[inline(always)]
-    pub fn make_ready(&self, thread: &'static T) -> Reschedule {
+    pub fn make_ready(&self, thread: &'static T, now: impl FnOnce() -> u64) -> Reschedule {
         if self.count() != 1 {
-            return self.place(thread);
+            return self.place(thread, now);
         }
         // The only CPU that runs is the first. If it is idle, it is inside the interrupt that wakes the thread, and looks at its
         // run queue afterwards.
-        let must_reschedule = self.slots[0].load().is_some_and(|cpu| cpu.enqueue(thread, &self.loaded));
+        let must_reschedule = self.slots[0].load().is_some_and(|cpu| cpu.enqueue(thread, &self.loaded, now));
         if must_reschedule { Reschedule::Cpu(0) } else { Reschedule::None }
     }
 
     /// [`Self::make_ready`] where several CPUs run.
     #[inline(never)]
-    fn place(&self, thread: &'static T) -> Reschedule {
+    fn place(&self, thread: &'static T, now: impl FnOnce() -> u64) -> Reschedule {
         let entity = thread.entity();
         let (home, pinned) = (entity.cpu(), entity.is_pinned());
         // A thread that still uses its stack cannot migrate.
@@ -125,7 +125,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         if claimed.is_some() {
             entity.set_cpu(number);
         }
-        let must_reschedule = cpu.enqueue(thread, &self.loaded);
+        let must_reschedule = cpu.enqueue(thread, &self.loaded, now);
         if claimed.is_some() {
             return Reschedule::Cpu(number);
         }
@@ -138,8 +138,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
 
     /// Unparks a thread: makes it ready if it is parked, else its next park returns at once.
     #[inline(always)]
-    pub fn wake(&self, thread: &'static T) -> Reschedule {
-        if thread.entity().unpark() { self.make_ready(thread) } else { Reschedule::None }
+    pub fn wake(&self, thread: &'static T, now: impl FnOnce() -> u64) -> Reschedule {
+        if thread.entity().unpark() { self.make_ready(thread, now) } else { Reschedule::None }
     }
 
     /// Claims an idle CPU: `home` if that is idle, else the next one by number. A claimed CPU cannot be claimed again
@@ -195,7 +195,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         let mut pauses = 1;
         loop {
             let steal = || self.loaded_others(cpu).find_map(|other| other.steal(loaded));
-            let stolen = || steal().map(|thread| cpu.adopt(thread, loaded));
+            let stolen = || steal().map(|thread| cpu.adopt(thread, &now, loaded));
             if let Some(next) = cpu.pick_from_idle(&now, loaded).or_else(stolen) {
                 // The CPU may have been rescheduled without having been claimed: then its idle bit is still set.
                 self.leave_idle(cpu.number());

@@ -9,7 +9,7 @@
 //! | [`thread`] | the scheduler's part of a thread, with the park token |
 //! | [`thread_table`] | threads by number |
 //! | [`list`], [`queue_array`] | intrusive lists of threads, and an array of them with a bitmap |
-//! | [`policy`] | scheduling policies: FIFO, round-robin, fair |
+//! | [`policy`] | scheduling policies: fair, round-robin, FIFO |
 //! | [`cpu`] | the run queue of a CPU: yielding, preemption, picking the next thread |
 //! | [`cpus`] | all CPUs: waking, placement, stealing |
 //! | [`sync`] | the lock trait |
@@ -56,6 +56,7 @@ pub mod list;
 pub mod mutex;
 pub mod policy;
 pub mod queue_array;
+mod run_time;
 pub mod sync;
 pub mod thread;
 pub mod thread_table;
@@ -65,6 +66,9 @@ mod wait_tree;
 #[cfg(test)]
 #[cfg(loom)]
 mod models;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod simulation;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod testing;

@@ -1,7 +1,5 @@
 //! An array of thread lists with a bitmap of the lists that are not empty, as in Linux's O(1) scheduler.
 
-use core::sync::atomic::Ordering::Relaxed;
-
 use crate::list::{List, Ready};
 use crate::thread::Thread;
 
@@ -33,7 +31,6 @@ impl<T: Thread, const N: usize> QueueArray<T, N> {
     #[inline]
     pub fn push(&mut self, thread: &'static T, index: usize) {
         let index = index % N;
-        thread.entity().queue_index.store(index.to_le_bytes()[0], Relaxed);
         self.lists[index].push(thread);
         self.used |= 1 << index;
     }
@@ -72,14 +69,11 @@ impl<T: Thread, const N: usize> QueueArray<T, N> {
     /// Adds a thread at the end of a list that is not empty, and takes the list's first thread.
     #[inline]
     pub fn rotate(&mut self, index: usize, thread: &'static T) -> &'static T {
-        let index = index % N;
-        thread.entity().queue_index.store(index.to_le_bytes()[0], Relaxed);
-        self.lists[index].rotate(thread)
+        self.lists[index % N].rotate(thread)
     }
 
-    /// Removes a thread from the list that it is in.
-    pub fn remove(&mut self, thread: &'static T) {
-        let index = usize::from(thread.entity().queue_index.load(Relaxed));
+    /// Removes a thread that is in the list `index`.
+    pub fn remove(&mut self, index: usize, thread: &'static T) {
         let Some(list) = self.lists.get_mut(index) else { return };
         list.remove(thread);
         if list.is_empty() {
@@ -87,9 +81,31 @@ impl<T: Thread, const N: usize> QueueArray<T, N> {
         }
     }
 
-    /// All threads, list by list.
-    pub fn iter(&self) -> impl Iterator<Item = &'static T> {
-        self.lists.iter().flat_map(List::iter)
+    /// The first thread of a list, without removing it.
+    #[must_use]
+    pub fn head(&self, index: usize) -> Option<&'static T> {
+        self.lists[index % N].first()
+    }
+
+    /// Moves all threads of the list `from` to the list `to`, which must be empty, in constant time.
+    pub fn move_list(&mut self, from: usize, to: usize) {
+        let (from, to) = (from % N, to % N);
+        if self.used & 1 << from != 0 {
+            self.lists[to] = core::mem::take(&mut self.lists[from]);
+            self.used = self.used & !(1 << from) | 1 << to;
+        }
+    }
+
+    /// Bitmap of the lists that are not empty.
+    #[must_use]
+    pub const fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// All threads, list by list, with the indices of their lists.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &'static T)> {
+        let lists = self.lists.iter().enumerate();
+        lists.flat_map(|(index, list)| list.iter().map(move |thread| (index, thread)))
     }
 }
 
@@ -108,7 +124,7 @@ mod tests {
             queues.push(thread, index);
         }
         assert_eq!([0, 5, 6, 60, 61, 63].map(|start| queues.first(start)), [5, 5, 60, 60, 63, 63].map(Some));
-        queues.remove(all[2]);
+        queues.remove(63, all[2]);
         assert_eq!(queues.first(61), Some(5));
         assert_eq!(queues.pop(60).map(|thread| thread.number), Some(1));
         assert_eq!(queues.pop(60).map(|thread| thread.number), None);

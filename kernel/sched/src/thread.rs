@@ -14,6 +14,21 @@ use crate::wait_tree::TreeNode;
 /// Highest priority; the lowest is 0.
 pub const MAX_PRIORITY: u8 = 30;
 
+/// Priority of std's threads.
+pub const NORMAL_PRIORITY: u8 = 2;
+
+/// Rank of [`NORMAL_PRIORITY`]: the index of its list in a run queue.
+pub(crate) const NORMAL_RANK: usize = (MAX_PRIORITY - NORMAL_PRIORITY) as usize;
+
+/// Number of ranks between those of normal and of lower priorities, for a policy that keeps normal threads in several lists.
+pub(crate) const NORMAL_LISTS: u8 = 32;
+
+/// Returns the rank of a priority: ready threads of a lower rank run first.
+fn rank(priority: u8) -> u32 {
+    let gap = if priority < NORMAL_PRIORITY { NORMAL_LISTS } else { 0 };
+    (MAX_PRIORITY - priority.min(MAX_PRIORITY) + gap).into()
+}
+
 /// A thread that can be scheduled.
 pub trait Thread: Sync + Sized + 'static {
     /// The scheduler's part of the thread.
@@ -62,11 +77,9 @@ pub struct Entity<T: 'static> {
     sleeps: AtomicU32,
     cpu: AtomicU32,
     pinned: AtomicBool,
-    /// Number of priorities that are higher than the thread's.
+    /// Position of the thread's priority in the order of priorities, highest first ([`rank`]).
     rank: AtomicU32,
-    /// Index of the list of a [`QueueArray`](crate::queue_array::QueueArray) that it is in.
-    pub(crate) queue_index: AtomicU8,
-    /// Virtual runtime in nanoseconds, for the fair policy.
+    /// Virtual runtime in nanoseconds on the thread's CPU, for the fair policy; 0 if the thread is new there.
     pub(crate) runtime: AtomicU64,
 }
 
@@ -110,8 +123,7 @@ impl<T> Entity<T> {
             sleeps: AtomicU32::new(0),
             cpu: AtomicU32::new(0),
             pinned: AtomicBool::new(false),
-            rank: AtomicU32::new(MAX_PRIORITY.into()),
-            queue_index: AtomicU8::new(0),
+            rank: AtomicU32::new(rank(0)),
             runtime: AtomicU64::new(0),
         }
     }
@@ -122,10 +134,13 @@ impl<T> Entity<T> {
         self.cpu.load(Relaxed)
     }
 
-    /// Records on which CPU the thread runs.
+    /// Records on which CPU the thread runs. On another one than before it has no virtual runtime yet.
     #[inline]
     pub(crate) fn set_cpu(&self, cpu: u32) {
-        self.cpu.store(cpu, Relaxed);
+        if self.cpu() != cpu {
+            self.runtime.store(0, Relaxed);
+            self.cpu.store(cpu, Relaxed);
+        }
     }
 
     /// Assigns the thread to a CPU; with `pinned` it never migrates. Must be called before the thread is made ready.
@@ -143,10 +158,12 @@ impl<T> Entity<T> {
     /// Priority of the thread.
     #[inline]
     pub fn priority(&self) -> u8 {
-        MAX_PRIORITY.saturating_sub(self.rank.load(Relaxed).to_le_bytes()[0])
+        let rank = self.rank.load(Relaxed).to_le_bytes()[0];
+        let gap = if usize::from(rank) > NORMAL_RANK { NORMAL_LISTS } else { 0 };
+        (MAX_PRIORITY + gap).saturating_sub(rank)
     }
 
-    /// Number of priorities that are higher than the thread's.
+    /// Index of the list of the thread's priority in a run queue: a lower one runs first.
     #[inline]
     pub(crate) fn rank(&self) -> usize {
         self.rank.load(Relaxed) as usize
@@ -154,13 +171,14 @@ impl<T> Entity<T> {
 
     /// Sets the priority, at most [`MAX_PRIORITY`]. It takes effect when the thread next becomes ready.
     pub fn set_priority(&self, priority: u8) {
-        self.rank.store((MAX_PRIORITY - priority.min(MAX_PRIORITY)).into(), Relaxed);
+        self.rank.store(rank(priority), Relaxed);
     }
 
-    /// Clears the park token and the virtual runtime, for an entity that is reused for a new thread.
+    /// Clears the park token, for an entity that is reused for a new thread.
+    ///
+    /// The virtual runtime is kept: a program that starts and joins threads gets no more than its share by that.
     pub fn reset(&self) {
         self.token.store(EMPTY, Relaxed);
-        self.runtime.store(0, Relaxed);
     }
 
     /// Parks the thread, which is the caller. `false` if it was unparked before: then it must not block, and the
@@ -242,8 +260,11 @@ impl<T> Entity<T> {
 mod tests {
     use core::task::Poll;
 
-    use super::{Entity, MAX_PRIORITY};
+    extern crate std;
+
+    use super::{Entity, MAX_PRIORITY, NORMAL_RANK};
     use crate::testing::TestThread;
+    use std::vec::Vec;
 
     #[test]
     fn unpark_before_park_is_kept_once() {
@@ -291,5 +312,18 @@ mod tests {
         let entity = Entity::<TestThread>::new();
         entity.set_priority(u8::MAX);
         assert_eq!(entity.priority(), MAX_PRIORITY);
+    }
+
+    #[test]
+    fn ranks_are_in_the_order_of_priorities_with_a_gap_behind_the_normal_one() {
+        let entity = Entity::<TestThread>::new();
+        let ranks = (0..=MAX_PRIORITY).rev().map(|priority| {
+            entity.set_priority(priority);
+            assert_eq!(entity.priority(), priority);
+            entity.rank()
+        });
+        let ranks: Vec<_> = ranks.collect();
+        assert!(ranks.is_sorted() && ranks[0] == 0);
+        assert_eq!(ranks[NORMAL_RANK..], [28, 61, 62]);
     }
 }

@@ -11,19 +11,18 @@ use hermit_hal::sync::MaskedLock;
 use hermit_hal::{clock, cpus, thread};
 use hermit_interface::MAX_CPUS;
 use hermit_sched::cpus::{Cpus, Reschedule};
-use hermit_sched::policy::Policy;
 use hermit_sched::sync::Lock;
 use hermit_sched::thread::Thread as _;
 use hermit_sched::timers::TimerHeap;
 
 use super::thread::Thread;
 
-#[cfg(feature = "fair")]
-type SelectedPolicy = hermit_sched::policy::Fair<Thread>;
-#[cfg(all(feature = "fifo", not(feature = "fair")))]
+#[cfg(feature = "fifo")]
 type SelectedPolicy = hermit_sched::policy::Fifo<Thread>;
-#[cfg(not(any(feature = "fair", feature = "fifo")))]
+#[cfg(all(feature = "round-robin", not(feature = "fifo")))]
 type SelectedPolicy = hermit_sched::policy::RoundRobin<Thread>;
+#[cfg(not(any(feature = "fifo", feature = "round-robin")))]
+type SelectedPolicy = hermit_sched::policy::Fair<Thread>;
 
 /// A lock of the scheduler. Callers of the scheduler mask interrupts, so the lock does not.
 #[derive(Debug)]
@@ -111,11 +110,15 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
 
 /// The idle loop: runs threads that become ready, and else waits for interrupts.
 pub(crate) fn idle(masked: &mut Masked) -> ! {
+    let mut woken_at = None;
     loop {
         // An idle thread never leaves its CPU.
         let cpu = here(masked);
         match SYSTEM.pick_next_or_idle(&cpu.sched, clock::monotonic) {
             Some(next) => {
+                if let Some(now) = woken_at.take() {
+                    cpu.sched.stamp(now);
+                }
                 request_reschedule(masked, SYSTEM.reschedule_stealer(&cpu.sched));
                 cpu.start_slice_if_needed(masked);
                 thread::switch(masked, &next.context);
@@ -123,7 +126,9 @@ pub(crate) fn idle(masked: &mut Masked) -> ! {
             None => {
                 cpu.add_idle(-clock::monotonic().cast_signed());
                 interrupts::wait(masked);
-                cpu.add_idle(clock::monotonic().cast_signed());
+                let now = clock::monotonic();
+                cpu.add_idle(now.cast_signed());
+                woken_at = Some(now);
                 SYSTEM.leave_idle(cpu.sched.number());
             }
         }
@@ -190,7 +195,7 @@ pub(super) fn request_reschedule(masked: &Masked, reschedule: Reschedule) {
 /// Wakes a thread, for callers that need not be as fast as a futex.
 #[inline(never)]
 pub(super) fn wake(masked: &Masked, thread: &'static Thread) {
-    request_reschedule(masked, SYSTEM.wake(thread));
+    request_reschedule(masked, SYSTEM.wake(thread, clock::monotonic));
 }
 
 impl Cpu {
@@ -229,7 +234,7 @@ impl Cpu {
 
     #[cold]
     fn start_slice(&self, masked: &Masked) {
-        let Some(slice) = SelectedPolicy::SLICE else { return };
+        let Some(slice) = self.sched.slice_ns() else { return };
         let end = clock::monotonic() + slice;
         self.sched.set_slice(true);
         self.slice_end.store(end, Relaxed);
@@ -256,10 +261,13 @@ impl Cpu {
         self.armed.store(NEVER, Relaxed);
         let now = clock::monotonic();
         let due = self.timers.with(masked, |timers| timers.expire(now));
+        if !due.is_empty() && !self.is_idle() {
+            self.sched.observe_current(|| now);
+        }
         due.into_iter().for_each(|thread| wake(masked, thread));
         if self.slice_end.load(Relaxed) <= now {
             // An idle CPU picks its next thread under the lock of the run queue, and then starts a slice if needed.
-            if self.sched.try_end_slice() || self.is_idle() {
+            if self.sched.try_end_slice(|| now) || self.is_idle() {
                 self.end_slice();
             } else {
                 interrupts::reschedule(masked);

@@ -90,7 +90,9 @@ pub(crate) fn wait_until(futex: &AtomicU32, expected: u32, deadline: u64) -> Res
 #[inline(never)]
 pub(crate) fn wake_one(address: u64) -> i32 {
     let masked = Masked::new();
-    TABLE.wake_one(address, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread))).into()
+    TABLE
+        .wake_one(address, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread, clock::monotonic)))
+        .into()
 }
 
 /// Wakes at most `count` threads that wait for an address, and returns their number, in batches. Interrupts are unmasked
@@ -115,5 +117,7 @@ pub(crate) fn wake_all(futex: &AtomicU32) {
 #[inline(never)]
 pub(crate) fn wake_next(futex: &AtomicU32) -> bool {
     let masked = Masked::new();
-    TABLE.wake_next(address(futex), |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread)))
+    TABLE.wake_next(address(futex), |thread| {
+        cpu::request_reschedule(&masked, SYSTEM.wake(thread, clock::monotonic))
+    })
 }

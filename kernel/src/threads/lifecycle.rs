@@ -161,7 +161,7 @@ fn wait_for_cpu(cpu: u32) -> Result<(), Errno> {
 /// Makes a prepared thread ready, on the current CPU or pinned to `cpu`.
 fn make_ready(masked: &Masked, thread: &'static Thread, cpu: Option<u32>) {
     thread.entity().assign_cpu(cpu.unwrap_or(masked.cpu()), cpu.is_some());
-    cpu::request_reschedule(masked, SYSTEM.make_ready(thread));
+    cpu::request_reschedule(masked, SYSTEM.make_ready(thread, clock::monotonic));
 }
 
 /// A thread, new or used again, that has a stack and begins with its function when it is made ready.

@@ -66,7 +66,7 @@ fn queue_of_pinned_threads_is_not_searched() {
     let locked = || cpus[0].run_queue.1.load(Ordering::Relaxed);
     for thread in &all[..99] {
         thread.entity.assign_cpu(0, true);
-        system.make_ready(thread);
+        system.make_ready(thread, no_time);
     }
     assert!(cpus[0].pick_next(no_time).is_some());
     let searches = |expected| {
@@ -82,7 +82,7 @@ fn queue_of_pinned_threads_is_not_searched() {
     all[99].entity.assign_cpu(0, false);
     all[99].running.store(true, Ordering::Relaxed);
     system.leave_idle(1);
-    system.make_ready(all[99]);
+    system.make_ready(all[99], no_time);
     all[99].running.store(false, Ordering::Relaxed);
     assert!(system.pick_next_or_idle(cpus[1], no_time).is_some_and(|stolen| stolen.number == 99));
     searches(1);
@@ -90,7 +90,7 @@ fn queue_of_pinned_threads_is_not_searched() {
     // The stolen thread may yield to a pinned one, and is then in the queue of its new CPU.
     all[100].entity.assign_cpu(1, true);
     system.leave_idle(1);
-    system.make_ready(all[100]);
+    system.make_ready(all[100], no_time);
     assert_eq!(number(cpus[1].yield_now(all[99], no_time)), Some(100));
     assert_eq!(number(cpus[1].steal(&system.loaded)), Some(99));
 }
@@ -103,7 +103,7 @@ fn idle_cpu_searches_only_loaded_cpus() {
     let locked = || [1, 2, 3].map(|number: usize| cpus[number].run_queue.1.load(Ordering::Relaxed));
     for thread in &all {
         thread.entity.assign_cpu(2, false);
-        system.make_ready(thread);
+        system.make_ready(thread, no_time);
     }
     assert!(cpus[2].pick_next(no_time).is_some() && cpus[2].pick_next(no_time).is_some());
     let before = locked();
@@ -119,8 +119,8 @@ fn idle_cpu_searches_only_loaded_cpus() {
 fn threads_of_a_cpu_that_leaves_idle_are_stolen() {
     let (system, cpus, all) = system(2);
     cpus[0].switch_to_idle(cpus[0].current());
-    system.make_ready(all[0]);
-    system.make_ready(all[1]);
+    system.make_ready(all[0], no_time);
+    system.make_ready(all[1], no_time);
     assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
     assert_eq!(number(system.pick_next_or_idle(cpus[0], no_time)), Some(0));
     assert_eq!(system.reschedule_stealer(cpus[0]), Reschedule::Cpu(1));
@@ -135,10 +135,10 @@ fn number(thread: Option<&'static TestThread>) -> Option<usize> {
 #[test]
 fn yield_without_ready_threads_keeps_the_cpu() {
     let (system, cpus, all) = system(1);
-    system.make_ready(all[0]);
+    system.make_ready(all[0], no_time);
     assert_eq!(number(cpus[0].pick_next(no_time)), Some(0));
     assert_eq!(number(cpus[0].yield_now(cpus[0].current(), no_time)), None);
-    system.make_ready(all[1]);
+    system.make_ready(all[1], no_time);
     assert_eq!(number(cpus[0].yield_now(cpus[0].current(), no_time)), Some(1));
     assert_eq!(number(cpus[0].yield_now(cpus[0].current(), no_time)), Some(0));
     assert_eq!(cpus[0].ready_count(), 1);
@@ -149,12 +149,12 @@ fn idle_cpu_is_rescheduled_once() {
     let (system, cpus, all) = system(2);
     all[0].entity.assign_cpu(0, false);
     assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
-    assert_eq!(system.make_ready(all[0]), Reschedule::Cpu(1));
+    assert_eq!(system.make_ready(all[0], no_time), Reschedule::Cpu(1));
     all[1].entity.assign_cpu(0, false);
     // CPU 1 is claimed for the first thread; the second one starts a slice on its own CPU.
-    assert_eq!(system.make_ready(all[1]), Reschedule::Cpu(0));
+    assert_eq!(system.make_ready(all[1], no_time), Reschedule::Cpu(0));
     cpus[0].set_slice(true);
-    assert_eq!(system.make_ready(all[2]), Reschedule::None);
+    assert_eq!(system.make_ready(all[2], no_time), Reschedule::None);
     assert_eq!(number(system.pick_next_or_idle(cpus[1], no_time)), Some(0));
     assert_eq!(all[0].entity.cpu(), 1);
 }
@@ -163,32 +163,32 @@ fn idle_cpu_is_rescheduled_once() {
 fn idle_cpu_steals_unless_pinned_or_running() {
     let (system, cpus, all) = system(2);
     all[0].entity.assign_cpu(0, true);
-    system.make_ready(all[0]);
+    system.make_ready(all[0], no_time);
     assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
     assert!(system.is_idle(1));
     system.leave_idle(1);
     all[1].entity.assign_cpu(0, false);
-    system.make_ready(all[1]);
+    system.make_ready(all[1], no_time);
     assert_eq!(number(system.pick_next_or_idle(cpus[1], no_time)), Some(1));
     assert_eq!(cpus[0].ready_count(), 1);
     // A thread that still uses its stack does not migrate.
     all[2].running.store(true, Ordering::Release);
     all[2].entity.assign_cpu(0, false);
     assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
-    system.make_ready(all[2]);
+    system.make_ready(all[2], no_time);
     assert_eq!(cpus[0].ready_count(), 2);
 }
 
 #[test]
 fn woken_thread_of_higher_priority_preempts() {
     let (system, cpus, all) = system(1);
-    system.make_ready(all[0]);
+    system.make_ready(all[0], no_time);
     cpus[0].pick_next(no_time);
     cpus[0].set_slice(true);
-    assert_eq!(system.make_ready(all[1]), Reschedule::None);
+    assert_eq!(system.make_ready(all[1], no_time), Reschedule::None);
     assert_eq!(number(cpus[0].preempt(false, no_time)), None);
     all[2].entity.set_priority(5);
-    assert_eq!(system.make_ready(all[2]), Reschedule::Cpu(0));
+    assert_eq!(system.make_ready(all[2], no_time), Reschedule::Cpu(0));
     assert_eq!(number(cpus[0].preempt(false, no_time)), Some(2));
     assert_eq!(number(cpus[0].preempt(true, no_time)), None);
     assert_eq!(cpus[0].ready_count(), 2);
@@ -197,10 +197,10 @@ fn woken_thread_of_higher_priority_preempts() {
 #[test]
 fn wake_is_neither_lost_nor_doubled() {
     let (system, cpus, all) = system(1);
-    assert_eq!(system.wake(all[0]), Reschedule::None);
+    assert_eq!(system.wake(all[0], no_time), Reschedule::None);
     assert!(!all[0].entity.park());
     assert!(all[0].entity.park());
-    system.wake(all[0]);
-    system.wake(all[0]);
+    system.wake(all[0], no_time);
+    system.wake(all[0], no_time);
     assert_eq!(cpus[0].ready_count(), 1);
 }

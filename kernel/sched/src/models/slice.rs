@@ -8,9 +8,11 @@ use loom::thread::spawn;
 use super::{ModelThread, explore, leak};
 use crate::cpu::Cpu;
 use crate::cpus::{Cpus, Reschedule};
-use crate::policy::RoundRobin;
+use crate::policy::{Fair, Policy as _};
+use crate::sync::Lock as _;
+use crate::thread::NORMAL_PRIORITY;
 
-type Policy = RoundRobin<ModelThread>;
+type Policy = Fair<ModelThread>;
 
 /// The slice of CPU 0 is over, and its thread was the only one until now: the CPU sees the thread that another CPU
 /// makes ready, or it is rescheduled.
@@ -24,9 +26,44 @@ fn thread_is_made_ready_while_a_slice_ends() {
         cpus[0].set_slice(true);
         let thread = ModelThread::new(0);
         thread.entity.assign_cpu(0, true);
-        let waker = spawn(move || system.make_ready(thread));
-        let has_ended = cpus[0].try_end_slice();
+        let waker = spawn(move || system.make_ready(thread, || 0));
+        let has_ended = cpus[0].try_end_slice(|| 0);
         let is_rescheduled = waker.join().unwrap() == Reschedule::Cpu(0);
         assert_eq!(has_ended, is_rescheduled);
+    });
+}
+
+/// CPU 0, whose thread has computed for long, begins to account for run time at the end of its slice, and ends that with the next
+/// one, while another CPU makes threads ready: all of them are in the run queue, and counted, once.
+#[test]
+fn threads_are_made_ready_while_accounting_begins_and_ends() {
+    explore(3, || {
+        let system: &Cpus<ModelThread, Policy, Mutex<Policy>> = leak(Cpus::default());
+        let new = |number| {
+            let thread = ModelThread::new(number);
+            thread.entity.set_priority(NORMAL_PRIORITY);
+            thread.entity.assign_cpu(0, true);
+            thread
+        };
+        let cpu = leak(Cpu::new(0, new(0), Mutex::default()));
+        let other = leak(Cpu::new(1, ModelThread::new(usize::MAX), Mutex::default()));
+        [&*cpu, other].into_iter().for_each(|cpu| system.add_cpu(cpu));
+        let woken = [1, 2].map(new);
+        let waker = spawn(move || woken.map(|thread| system.make_ready(thread, || 1)));
+        // The first call begins a probe if the thread has not run for long.
+        let long = Policy::LONG_RUN.unwrap();
+        for now in [0, long, 2 * long, 2 * long] {
+            cpu.preempt(true, || now);
+        }
+        waker.join().unwrap();
+        let mut numbers = [cpu.current().number; 3];
+        let mut count = 1;
+        while let Some(next) = cpu.pick_next(|| 2 * long) {
+            numbers[count] = next.number;
+            count += 1;
+        }
+        numbers.sort_unstable();
+        assert_eq!((numbers, cpu.ready_count()), ([0, 1, 2], 0));
+        assert_eq!(cpu.run_queue.with(|policy| policy.iter().count()), 0);
     });
 }

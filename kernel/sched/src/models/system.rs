@@ -62,11 +62,11 @@ impl ModelScheduler {
     }
 
     pub(super) fn make_ready(&self, thread: &'static ModelThread) {
-        self.reschedule(self.cpus.make_ready(thread));
+        self.reschedule(self.cpus.make_ready(thread, no_time));
     }
 
     pub(super) fn wake(&self, thread: &'static ModelThread) {
-        self.reschedule(self.cpus.wake(thread));
+        self.reschedule(self.cpus.wake(thread, no_time));
     }
 
     /// A CPU switches from one thread to another, or stays with the same.

@@ -1,186 +1,303 @@
-//! Fair scheduling: each thread gets CPU time in proportion to its weight, which its priority sets.
+//! Fair scheduling: threads of normal priority get equal shares of a CPU, and one that wakes up after it has used less
+//! than its share runs at once. The default policy.
 //!
-//! A thread's virtual runtime is its run time divided by its weight; the thread with the least virtual runtime is
-//! next. The order is exact to a quantum: the run queue is a calendar queue, a ring of lists, in which a thread's
-//! list is its virtual runtime in quanta, modulo the size of the ring.
+//! # Idea
+//!
+//! As in Linux's CFS, each thread has a *virtual runtime*, the time that it has run on its CPU, and the ready thread
+//! with the least one is next. The CPU has a *virtual time*, which follows the least virtual runtime. A thread that was
+//! blocked comes back with its own virtual runtime, but at most [`CREDIT_NS`] before the virtual time: so it is ahead of
+//! threads that have computed meanwhile and preempts them, and yet saves up no more than that. A thread that is ahead of
+//! the current one by less than [`GRANULARITY_NS`] waits for it, which keeps threads that wake each other from switching
+//! twice for each message.
+//!
+//! Run time is only accounted while threads contend for the CPU. Threads that wake each other, and none of which computes
+//! for long, take turns in the order of their wake-ups ([`RoundRobin`]), without a look at the clock. When a thread is
+//! found to compute while others are ready ([`Policy::begin_accounting`]), accounting begins, and ends after a time slice
+//! without a run of [`Policy::LONG_RUN`].
+//!
+//! # Structure
+//!
+//! The ready threads of normal priority are in a calendar queue (Brown, 1988): a ring of lists, in which a thread's list is
+//! its virtual runtime in quanta modulo the size of the ring. So all operations take constant time, and the order is exact
+//! to a quantum. The lists are those between the ranks of normal and of lower priorities.
+//!
+//! # Other priorities
+//!
+//! A priority is a class, as in Linux's `SCHED_RR`: a ready thread of a higher one runs first, and threads of the same one
+//! take turns. Against starvation, every 16th slice goes to the next class that has a ready thread.
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::Policy;
+use super::fifo::LISTS as RANKS;
+use super::{Policy, RoundRobin};
 use crate::queue_array::QueueArray;
-use crate::thread::Thread;
+use crate::thread::{NORMAL_LISTS, NORMAL_RANK, Thread};
 
-/// Number of lists in the ring.
-const LISTS: usize = 64;
+/// Number of lists of the ring.
+const LISTS: usize = NORMAL_LISTS as usize;
 
 /// Span of virtual runtime of one list of the ring, in nanoseconds.
-const QUANTUM: u64 = 1 << 20;
+const QUANTUM_NS: u64 = 1 << 19;
 
-/// Priority of weight 1: the virtual runtime of such a thread is its run time.
-const NORMAL_PRIORITY: u8 = 2;
+/// Maximum time, in nanoseconds, by which a thread that wakes up is behind the virtual time of its CPU.
+pub(crate) const CREDIT_NS: u64 = 6 * QUANTUM_NS;
 
-/// The fair policy: a calendar queue by virtual runtime.
+/// Maximum time, in nanoseconds, by which a ready thread is ahead of the virtual time. It bounds a thread's debt, and
+/// keeps the ring from overlapping itself.
+const MAX_DEBT_NS: u64 = 24 * QUANTUM_NS;
+const _: () = assert!(
+    CREDIT_NS + MAX_DEBT_NS < (LISTS as u64 - 1) * QUANTUM_NS,
+    "the ring has a list for each quantum"
+);
+
+/// Time, in nanoseconds, by which a woken thread must have run less than the current one to preempt it.
+const GRANULARITY_NS: u64 = QUANTUM_NS;
+
+/// First list of the ring.
+const RING: usize = NORMAL_RANK + 1;
+
+/// The fair policy: round-robin, with a calendar queue by virtual runtime while run time is accounted.
 #[derive(Debug)]
 pub struct Fair<T: 'static> {
-    ring: QueueArray<T, LISTS>,
-    /// Virtual time of the CPU: the virtual runtime of the last picked thread. The minimum for enqueued threads.
+    queues: RoundRobin<T>,
+    /// Virtual time of the CPU, in nanoseconds.
     now: u64,
+    is_accounting: bool,
+    /// A thread has run for long since the last slice ended.
+    had_long_run: bool,
 }
 
 impl<T> Default for Fair<T> {
     fn default() -> Self {
-        Self { ring: QueueArray::new(), now: 0 }
+        Self { queues: RoundRobin::default(), now: 0, is_accounting: false, had_long_run: false }
     }
 }
 
-/// Index of the list for a virtual runtime.
-fn list_index(runtime: u64) -> usize {
-    usize::from((runtime / QUANTUM).to_le_bytes()[0]) % LISTS
+/// Returns the list of the ring for a virtual runtime, counted from [`RING`].
+fn ring_index(runtime: u64) -> usize {
+    usize::from((runtime / QUANTUM_NS).to_le_bytes()[0]) % LISTS
 }
 
-/// Converts a run time into virtual runtime: each step of priority is worth a quarter more or less CPU time.
-fn virtual_runtime(nanoseconds: u64, priority: u8) -> u64 {
-    let mut time = nanoseconds;
-    for _ in NORMAL_PRIORITY..priority {
-        time = time / 5 * 4;
-    }
-    for _ in priority..NORMAL_PRIORITY {
-        time = time / 4 * 5;
-    }
-    time
+/// True for a list of the ring.
+fn is_in_ring(list: usize) -> bool {
+    (RING..RING + LISTS).contains(&list)
+}
+
+fn is_normal<T: Thread>(thread: &'static T) -> bool {
+    thread.entity().rank() == NORMAL_RANK
 }
 
 impl<T: Thread> Fair<T> {
-    fn insert(&mut self, thread: &'static T) {
-        let runtime = &thread.entity().runtime;
-        // The minimum keeps a thread from saving up time while it is blocked. The maximum bounds a thread's debt, and
-        // keeps the ring from overlapping itself.
-        let latest = self.now + (LISTS as u64 - 2) * QUANTUM;
-        let time = runtime.load(Relaxed).clamp(self.now, latest);
-        runtime.store(time, Relaxed);
-        self.ring.push(thread, list_index(time));
+    const fn lists(&self) -> &QueueArray<T, RANKS> {
+        &self.queues.order.queues
     }
 
-    fn pop(&mut self, index: usize) -> Option<&'static T> {
-        let thread = self.ring.pop(index)?;
-        self.now = self.now.max(thread.entity().runtime.load(Relaxed));
-        Some(thread)
+    const fn lists_mut(&mut self) -> &mut QueueArray<T, RANKS> {
+        &mut self.queues.order.queues
+    }
+
+    /// The earliest virtual runtime of a ready thread.
+    const fn earliest(&self) -> u64 {
+        self.now.saturating_sub(CREDIT_NS)
+    }
+
+    /// Virtual runtime of a thread, within the bounds of ready threads.
+    fn runtime(&self, thread: &'static T) -> u64 {
+        let own = thread.entity().runtime.load(Relaxed);
+        let own = if own == 0 { self.now } else { own };
+        own.clamp(self.earliest(), self.now + MAX_DEBT_NS)
+    }
+
+    /// Adds a thread of normal priority to the ring.
+    fn insert(&mut self, thread: &'static T) {
+        let runtime = self.runtime(thread);
+        thread.entity().runtime.store(runtime, Relaxed);
+        self.lists_mut().push(thread, RING + ring_index(runtime));
+    }
+
+    /// Bitmap of the lists of the ring that are not empty.
+    fn used_of_ring(&self) -> u32 {
+        u32::try_from(self.lists().used() >> RING & u64::from(u32::MAX)).unwrap_or_default()
+    }
+
+    /// The list of the ring with the least virtual runtimes.
+    fn first_of_ring(&self) -> Option<usize> {
+        let start = ring_index(self.earliest());
+        let from_start = self.used_of_ring().rotate_right(u32::try_from(start).unwrap_or_default());
+        (from_start != 0).then(|| RING + (start + from_start.trailing_zeros() as usize) % LISTS)
+    }
+
+    /// The list of the next thread, and the rank of that thread.
+    fn first(&self) -> Option<(usize, usize)> {
+        let first = self.lists().first(0)?;
+        if is_in_ring(first) {
+            return Some((self.first_of_ring()?, NORMAL_RANK));
+        }
+        Some((first, first))
+    }
+
+    /// Takes the next thread if it has a higher priority than `current`, or the same one and `is_next`, which gets the virtual
+    /// runtimes of both in this order; for other priorities than the normal one both are 0.
+    fn take(&mut self, current: &'static T, is_next: impl FnOnce(u64, u64) -> bool) -> Option<&'static T> {
+        let ((list, rank), own) = (self.first()?, current.entity().rank());
+        let is_taken = if rank == own {
+            let runtime = |thread| if own == NORMAL_RANK { self.runtime(thread) } else { 0 };
+            is_next(self.lists().head(list).map_or(0, runtime), runtime(current))
+        } else {
+            rank < own
+        };
+        if is_taken { self.lists_mut().pop(list) } else { None }
+    }
+
+    /// Takes the next thread, if no list before the ring has one.
+    #[cold]
+    #[inline(never)]
+    fn pick_from_ring(&mut self) -> Option<&'static T> {
+        let (list, _) = self.first()?;
+        self.lists_mut().pop(list)
+    }
+
+    /// Takes the thread that runs against starvation after a slice of `current`, if it is the turn of another class.
+    fn take_against_starvation(&mut self, current: &'static T) -> Option<&'static T> {
+        let mut list = self.queues.list_against_starvation()?;
+        if is_in_ring(list) {
+            self.queues.favoured = RING + LISTS - 1;
+            list = self.first_of_ring().filter(|_| !is_normal(current))?;
+        }
+        self.lists_mut().pop(list)
+    }
+
+    /// Ends accounting: the threads of the ring, which are in one list if there are any, take turns.
+    fn end_accounting(&mut self) {
+        if let Some(list) = self.first_of_ring() {
+            self.lists_mut().move_list(list, NORMAL_RANK);
+        }
+        self.is_accounting = false;
     }
 }
 
 impl<T: Thread> Policy<T> for Fair<T> {
-    const SLICE: Option<u64> = Some(4_000_000);
-    const ACCOUNTS: bool = true;
+    const SLICE: Option<u64> = Some(3_000_000);
+    const LONG_RUN: Option<u64> = Some(QUANTUM_NS);
 
+    #[inline]
     fn enqueue(&mut self, thread: &'static T) {
-        self.insert(thread);
+        self.queues.enqueue(thread);
     }
 
     fn requeue(&mut self, thread: &'static T) {
-        self.insert(thread);
+        if self.is_accounting && is_normal(thread) {
+            self.insert(thread);
+        } else {
+            self.queues.requeue(thread);
+        }
     }
 
+    #[inline]
     fn pick_next(&mut self) -> Option<&'static T> {
-        let index = self.ring.first(list_index(self.now))?;
-        self.pop(index)
+        let first = self.lists().first_used();
+        if first < RING {
+            return self.lists_mut().pop(first);
+        }
+        self.pick_from_ring()
+    }
+
+    #[inline]
+    fn yield_to_equal(&mut self, current: &'static T) -> Option<&'static T> {
+        // While run time is accounted, the list of normal threads is empty.
+        self.queues.yield_to_equal(current)
     }
 
     fn pick_on_yield(&mut self, current: &'static T) -> Option<&'static T> {
-        // Behind all threads of the same virtual runtime.
-        let next = self.pick_next()?;
-        let runtime = &current.entity().runtime;
-        runtime.fetch_max(next.entity().runtime.load(Relaxed), Relaxed);
+        if !self.is_accounting {
+            return self.queues.pick_on_yield(current);
+        }
+        let next = self.take(current, |_, _| true)?;
+        if is_normal(current) && is_normal(next) {
+            // Behind all threads of the same virtual runtime.
+            current.entity().runtime.fetch_max(next.entity().runtime.load(Relaxed), Relaxed);
+        }
         Some(next)
     }
 
     fn pick_after_slice(&mut self, current: &'static T) -> Option<&'static T> {
-        let next = self.pick_next()?;
-        if next.entity().runtime.load(Relaxed) <= current.entity().runtime.load(Relaxed) {
-            return Some(next);
+        if !self.is_accounting {
+            return self.queues.pick_after_slice(current);
         }
-        self.insert(next);
-        None
+        self.take_against_starvation(current).or_else(|| self.take(current, |next, current| next <= current))
     }
 
+    fn pick_preempting(&mut self, current: &'static T) -> Option<&'static T> {
+        if !self.is_accounting {
+            return self.queues.pick_preempting(current);
+        }
+        self.take(current, |next, current| next + GRANULARITY_NS < current)
+    }
+
+    #[inline]
     fn preempts(&self, woken: &'static T, current: &'static T) -> bool {
-        let time = |thread: &'static T| thread.entity().runtime.load(Relaxed).max(self.now);
-        time(woken) + QUANTUM < time(current) || woken.entity().priority() > current.entity().priority()
+        self.queues.preempts(woken, current)
     }
 
-    fn iter(&self) -> impl Iterator<Item = &'static T> {
-        self.ring.iter()
-    }
-
-    fn dequeue(&mut self, thread: &'static T) {
-        self.ring.remove(thread);
-    }
-
-    fn charge(&mut self, thread: &'static T, nanoseconds: u64) {
-        let time = virtual_runtime(nanoseconds, thread.entity().priority());
-        thread.entity().runtime.fetch_add(time, Relaxed);
-    }
-}
-
-#[cfg(test)]
-#[cfg(not(loom))]
-mod tests {
-    use super::Fair;
-    use crate::policy::Policy;
-    use crate::testing::{TestThread, threads};
-
-    const SLICE: u64 = 4_000_000;
-
-    fn shares<const N: usize>(priorities: [u8; N], rounds: usize) -> [u32; N] {
-        let all = threads(N);
-        let mut policy = Fair::<TestThread>::default();
-        for (thread, priority) in all.iter().zip(priorities) {
-            thread.entity.set_priority(priority);
-            policy.enqueue(thread);
+    fn place(&mut self, woken: &'static T, current: &'static T) -> bool {
+        // The thread is in the list of the priority that it had a moment ago, which may have changed since.
+        match self.lists_mut().pop(NORMAL_RANK) {
+            Some(added) => self.insert(added),
+            None => return self.queues.preempts(woken, current),
         }
-        let mut ran = [0; N];
-        let mut current = policy.pick_next().unwrap();
-        for _ in 0..rounds {
-            ran[current.number] += 1;
-            policy.charge(current, SLICE);
-            if let Some(next) = policy.pick_after_slice(current) {
-                policy.requeue(current);
-                current = next;
-            }
+        if is_normal(woken) && is_normal(current) {
+            self.runtime(woken) + GRANULARITY_NS < self.runtime(current)
+        } else {
+            self.queues.preempts(woken, current)
         }
-        ran
     }
 
-    #[test]
-    fn threads_of_equal_priority_get_equal_shares() {
-        let ran = shares([2; 5], 1000);
-        assert!(ran.iter().all(|&slices| slices.abs_diff(200) <= 3), "{ran:?}");
+    #[inline]
+    fn is_accounting(&self) -> bool {
+        self.is_accounting
     }
 
-    #[test]
-    fn higher_priority_gets_a_larger_share_and_lower_does_not_starve() {
-        let ran = shares([2, 2, 5], 3000);
-        assert!(ran[2] > ran[0] && ran[2] > ran[1] && ran[0] > 300 && ran[1] > 300, "{ran:?}");
+    #[cold]
+    fn begin_accounting(&mut self, now: u64, current: &'static T, ran_ns: u64) {
+        if !is_normal(current) {
+            return;
+        }
+        self.now = self.now.max(now);
+        let ran = ran_ns.clamp(2 * GRANULARITY_NS, CREDIT_NS);
+        current.entity().runtime.store(self.now + ran, Relaxed);
+        let list = RING + ring_index(self.now);
+        self.lists_mut().move_list(NORMAL_RANK, list);
+        self.is_accounting = true;
+        self.had_long_run = true;
     }
 
-    #[test]
-    fn blocked_thread_does_not_save_up_time() {
-        let all = threads(2);
-        let mut policy = Fair::<TestThread>::default();
-        for _ in 0..100 {
-            policy.charge(all[0], SLICE);
-            policy.requeue(all[0]);
-            assert_eq!(policy.pick_next().map(|thread| thread.number), Some(0));
+    fn charge(&mut self, current: &'static T, ran_ns: u64) {
+        let mut least = u64::MAX;
+        if is_normal(current) {
+            self.had_long_run |= ran_ns >= QUANTUM_NS;
+            least = self.runtime(current) + ran_ns;
+            current.entity().runtime.store(least, Relaxed);
         }
-        policy.enqueue(all[1]);
-        let mut turns = 0;
-        let mut current = policy.pick_next().unwrap();
-        policy.requeue(all[0]);
-        while current.number == 1 {
-            turns += 1;
-            policy.charge(current, SLICE);
-            policy.requeue(current);
-            current = policy.pick_next().unwrap();
+        let first = self.first_of_ring().and_then(|list| self.lists().head(list));
+        least = first.map_or(least, |first| least.min(self.runtime(first)));
+        if least != u64::MAX {
+            self.now = self.now.max(least);
         }
-        assert!(turns <= 2, "{turns}");
+    }
+
+    fn end_slice(&mut self) {
+        let had_long_run = core::mem::take(&mut self.had_long_run);
+        let can_end = self.used_of_ring().count_ones() <= 1 && self.lists().head(NORMAL_RANK).is_none();
+        if self.is_accounting && !had_long_run && can_end {
+            self.end_accounting();
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, &'static T)> {
+        self.queues.iter()
+    }
+
+    fn dequeue(&mut self, list: usize, thread: &'static T) {
+        self.queues.dequeue(list, thread);
     }
 }

@@ -3,16 +3,16 @@
 
 use super::Policy;
 use crate::queue_array::QueueArray;
-use crate::thread::{MAX_PRIORITY, Thread};
+use crate::thread::{MAX_PRIORITY, NORMAL_LISTS, Thread};
 
-/// Number of lists: at least one for each priority; a power of two.
-const LISTS: usize = 32;
-const _: () = assert!(LISTS > MAX_PRIORITY as usize, "each priority has a list");
+/// Number of lists: at least one for each rank; a power of two.
+pub(super) const LISTS: usize = 64;
+const _: () = assert!(LISTS > MAX_PRIORITY as usize + NORMAL_LISTS as usize, "each rank has a list");
 
 /// The FIFO policy: a list for each priority, the highest first.
 #[derive(Debug)]
 pub struct Fifo<T: 'static> {
-    queues: QueueArray<T, LISTS>,
+    pub(super) queues: QueueArray<T, LISTS>,
 }
 
 impl<T> Default for Fifo<T> {
@@ -24,23 +24,6 @@ impl<T> Default for Fifo<T> {
 /// Index of the list of a thread's priority.
 fn index<T: Thread>(thread: &'static T) -> usize {
     thread.entity().rank()
-}
-
-impl<T: Thread> Fifo<T> {
-    /// Takes a thread of the first list after `index`, cyclically, that is not empty; returns that list's index with
-    /// it.
-    pub(super) fn pop_after(&mut self, index: usize) -> Option<(usize, &'static T)> {
-        let index = self.queues.first((index + 1) % LISTS)?;
-        Some((index, self.queues.pop(index)?))
-    }
-
-    /// [`Policy::yield_to_next`] to the first thread of list `first`, of a higher priority than `current`'s.
-    #[cold]
-    fn yield_to_higher(&mut self, first: usize, current: &'static T) -> Option<&'static T> {
-        let next = self.queues.pop(first);
-        self.enqueue(current);
-        next
-    }
 }
 
 impl<T: Thread> Policy<T> for Fifo<T> {
@@ -69,12 +52,9 @@ impl<T: Thread> Policy<T> for Fifo<T> {
     }
 
     #[inline]
-    fn yield_to_next(&mut self, current: &'static T) -> Option<&'static T> {
-        let (own, first) = (index(current), self.queues.first_used());
-        if first == own {
-            return Some(self.queues.rotate(own, current));
-        }
-        if first < own { self.yield_to_higher(first, current) } else { None }
+    fn yield_to_equal(&mut self, current: &'static T) -> Option<&'static T> {
+        let own = index(current);
+        (self.queues.first_used() == own).then(|| self.queues.rotate(own, current))
     }
 
     fn pick_preempting(&mut self, current: &'static T) -> Option<&'static T> {
@@ -87,12 +67,12 @@ impl<T: Thread> Policy<T> for Fifo<T> {
         index(woken) < index(current)
     }
 
-    fn iter(&self) -> impl Iterator<Item = &'static T> {
+    fn iter(&self) -> impl Iterator<Item = (usize, &'static T)> {
         self.queues.iter()
     }
 
-    fn dequeue(&mut self, thread: &'static T) {
-        self.queues.remove(thread);
+    fn dequeue(&mut self, list: usize, thread: &'static T) {
+        self.queues.remove(list, thread);
     }
 }
 

@@ -4,6 +4,9 @@ mod fair;
 mod fifo;
 mod round_robin;
 
+#[cfg(test)]
+#[cfg(not(loom))]
+pub(crate) use fair::CREDIT_NS;
 pub use fair::Fair;
 pub use fifo::Fifo;
 pub use round_robin::RoundRobin;
@@ -15,10 +18,10 @@ pub trait Policy<T: Thread>: Default + Send {
     /// Length of a time slice in nanoseconds; `None` if the policy has no time slices.
     const SLICE: Option<u64>;
 
-    /// Whether the policy accounts for run time, so that [`Self::charge`] must be called.
-    const ACCOUNTS: bool = false;
+    /// Minimum run time, in nanoseconds, of a thread that computes; `None` if the policy never accounts for run time.
+    const LONG_RUN: Option<u64> = None;
 
-    /// Adds a woken or new thread.
+    /// Adds a woken or new thread. While run time is accounted, [`Self::place`] follows.
     fn enqueue(&mut self, thread: &'static T);
 
     /// Adds the thread that ran until now and is still ready.
@@ -30,13 +33,9 @@ pub trait Policy<T: Thread>: Default + Send {
     /// Takes the thread to run instead of `current`, which yields; `None` if `current` keeps the CPU.
     fn pick_on_yield(&mut self, current: &'static T) -> Option<&'static T>;
 
-    /// [`Self::pick_on_yield`], then [`Self::requeue`] of `current` if that found a thread.
-    #[inline]
-    fn yield_to_next(&mut self, current: &'static T) -> Option<&'static T> {
-        let next = self.pick_on_yield(current)?;
-        self.requeue(current);
-        Some(next)
-    }
+    /// Adds `current`, which yields, behind the threads of its priority, and takes the first of them; `None` if another thread is
+    /// next, or the policy decides by run time.
+    fn yield_to_equal(&mut self, current: &'static T) -> Option<&'static T>;
 
     /// Takes the thread to run instead of `current`, whose time slice is over; `None` if `current` keeps the CPU.
     fn pick_after_slice(&mut self, current: &'static T) -> Option<&'static T> {
@@ -53,17 +52,37 @@ pub trait Policy<T: Thread>: Default + Send {
         None
     }
 
-    /// Whether `woken` preempts `current`.
+    /// True if `woken`, which was added, preempts `current` while run time is not accounted.
     fn preempts(&self, woken: &'static T, current: &'static T) -> bool;
 
-    /// All threads of the run queue, for work stealing.
-    fn iter(&self) -> impl Iterator<Item = &'static T>;
-
-    /// Removes a thread that is in the run queue.
-    fn dequeue(&mut self, thread: &'static T);
-
-    /// Charges `thread` for a run time in nanoseconds.
-    fn charge(&mut self, thread: &'static T, nanoseconds: u64) {
-        let _ = (thread, nanoseconds);
+    /// Puts `woken`, which was added last, in its place while run time is accounted. Returns true if it preempts `current`.
+    fn place(&mut self, woken: &'static T, current: &'static T) -> bool {
+        self.preempts(woken, current)
     }
+
+    /// All threads of the run queue, for work stealing, with the numbers of their lists.
+    fn iter(&self) -> impl Iterator<Item = (usize, &'static T)>;
+
+    /// Removes a thread that is in the run queue, in the list of this number.
+    fn dequeue(&mut self, list: usize, thread: &'static T);
+
+    /// True if the policy accounts for run time now, so that [`Self::charge`] must be called.
+    #[inline]
+    fn is_accounting(&self) -> bool {
+        false
+    }
+
+    /// Begins to account for run time, at the time `now` in nanoseconds, if the policy wants to: `current` computes, and
+    /// has run for `ran_ns`.
+    fn begin_accounting(&mut self, now: u64, current: &'static T, ran_ns: u64) {
+        let _ = (now, current, ran_ns);
+    }
+
+    /// Charges `current` for a run time in nanoseconds.
+    fn charge(&mut self, current: &'static T, ran_ns: u64) {
+        let _ = (current, ran_ns);
+    }
+
+    /// Ends a time slice: accounting may end with it.
+    fn end_slice(&mut self) {}
 }

@@ -1,7 +1,8 @@
 //! Round-robin within each priority, as `SCHED_RR`, with a guard against starvation: every 16th slice goes to
 //! another priority.
 
-use super::{Fifo, Policy};
+use super::Policy;
+use super::fifo::{Fifo, LISTS};
 use crate::thread::Thread;
 
 /// Period in time slices at which a slice goes to the next priority, cyclically, that has a ready thread.
@@ -10,16 +11,26 @@ const ANTI_STARVATION_PERIOD: u32 = 16;
 /// The round-robin policy: [`Fifo`] with time slices.
 #[derive(Debug)]
 pub struct RoundRobin<T: 'static> {
-    order: Fifo<T>,
+    pub(super) order: Fifo<T>,
     /// Number of slices that have ended.
     slices: u32,
     /// Index of the list that got the last anti-starvation slice.
-    favoured: usize,
+    pub(super) favoured: usize,
 }
 
 impl<T> Default for RoundRobin<T> {
     fn default() -> Self {
         Self { order: Fifo::default(), slices: 0, favoured: 0 }
+    }
+}
+
+impl<T: Thread> RoundRobin<T> {
+    /// Counts a slice that has ended. If the next one goes to another priority, returns the list of that.
+    pub(super) fn list_against_starvation(&mut self) -> Option<usize> {
+        self.slices = self.slices.wrapping_add(1);
+        let is_due = self.slices.is_multiple_of(ANTI_STARVATION_PERIOD);
+        self.favoured = self.order.queues.first((self.favoured + 1) % LISTS).filter(|_| is_due)?;
+        Some(self.favoured)
     }
 }
 
@@ -47,18 +58,15 @@ impl<T: Thread> Policy<T> for RoundRobin<T> {
     }
 
     #[inline]
-    fn yield_to_next(&mut self, current: &'static T) -> Option<&'static T> {
-        self.order.yield_to_next(current)
+    fn yield_to_equal(&mut self, current: &'static T) -> Option<&'static T> {
+        self.order.yield_to_equal(current)
     }
 
     fn pick_after_slice(&mut self, current: &'static T) -> Option<&'static T> {
-        self.slices = self.slices.wrapping_add(1);
-        if !self.slices.is_multiple_of(ANTI_STARVATION_PERIOD) {
-            return self.order.pick_on_yield(current);
+        match self.list_against_starvation() {
+            Some(list) => self.order.queues.pop(list),
+            None => self.order.pick_on_yield(current),
         }
-        let (index, thread) = self.order.pop_after(self.favoured)?;
-        self.favoured = index;
-        Some(thread)
     }
 
     fn pick_preempting(&mut self, current: &'static T) -> Option<&'static T> {
@@ -70,12 +78,12 @@ impl<T: Thread> Policy<T> for RoundRobin<T> {
         self.order.preempts(woken, current)
     }
 
-    fn iter(&self) -> impl Iterator<Item = &'static T> {
+    fn iter(&self) -> impl Iterator<Item = (usize, &'static T)> {
         self.order.iter()
     }
 
-    fn dequeue(&mut self, thread: &'static T) {
-        self.order.dequeue(thread);
+    fn dequeue(&mut self, list: usize, thread: &'static T) {
+        self.order.dequeue(list, thread);
     }
 }
 
