@@ -9,7 +9,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use crate::policy::Policy;
 use crate::run_time::RunTime;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Lock};
-use crate::thread::Thread;
+use crate::thread::{NO_CREDIT, Thread};
 
 /// Scheduling state of one CPU: `L` is a lock around its run queue, a policy `P` over threads `T`.
 #[derive(Debug)]
@@ -23,9 +23,7 @@ pub struct Cpu<T: 'static, P, L> {
     flags: AtomicU8,
     /// Whether the CPU runs its idle thread, or is about to. Cleared only under the lock.
     runs_idle: AtomicBool,
-    /// The slice is a probe, which finds out whether the current thread computes. Written only by this CPU.
-    is_probe: AtomicBool,
-    run_time: RunTime,
+    run_time: RunTime<T>,
     policy: PhantomData<fn() -> P>,
 }
 
@@ -59,7 +57,6 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             current: AtomicCell::new(current),
             flags: AtomicU8::new(if P::SLICE.is_some() { 0 } else { flags::HAS_SLICE }),
             runs_idle: AtomicBool::new(false),
-            is_probe: AtomicBool::new(false),
             run_time: RunTime::new(),
             policy: PhantomData,
         }
@@ -113,16 +110,25 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         policy.charge(self.current(), self.run_time.take(now()));
     }
 
-    /// [`Self::charge`]; if the policy does not account for run time, begins to if the current thread has run for long. Called
-    /// with the run queue locked, by this CPU.
-    fn observe(&self, policy: &mut P, now: impl FnOnce() -> u64) {
+    /// [`Self::charge`] of the current thread, which blocks or yields.
+    #[inline]
+    fn charge_last(&self, policy: &mut P, now: impl FnOnce() -> u64) {
+        if P::LONG_RUN.is_some() && policy.is_accounting() {
+            self.charge_slow(policy, now);
+            policy.end_run(self.current());
+        }
+    }
+
+    /// [`Self::charge`]; if the policy does not account for run time, begins to if the current thread `computes`, or has run for
+    /// long. Called with the run queue locked, by this CPU.
+    fn observe(&self, policy: &mut P, computes: bool, now: impl FnOnce() -> u64) {
         let Some(long_run) = P::LONG_RUN else { return };
         if policy.is_accounting() {
             return self.charge_slow(policy, now);
         }
         let now = now();
         let ran_ns = self.run_time.at_least(now);
-        if ran_ns >= long_run {
+        if computes || ran_ns >= long_run {
             self.run_time.stamp(now);
             policy.begin_accounting(now, self.current(), ran_ns);
             self.set_flag(flags::ACCOUNTING, policy.is_accounting());
@@ -133,7 +139,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     /// interrupt of this CPU.
     pub fn observe_current(&self, now: impl FnOnce() -> u64) {
         if P::LONG_RUN.is_some() {
-            self.run_queue.with(|policy| self.observe(policy, now));
+            self.run_queue.with(|policy| self.observe(policy, false, now));
         }
     }
 
@@ -174,7 +180,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         current: &'static T,
         now: impl FnOnce() -> u64,
     ) -> Option<&'static T> {
-        self.charge(policy, now);
+        self.charge_last(policy, now);
         let next = policy.pick_on_yield(current)?;
         policy.requeue(current);
         Some(next)
@@ -185,11 +191,14 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     pub fn preempt(&self, slice_over: bool, now: impl FnOnce() -> u64) -> Option<&'static T> {
         let current = self.current();
         self.run_queue.with(|policy| {
-            self.observe(policy, now);
-            let next = if !slice_over {
+            let was_probe = self.run_time.is_probe();
+            let computes = slice_over && self.run_time.end_probe(current);
+            self.observe(policy, computes, now);
+            if slice_over {
+                self.set_flag(flags::HAS_SLICE, false);
+            }
+            let next = if !slice_over || self.begins_probe(policy, was_probe) {
                 policy.pick_preempting(current)?
-            } else if self.begins_probe(policy) {
-                return None;
             } else {
                 self.end_slice(policy);
                 policy.pick_after_slice(current)?
@@ -200,15 +209,18 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     }
 
     /// Turns the slice that begins into a probe, with the lock held, if run time is not accounted and the last one was none.
-    fn begins_probe(&self, policy: &P) -> bool {
-        let begins = P::LONG_RUN.is_some() && !policy.is_accounting() && !self.is_probe.load(Relaxed);
-        self.is_probe.store(begins, Relaxed);
+    fn begins_probe(&self, policy: &P, was_probe: bool) -> bool {
+        let is_wanted = P::LONG_RUN.is_some() && !policy.is_accounting() && self.ready_count() > 0;
+        let begins = is_wanted && !was_probe;
+        if begins {
+            self.run_time.begin_probe(self.current());
+        }
         begins
     }
 
     /// Length of the time slice that begins, in nanoseconds; `None` if the policy has no slices.
     pub fn slice_ns(&self) -> Option<u64> {
-        P::LONG_RUN.filter(|_| self.is_probe.load(Relaxed)).or(P::SLICE)
+        P::LONG_RUN.filter(|_| self.run_time.is_probe()).or(P::SLICE)
     }
 
     /// Picks the next thread because the current one blocks. Returns the thread to switch to, or `None` if the run
@@ -225,7 +237,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             return None;
         }
         self.run_queue.with(|policy| {
-            self.charge(policy, now);
+            self.charge_last(policy, now);
             let next = policy.pick_next()?;
             self.update_count(|count| count - 1);
             picked();
@@ -245,9 +257,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         P::SLICE.is_some() && self.ready_count() > 0 && !self.has_flag(flags::HAS_SLICE)
     }
 
-    /// Records whether a time slice runs.
-    pub fn set_slice(&self, running: bool) {
-        self.run_queue.with(|_| self.set_flag(flags::HAS_SLICE, running || P::SLICE.is_none()));
+    /// Records that a time slice runs.
+    pub fn start_slice(&self) {
+        self.run_queue.with(|_| self.set_flag(flags::HAS_SLICE, true));
     }
 
     /// Tells the policy that a slice is over, with the lock held.
@@ -256,16 +268,17 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.set_flag(flags::ACCOUNTING, policy.is_accounting());
     }
 
-    /// Ends the time slice, which is over, unless a thread is ready. Returns whether it has ended.
-    pub fn try_end_slice(&self, now: impl FnOnce() -> u64) -> bool {
+    /// Ends the time slice, which is over, unless a thread is ready and the CPU runs one. Returns whether it has ended. An idle CPU
+    /// picks its next thread under the lock, and then starts a slice if needed.
+    pub fn try_end_slice(&self, is_idle: bool, now: impl FnOnce() -> u64) -> bool {
         // Under the lock: a thread is either counted here, or enqueued after the end, which has the CPU rescheduled.
         self.run_queue.with(|policy| {
-            let ended = self.ready_count() == 0;
+            let ended = is_idle || self.ready_count() == 0;
             if ended {
                 self.charge(policy, now);
                 self.end_slice(policy);
                 self.set_flag(flags::HAS_SLICE, false);
-                self.is_probe.store(false, Relaxed);
+                self.run_time.end_probe(self.current());
             }
             ended
         })
@@ -343,7 +356,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.run_queue.with(|policy| {
             self.charge(policy, now);
             self.leave_idle(loaded);
-            stolen.entity().set_cpu(self.number);
+            stolen.entity().set_cpu(self.number, NO_CREDIT);
             self.set_current(stolen)
         })
     }

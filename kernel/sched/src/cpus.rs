@@ -11,7 +11,7 @@ use hermit_interface::MAX_CPUS;
 use crate::cpu::{Cpu, CpuMask, bit};
 use crate::policy::Policy;
 use crate::sync::{AtomicU32, AtomicU64, Lock, fence, spin_loop};
-use crate::thread::Thread;
+use crate::thread::{FULL_CREDIT, Thread};
 
 /// Maximum number of pauses between two looks of a CPU at threads that it cannot run yet: some microseconds.
 const MAX_PAUSES: u32 = if cfg!(loom) { 1 } else { 64 };
@@ -123,7 +123,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         let number = claimed.unwrap_or(home);
         let Some(cpu) = self.get(number) else { return Reschedule::None };
         if claimed.is_some() {
-            entity.set_cpu(number);
+            entity.set_cpu(number, FULL_CREDIT);
         }
         let must_reschedule = cpu.enqueue(thread, &self.loaded, now);
         if claimed.is_some() {

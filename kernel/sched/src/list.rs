@@ -81,6 +81,16 @@ impl<T: Thread, K: ListKind> List<T, K> {
         self.last = Some(thread);
     }
 
+    /// Adds a thread at the start. It must not be in a list of this kind.
+    pub fn push_front(&mut self, thread: &'static T) {
+        K::links(thread.entity()).next.store(self.first);
+        match self.first {
+            Some(first) => K::links(first.entity()).previous.store(Some(thread)),
+            None => self.last = Some(thread),
+        }
+        self.first = Some(thread);
+    }
+
     /// Takes the first thread.
     #[inline]
     pub fn pop(&mut self) -> Option<&'static T> {
@@ -157,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn list_agrees_with_a_deque(steps in vec((0..4_u8, 0..8_usize), 0..60)) {
+        fn list_agrees_with_a_deque(steps in vec((0..5_u8, 0..8_usize), 0..60)) {
             let all = threads(8);
             let mut list = List::<TestThread, Waiting>::new();
             let mut model = VecDeque::new();
@@ -166,6 +176,10 @@ mod tests {
                     0 if !model.contains(&index) => {
                         list.push(all[index]);
                         model.push_back(index);
+                    }
+                    4 if !model.contains(&index) => {
+                        list.push_front(all[index]);
+                        model.push_front(index);
                     }
                     3 if !model.contains(&index) => {
                         let first = list.rotate(all[index]).number;

@@ -2,22 +2,39 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use crossbeam_utils::atomic::AtomicCell;
+
+use crate::list::same;
 use crate::sync::AtomicU64;
+
+/// Maximum number of switches during a probe beside a thread that computes: those of interrupts and of short runs of others.
+/// Threads that wake each other switch some hundred times.
+const MAX_PROBE_SWITCHES: u64 = 32;
 
 /// The run time of a CPU's current thread. Written with the run queue locked, or by the CPU itself.
 #[derive(Debug)]
-pub(crate) struct RunTime {
+pub(crate) struct RunTime<T: 'static> {
     /// Number of switches of the CPU, which wraps.
     switches: AtomicU64,
     /// Number of switches at the last stamp.
     stamped: AtomicU64,
     /// Time of the last stamp in nanoseconds.
     since: AtomicU64,
+    /// Current thread at the start of the probe; `None` if there is none.
+    probed: AtomicCell<Option<&'static T>>,
+    /// Number of switches at the start of the probe.
+    probe_switches: AtomicU64,
 }
 
-impl RunTime {
+impl<T> RunTime<T> {
     pub(crate) fn new() -> Self {
-        Self { switches: AtomicU64::new(0), stamped: AtomicU64::new(0), since: AtomicU64::new(0) }
+        Self {
+            switches: AtomicU64::new(0),
+            stamped: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            probed: AtomicCell::new(None),
+            probe_switches: AtomicU64::new(0),
+        }
     }
 
     /// Counts a switch.
@@ -47,5 +64,23 @@ impl RunTime {
         }
         self.stamp(now);
         0
+    }
+
+    /// Begins a probe: a short slice at whose end the current thread computes if it still runs.
+    pub(crate) fn begin_probe(&self, current: &'static T) {
+        self.probed.store(Some(current));
+        self.probe_switches.store(self.switches.load(Relaxed), Relaxed);
+    }
+
+    /// True during a probe.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.probed.load().is_some()
+    }
+
+    /// Ends the probe, if there is one. Returns true if the current thread computes.
+    pub(crate) fn end_probe(&self, current: &'static T) -> bool {
+        let switches = self.switches.load(Relaxed).wrapping_sub(self.probe_switches.load(Relaxed));
+        let is_same = self.probed.swap(None).is_some_and(|probed| same(probed, current));
+        is_same && switches <= MAX_PROBE_SWITCHES
     }
 }

@@ -14,6 +14,12 @@ use crate::wait_tree::TreeNode;
 /// Highest priority; the lowest is 0.
 pub const MAX_PRIORITY: u8 = 30;
 
+/// Virtual runtime of a thread that is new on its CPU: the virtual time.
+pub(crate) const NO_CREDIT: u64 = u64::MAX;
+
+/// Virtual runtime of a thread that has slept and wakes up on another CPU: as far before the virtual time as may be.
+pub(crate) const FULL_CREDIT: u64 = 0;
+
 /// Priority of std's threads.
 pub const NORMAL_PRIORITY: u8 = 2;
 
@@ -79,8 +85,10 @@ pub struct Entity<T: 'static> {
     pinned: AtomicBool,
     /// Position of the thread's priority in the order of priorities, highest first ([`rank`]).
     rank: AtomicU32,
-    /// Virtual runtime in nanoseconds on the thread's CPU, for the fair policy; 0 if the thread is new there.
+    /// Virtual runtime in nanoseconds on the thread's CPU, for the fair policy, or [`NO_CREDIT`] or [`FULL_CREDIT`].
     pub(crate) runtime: AtomicU64,
+    /// Time, in nanoseconds, for which the thread has run since it last blocked or yielded, as far as it was accounted.
+    pub(crate) run_ns: AtomicU64,
 }
 
 /// The thread runs or is ready, and has not been unparked since it last parked.
@@ -124,7 +132,8 @@ impl<T> Entity<T> {
             cpu: AtomicU32::new(0),
             pinned: AtomicBool::new(false),
             rank: AtomicU32::new(rank(0)),
-            runtime: AtomicU64::new(0),
+            runtime: AtomicU64::new(NO_CREDIT),
+            run_ns: AtomicU64::new(0),
         }
     }
 
@@ -134,18 +143,18 @@ impl<T> Entity<T> {
         self.cpu.load(Relaxed)
     }
 
-    /// Records on which CPU the thread runs. On another one than before it has no virtual runtime yet.
+    /// Records on which CPU the thread runs. On another one than before it has the virtual runtime `runtime`.
     #[inline]
-    pub(crate) fn set_cpu(&self, cpu: u32) {
+    pub(crate) fn set_cpu(&self, cpu: u32, runtime: u64) {
         if self.cpu() != cpu {
-            self.runtime.store(0, Relaxed);
+            self.runtime.store(runtime, Relaxed);
             self.cpu.store(cpu, Relaxed);
         }
     }
 
     /// Assigns the thread to a CPU; with `pinned` it never migrates. Must be called before the thread is made ready.
     pub fn assign_cpu(&self, cpu: u32, pinned: bool) {
-        self.set_cpu(cpu);
+        self.set_cpu(cpu, NO_CREDIT);
         self.pinned.store(pinned, Relaxed);
     }
 

@@ -172,12 +172,12 @@ pub(crate) fn preempt(masked: &mut Masked) {
     let end = cpu.slice_end.load(Relaxed);
     let is_over = end != NEVER && end <= clock::monotonic();
     if is_over {
-        cpu.end_slice();
+        cpu.slice_end.store(NEVER, Relaxed);
     }
     let next = cpu.sched.preempt(is_over, clock::monotonic);
     cpu.start_slice_if_needed(masked);
+    request_reschedule(masked, SYSTEM.reschedule_stealer(&cpu.sched));
     if let Some(next) = next {
-        request_reschedule(masked, SYSTEM.reschedule_stealer(&cpu.sched));
         thread::switch(masked, &next.context);
     }
 }
@@ -236,15 +236,10 @@ impl Cpu {
     fn start_slice(&self, masked: &Masked) {
         let Some(slice) = self.sched.slice_ns() else { return };
         let end = clock::monotonic() + slice;
-        self.sched.set_slice(true);
+        self.sched.start_slice();
         self.slice_end.store(end, Relaxed);
         self.arm_timer(masked, end);
         request_reschedule(masked, SYSTEM.reschedule_stealer(&self.sched));
-    }
-
-    fn end_slice(&self) {
-        self.sched.set_slice(false);
-        self.slice_end.store(NEVER, Relaxed);
     }
 
     /// Sets the hardware timer to `deadline`, unless it is set to an earlier time.
@@ -266,9 +261,8 @@ impl Cpu {
         }
         due.into_iter().for_each(|thread| wake(masked, thread));
         if self.slice_end.load(Relaxed) <= now {
-            // An idle CPU picks its next thread under the lock of the run queue, and then starts a slice if needed.
-            if self.sched.try_end_slice(|| now) || self.is_idle() {
-                self.end_slice();
+            if self.sched.try_end_slice(self.is_idle(), || now) {
+                self.slice_end.store(NEVER, Relaxed);
             } else {
                 interrupts::reschedule(masked);
             }

@@ -153,7 +153,7 @@ fn idle_cpu_is_rescheduled_once() {
     all[1].entity.assign_cpu(0, false);
     // CPU 1 is claimed for the first thread; the second one starts a slice on its own CPU.
     assert_eq!(system.make_ready(all[1], no_time), Reschedule::Cpu(0));
-    cpus[0].set_slice(true);
+    cpus[0].start_slice();
     assert_eq!(system.make_ready(all[2], no_time), Reschedule::None);
     assert_eq!(number(system.pick_next_or_idle(cpus[1], no_time)), Some(0));
     assert_eq!(all[0].entity.cpu(), 1);
@@ -184,7 +184,7 @@ fn woken_thread_of_higher_priority_preempts() {
     let (system, cpus, all) = system(1);
     system.make_ready(all[0], no_time);
     cpus[0].pick_next(no_time);
-    cpus[0].set_slice(true);
+    cpus[0].start_slice();
     assert_eq!(system.make_ready(all[1], no_time), Reschedule::None);
     assert_eq!(number(cpus[0].preempt(false, no_time)), None);
     all[2].entity.set_priority(5);

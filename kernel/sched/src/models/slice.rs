@@ -23,11 +23,11 @@ fn thread_is_made_ready_while_a_slice_ends() {
         let cpus =
             [0, 1].map(|number| leak(Cpu::new(number, ModelThread::new(usize::MAX), Mutex::default())));
         cpus.iter().for_each(|cpu| system.add_cpu(cpu));
-        cpus[0].set_slice(true);
+        cpus[0].start_slice();
         let thread = ModelThread::new(0);
         thread.entity.assign_cpu(0, true);
         let waker = spawn(move || system.make_ready(thread, || 0));
-        let has_ended = cpus[0].try_end_slice(|| 0);
+        let has_ended = cpus[0].try_end_slice(false, || 0);
         let is_rescheduled = waker.join().unwrap() == Reschedule::Cpu(0);
         assert_eq!(has_ended, is_rescheduled);
     });
@@ -52,8 +52,10 @@ fn threads_are_made_ready_while_accounting_begins_and_ends() {
         let waker = spawn(move || woken.map(|thread| system.make_ready(thread, || 1)));
         // The first call begins a probe if the thread has not run for long.
         let long = Policy::LONG_RUN.unwrap();
-        for now in [0, long, 2 * long, 2 * long] {
+        for (now, accounts) in [(0, false), (long, true), (2 * long, true), (2 * long, false)] {
             cpu.preempt(true, || now);
+            let is_accounting = cpu.run_queue.with(|policy| policy.is_accounting());
+            assert!(is_accounting == accounts || cpu.ready_count() > 0, "{now}: {is_accounting}");
         }
         waker.join().unwrap();
         let mut numbers = [cpu.current().number; 3];

@@ -12,8 +12,8 @@
 //!
 //! Run time is only accounted while threads contend for the CPU. Threads that wake each other, and none of which computes
 //! for long, take turns in the order of their wake-ups ([`RoundRobin`]), without a look at the clock. When a thread is
-//! found to compute while others are ready ([`Policy::begin_accounting`]), accounting begins, and ends after a time slice
-//! without a run of [`Policy::LONG_RUN`].
+//! found to compute while others are ready ([`Policy::begin_accounting`]), accounting begins. It ends after a time slice in
+//! which no thread has run for [`Policy::LONG_RUN`] without blocking.
 //!
 //! # Structure
 //!
@@ -31,7 +31,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::fifo::LISTS as RANKS;
 use super::{Policy, RoundRobin};
 use crate::queue_array::QueueArray;
-use crate::thread::{NORMAL_LISTS, NORMAL_RANK, Thread};
+use crate::thread::{NO_CREDIT, NORMAL_LISTS, NORMAL_RANK, Thread};
 
 /// Number of lists of the ring.
 const LISTS: usize = NORMAL_LISTS as usize;
@@ -104,15 +104,22 @@ impl<T: Thread> Fair<T> {
     /// Virtual runtime of a thread, within the bounds of ready threads.
     fn runtime(&self, thread: &'static T) -> u64 {
         let own = thread.entity().runtime.load(Relaxed);
-        let own = if own == 0 { self.now } else { own };
+        let own = if own == NO_CREDIT { self.now } else { own };
         own.clamp(self.earliest(), self.now + MAX_DEBT_NS)
     }
 
-    /// Adds a thread of normal priority to the ring.
+    /// Adds a thread to the ring.
     fn insert(&mut self, thread: &'static T) {
         let runtime = self.runtime(thread);
         thread.entity().runtime.store(runtime, Relaxed);
         self.lists_mut().push(thread, RING + ring_index(runtime));
+    }
+
+    /// Moves a thread that was added with normal priority to the ring. Its priority may have changed since.
+    fn sort(&mut self) {
+        if let Some(added) = self.lists_mut().pop(NORMAL_RANK) {
+            self.insert(added);
+        }
     }
 
     /// Bitmap of the lists of the ring that are not empty.
@@ -186,10 +193,9 @@ impl<T: Thread> Policy<T> for Fair<T> {
     }
 
     fn requeue(&mut self, thread: &'static T) {
-        if self.is_accounting && is_normal(thread) {
-            self.insert(thread);
-        } else {
-            self.queues.requeue(thread);
+        self.queues.requeue(thread);
+        if self.is_accounting {
+            self.sort();
         }
     }
 
@@ -240,11 +246,7 @@ impl<T: Thread> Policy<T> for Fair<T> {
     }
 
     fn place(&mut self, woken: &'static T, current: &'static T) -> bool {
-        // The thread is in the list of the priority that it had a moment ago, which may have changed since.
-        match self.lists_mut().pop(NORMAL_RANK) {
-            Some(added) => self.insert(added),
-            None => return self.queues.preempts(woken, current),
-        }
+        self.sort();
         if is_normal(woken) && is_normal(current) {
             self.runtime(woken) + GRANULARITY_NS < self.runtime(current)
         } else {
@@ -274,7 +276,9 @@ impl<T: Thread> Policy<T> for Fair<T> {
     fn charge(&mut self, current: &'static T, ran_ns: u64) {
         let mut least = u64::MAX;
         if is_normal(current) {
-            self.had_long_run |= ran_ns >= QUANTUM_NS;
+            let run_ns = current.entity().run_ns.load(Relaxed) + ran_ns;
+            current.entity().run_ns.store(run_ns, Relaxed);
+            self.had_long_run |= run_ns >= QUANTUM_NS;
             least = self.runtime(current) + ran_ns;
             current.entity().runtime.store(least, Relaxed);
         }
@@ -283,6 +287,10 @@ impl<T: Thread> Policy<T> for Fair<T> {
         if least != u64::MAX {
             self.now = self.now.max(least);
         }
+    }
+
+    fn end_run(&mut self, current: &'static T) {
+        current.entity().run_ns.store(0, Relaxed);
     }
 
     fn end_slice(&mut self) {
@@ -299,5 +307,100 @@ impl<T: Thread> Policy<T> for Fair<T> {
 
     fn dequeue(&mut self, list: usize, thread: &'static T) {
         self.queues.dequeue(list, thread);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::{CREDIT_NS, Fair, QUANTUM_NS};
+    use crate::policy::Policy;
+    use crate::testing::{TestThread, threads};
+    use crate::thread::NORMAL_PRIORITY;
+
+    const HIGH: u8 = 3;
+    const LOW: u8 = 1;
+
+    /// A policy that accounts for run time, since the first of threads of these priorities has computed.
+    fn accounting<const N: usize>(priorities: [u8; N]) -> (Fair<TestThread>, [&'static TestThread; N]) {
+        let all: [&'static TestThread; N] = threads(N).try_into().unwrap();
+        for (thread, priority) in all.iter().zip(priorities) {
+            thread.entity.set_priority(priority);
+        }
+        let mut policy = Fair::default();
+        policy.begin_accounting(1 << 40, all[0], QUANTUM_NS);
+        assert!(policy.is_accounting());
+        (policy, all)
+    }
+
+    #[test]
+    fn classes_run_in_the_order_of_their_priorities() {
+        let (mut policy, all) = accounting([NORMAL_PRIORITY, LOW, NORMAL_PRIORITY, HIGH]);
+        let preempts = [1, 2, 3].map(|number| {
+            policy.enqueue(all[number]);
+            policy.place(all[number], all[0])
+        });
+        // The second one is new, and not ahead of the current one by more than the granularity.
+        assert_eq!(preempts, [false, true, true]);
+        let order = core::array::from_fn(|_| policy.pick_next().map(|thread| thread.number));
+        assert_eq!(order, [Some(3), Some(2), Some(1), None]);
+    }
+
+    #[test]
+    fn every_class_gets_a_slice_now_and_then() {
+        let (mut policy, all) = accounting([NORMAL_PRIORITY, LOW, NORMAL_PRIORITY, HIGH]);
+        for thread in &all[1..] {
+            policy.enqueue(thread);
+            policy.place(thread, all[0]);
+        }
+        let mut current = all[0];
+        let mut slices = [0; 4];
+        for _ in 0..16 * 30 {
+            slices[current.number] += 1;
+            policy.charge(current, 3_000_000);
+            policy.end_slice();
+            if let Some(next) = policy.pick_after_slice(current) {
+                policy.requeue(current);
+                current = next;
+            }
+        }
+        assert!(slices.iter().all(|&slices| slices >= 4) && slices[3] > 300, "{slices:?}");
+        assert_eq!(policy.iter().count(), 3);
+    }
+
+    #[test]
+    fn woken_thread_preempts_one_that_has_run_for_longer_than_the_granularity() {
+        let (mut policy, all) = accounting([NORMAL_PRIORITY; 2]);
+        let wake = |policy: &mut Fair<TestThread>, runtime| {
+            all[1].entity.runtime.store(runtime, core::sync::atomic::Ordering::Relaxed);
+            policy.enqueue(all[1]);
+            let preempts = policy.place(all[1], all[0]);
+            assert!(policy.pick_next().is_some() && policy.pick_next().is_none());
+            preempts
+        };
+        let now = policy.now;
+        assert!(wake(&mut policy, now - 2 * CREDIT_NS));
+        assert!(wake(&mut policy, now));
+        assert!(!wake(&mut policy, now + QUANTUM_NS));
+        assert!(!wake(&mut policy, now + 100 * CREDIT_NS));
+    }
+
+    #[test]
+    fn accounting_ends_after_a_slice_without_a_long_run() {
+        let (mut policy, all) = accounting([NORMAL_PRIORITY; 2]);
+        policy.end_slice();
+        policy.enqueue(all[1]);
+        policy.place(all[1], all[0]);
+        let mut current = all[0];
+        for _ in 0..10 {
+            policy.charge(current, QUANTUM_NS / 2);
+            policy.end_run(current);
+            let next = policy.pick_on_yield(current).unwrap();
+            policy.requeue(current);
+            current = next;
+        }
+        policy.end_slice();
+        assert!(!policy.is_accounting());
+        assert_eq!(policy.pick_next().map(|thread| thread.number), Some(1 - current.number));
     }
 }

@@ -43,14 +43,7 @@ pub trait Policy<T: Thread>: Default + Send {
     }
 
     /// Takes a thread that preempts `current`, if there is one.
-    fn pick_preempting(&mut self, current: &'static T) -> Option<&'static T> {
-        let next = self.pick_next()?;
-        if self.preempts(next, current) {
-            return Some(next);
-        }
-        self.requeue(next);
-        None
-    }
+    fn pick_preempting(&mut self, current: &'static T) -> Option<&'static T>;
 
     /// True if `woken`, which was added, preempts `current` while run time is not accounted.
     fn preempts(&self, woken: &'static T, current: &'static T) -> bool;
@@ -81,6 +74,11 @@ pub trait Policy<T: Thread>: Default + Send {
     /// Charges `current` for a run time in nanoseconds.
     fn charge(&mut self, current: &'static T, ran_ns: u64) {
         let _ = (current, ran_ns);
+    }
+
+    /// Records that `current`, which was charged, blocks or yields.
+    fn end_run(&mut self, current: &'static T) {
+        let _ = current;
     }
 
     /// Ends a time slice: accounting may end with it.
