@@ -8,6 +8,7 @@
 //! | `fs` | calls with files in memory: instructions, beside a Linux guest; time, beside Linux's tmpfs; time in a mounted folder |
 //! | `heap` | scaling of the allocator with threads, and contention for its shared lock |
 //! | `hypervisor` | start, memory and size of uhyve: on KVM beside QEMU, in a process beside a plain process |
+//! | `mixed` | messages, requests, sleeps, locks and files beside computing threads, beside Linux itself |
 //! | `net` | throughput, latency and connection rates, beside Linux guests and Linux itself |
 //! | `web` | rate and latency of requests to axum on tokio, beside Linux guests and Linux itself |
 
@@ -22,6 +23,7 @@ pub(crate) mod guest_start;
 mod heap;
 mod hypervisor;
 mod linux;
+mod mixed;
 mod native;
 pub(crate) mod net;
 pub(crate) mod operations;
@@ -79,6 +81,8 @@ enum Suite {
     Heap,
     /// uhyve beside QEMU, or beside a plain process: time to the first output, memory, threads, size
     Hypervisor,
+    /// Messages, requests, sleeps, locks and files beside computing threads, beside the same on Linux
+    Mixed,
     /// Servers beside those of a Linux guest and of Linux itself: throughput, latency, connections, start
     Net,
     /// axum on tokio, beside the same in a Linux guest and on Linux itself: requests per second, and how soon
@@ -106,7 +110,7 @@ impl Arguments {
 type Measure = fn() -> Result<Value>;
 
 /// The suites by platform, with their names in `--json` and in the record.
-const SUITES: [(Suite, BenchPlatform, &str, Measure); 11] = [
+const SUITES: [(Suite, BenchPlatform, &str, Measure); 12] = [
     (Suite::Boot, BenchPlatform::Qemu, "boot", boot::main),
     (Suite::Boot, BenchPlatform::Qemu, "starts", starts::main),
     (Suite::Bursts, BenchPlatform::Process, "bursts", bursts::main),
@@ -120,6 +124,7 @@ const SUITES: [(Suite, BenchPlatform, &str, Measure); 11] = [
     (Suite::Heap, BenchPlatform::Qemu, "heap", heap::main),
     (Suite::Hypervisor, BenchPlatform::Qemu, "hypervisor", hypervisor::main),
     (Suite::Hypervisor, BenchPlatform::Process, "hypervisor, process", process::main),
+    (Suite::Mixed, BenchPlatform::Process, "mixed", mixed::main),
 ];
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {

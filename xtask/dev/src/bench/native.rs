@@ -82,7 +82,7 @@ pub(super) fn main(engine: Engine, operations: &[Operation], folder: Option<&Pat
 }
 
 /// Returns the median.
-fn median(runs: &[f64]) -> Option<f64> {
+pub(super) fn median(runs: &[f64]) -> Option<f64> {
     let mut runs = runs.to_vec();
     runs.sort_by(f64::total_cmp);
     runs.get(runs.len() / 2).copied()
@@ -105,7 +105,9 @@ impl<'a> Bench<'a> {
     fn prepare(uhyve: Uhyve, engine: Engine, folder: Option<&'a Path>) -> Result<Self> {
         let (image, program) = (example("core_bench")?, linux::native("core_bench")?);
         let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
-        let cpu = last_cpu(&status).context("/proc/self/status has no Cpus_allowed_list")?;
+        let cpus = allowed_cpus(&status).context("/proc/self/status has no Cpus_allowed_list")?;
+        // The first one often handles more interrupts.
+        let cpu = cpus.last().context("there is no CPU")?.to_string();
         Ok(Self { folder, uhyve, engine, image, program, cpu })
     }
 
@@ -141,23 +143,29 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Returns the last CPU of `Cpus_allowed_list` (proc_pid_status(5)). The first one often handles more interrupts.
-fn last_cpu(status: &str) -> Option<String> {
+/// Returns the CPUs of `Cpus_allowed_list` (proc_pid_status(5)).
+pub(super) fn allowed_cpus(status: &str) -> Option<Vec<u32>> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    list.trim().rsplit([',', '-']).next().filter(|cpu| !cpu.is_empty()).map(str::to_owned)
+    let mut cpus = Vec::new();
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
+    }
+    Some(cpus)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{last_cpu, median};
+    use super::{allowed_cpus, median};
 
     #[test]
-    fn last_cpu_is_the_end_of_the_list() {
-        let last = |list: &str| last_cpu(&format!("Name:\tx\nCpus_allowed_list:\t{list}\n"));
-        assert_eq!(last("0-1").as_deref(), Some("1"));
-        assert_eq!(last("0-3,8").as_deref(), Some("8"));
-        assert_eq!(last("5").as_deref(), Some("5"));
-        assert_eq!(last_cpu("Name:\tx\n"), None);
+    fn allowed_cpus_are_those_of_the_list() {
+        let cpus = |list: &str| allowed_cpus(&format!("Name:\tx\nCpus_allowed_list:\t{list}\n"));
+        assert_eq!(cpus("0-1"), Some(vec![0, 1]));
+        assert_eq!(cpus("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(cpus("5"), Some(vec![5]));
+        assert_eq!(cpus(""), None);
+        assert_eq!(allowed_cpus("Name:\tx\n"), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod files;
 mod lossy_path;
+mod mixed;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -56,7 +57,7 @@ const MESSAGES: &[(&str, &str)] =
     &[("64 B", ""), ("1 KiB", ""), ("16 KiB", ""), ("64 KiB", ""), ("1 MiB", "")];
 
 /// Every table but the README's, which takes rows of several suites.
-const TABLES: [SuiteTable; 23] = [
+const TABLES: [SuiteTable; 24] = [
     SuiteTable {
         name: "boot",
         suite: "boot",
@@ -212,6 +213,7 @@ const TABLES: [SuiteTable; 23] = [
         columns: NET_COLUMNS,
         rows: &[("first ping reply", ""), ("first HTTP byte", "")],
     },
+    mixed::MIXED,
     lossy_path::FROM_GUEST,
     lossy_path::TO_GUEST,
     lossy_path::AIMS,

@@ -1,0 +1,123 @@
+//! The suite `mixed`: threads, messages, sleeps, locks and files beside threads that compute, in a guest of uhyve's process
+//! engine and as a process of this host, in turns, both pinned to as many CPUs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+
+use super::core::parse;
+use super::native::{allowed_cpus, median};
+use super::{example, linux};
+use xtask::uhyve::{Engine, Uhyve};
+use xtask::{process, setup};
+
+/// Numbers of CPUs, if the host has them.
+const CPUS: [usize; 3] = [1, 2, 4];
+
+/// Numbers of computing threads for each CPU.
+const BUSY: [usize; 3] = [0, 1, 2];
+
+/// Number of runs of guest and process, whose median is the figure.
+const RUNS: usize = 3;
+
+/// Time limit of a guest.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Memory of a guest.
+const MEMORY: &str = "256M";
+
+/// Figures of each run, by name.
+type Figures = BTreeMap<String, Vec<f64>>;
+
+/// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this host.
+pub(super) fn main() -> Result<Value> {
+    let uhyve = Uhyve::check(setup::uhyve()?)?;
+    if !uhyve.works(Engine::Process) {
+        eprintln!("{}: not available: {}", Engine::Process, uhyve.about(Engine::Process));
+        return Ok(Value::Null);
+    }
+    let (image, program) = (example("mixed_bench")?, linux::native("mixed_bench")?);
+    let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
+    let host = allowed_cpus(&status).context("/proc/self/status has no Cpus_allowed_list")?;
+    println!("{:<70} {:>13} {:>13} {:>8}", "CPUs, computing threads: work", "ours", "Linux", "ratio");
+    let mut all = Map::new();
+    for cpus in CPUS.into_iter().filter(|&cpus| cpus <= host.len()) {
+        for busy in BUSY.map(|each| each * cpus) {
+            let list = &host[host.len() - cpus..];
+            let [ours, linux] = measure(
+                || guest(&uhyve, &image, list, busy),
+                || pinned(&program, list, &[busy.to_string()]),
+            )?;
+            for (name, runs) in &ours {
+                let name_there = format!("{cpus}, {busy}: {name}");
+                let row = row(name, median(runs), linux.get(name).and_then(|runs| median(runs)));
+                let row = row.with_context(|| format!("there are no figures of {name_there:?}"))?;
+                println!(
+                    "{name_there:<70} {:>13.1} {:>13.1} {:>8.2}",
+                    row["ours"].as_f64().unwrap_or(f64::NAN),
+                    row["linux"].as_f64().unwrap_or(f64::NAN),
+                    row["ratio"].as_f64().unwrap_or(f64::NAN)
+                );
+                all.insert(name_there, row);
+            }
+        }
+    }
+    Ok(Value::Object(all))
+}
+
+/// Runs both commands in turns, and returns their figures.
+fn measure(ours: impl Fn() -> Command, linux: impl Fn() -> Command) -> Result<[Figures; 2]> {
+    let mut figures = [Figures::new(), Figures::new()];
+    for _ in 0..RUNS {
+        for (mut command, figures) in [ours(), linux()].into_iter().zip(&mut figures) {
+            for (name, figure) in parse(&process::output(&mut command)?) {
+                figures.entry(name).or_default().push(figure);
+            }
+        }
+    }
+    Ok(figures)
+}
+
+/// A row of the record. The ratio is more than 1 if the guest is better.
+fn row(name: &str, ours: Option<f64>, linux: Option<f64>) -> Option<Value> {
+    let (ours, linux) = ours.zip(linux)?;
+    let is_time = name.contains("(us)");
+    let ratio = if is_time { linux / ours } else { ours / linux };
+    Some(json!({ "ours": ours, "linux": linux, "ratio": ratio }))
+}
+
+/// The command of the guest.
+fn guest(uhyve: &Uhyve, image: &Path, cpus: &[u32], busy: usize) -> Command {
+    let options =
+        ["--engine", &Engine::Process.to_string(), "--cpus", &cpus.len().to_string(), "--memory", MEMORY]
+            .map(str::to_owned);
+    let mut command = pinned(&uhyve.program, cpus, &options);
+    command.args(["--timeout", &TIMEOUT.as_secs().to_string()]).arg(image).args(["--", &busy.to_string()]);
+    command
+}
+
+/// A program that is pinned to CPUs.
+fn pinned(program: &PathBuf, cpus: &[u32], arguments: &[String]) -> Command {
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", &list.join(",")]).arg(program).args(arguments);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::row;
+
+    #[test]
+    fn ratio_is_above_1_if_the_guest_is_better() {
+        let ratio = |name, ours, linux| row(name, Some(ours), Some(linux)).unwrap()["ratio"].as_f64();
+        assert_eq!(ratio("echo: rounds a second", 4.0, 2.0), Some(2.0));
+        assert_eq!(ratio("sleep: late by (us), p50", 4.0, 2.0), Some(0.5));
+        assert!(row("echo", Some(1.0), None).is_none());
+    }
+}
