@@ -1,5 +1,6 @@
 //! Exhausted memory is an error that the program survives, and nothing leaks.
 
+use std::io;
 use std::sync::{Condvar, Mutex};
 use std::thread::{Builder, ScopedJoinHandle};
 
@@ -105,11 +106,16 @@ fn spawn_all(max: usize) -> usize {
     std::thread::scope(|scope| {
         let mut threads: Vec<ScopedJoinHandle<'_, ()>> = Vec::with_capacity(max);
         while threads.len() < max {
-            let Ok(thread) = Builder::new().spawn_scoped(scope, wait) else { break };
+            let Some(thread) = started(Builder::new().spawn_scoped(scope, wait)) else { break };
             threads.push(thread);
         }
         *lock(&open) = true;
         changed.notify_all();
         threads.into_iter().map(|thread| thread.join().expect("a thread panicked")).count()
     })
+}
+
+/// Returns the thread that was started. What keeps one from starting is EAGAIN, as of pthread_create(3).
+fn started<T>(thread: io::Result<T>) -> Option<T> {
+    thread.inspect_err(|error| assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}")).ok()
 }

@@ -45,9 +45,9 @@ fn threads_are_made_ready_while_accounting_begins_and_ends() {
             thread.entity.assign_cpu(0, true);
             thread
         };
-        let cpu = leak(Cpu::new(0, new(0), Mutex::default()));
-        let other = leak(Cpu::new(1, ModelThread::new(usize::MAX), Mutex::default()));
-        [&*cpu, other].into_iter().for_each(|cpu| system.add_cpu(cpu));
+        let cpu: &'static Cpu<_, _, _> = leak(Cpu::new(0, new(0), Mutex::default()));
+        system.add_cpu(cpu);
+        system.add_cpu(leak(Cpu::new(1, ModelThread::new(usize::MAX), Mutex::default())));
         let woken = [1, 2].map(new);
         let waker = spawn(move || woken.map(|thread| system.make_ready(thread, || 1)));
         // The first call begins a probe if the thread has not run for long.

@@ -2,7 +2,7 @@
 
 use super::SuiteTable;
 
-/// Works beside as many computing threads as CPUs, and beside none, in a process beside Linux.
+/// Works beside none, one and two computing threads for each CPU, in a process beside Linux.
 pub(super) const MIXED: SuiteTable = SuiteTable {
     name: "mixed",
     suite: "mixed",
@@ -28,6 +28,15 @@ pub(super) const MIXED: SuiteTable = SuiteTable {
         ("1, 1: sleep of 1 ms: late by (us), p50", ""),
         ("1, 1: sleep of 1 ms: late by (us), p99", ""),
         ("1, 1: spawn and join: a second", ""),
+        ("1, 2: append of 4 KiB: a second", ""),
+        ("1, 2: channels: rounds a second", ""),
+        ("1, 2: echo: rounds a second", ""),
+        ("1, 2: mutex: least share of a thread", ""),
+        ("1, 2: requests, 1,000 a second: answered after (us), p50", ""),
+        ("1, 2: requests, 1,000 a second: answered after (us), p99", ""),
+        ("1, 2: sleep of 1 ms: late by (us), p50", ""),
+        ("1, 2: sleep of 1 ms: late by (us), p99", ""),
+        ("1, 2: spawn and join: a second", ""),
         ("2, 0: append of 4 KiB: a second", ""),
         ("2, 0: channels: rounds a second", ""),
         ("2, 0: echo: rounds a second", ""),
@@ -46,5 +55,14 @@ pub(super) const MIXED: SuiteTable = SuiteTable {
         ("2, 2: sleep of 1 ms: late by (us), p50", ""),
         ("2, 2: sleep of 1 ms: late by (us), p99", ""),
         ("2, 2: spawn and join: a second", ""),
+        ("2, 4: append of 4 KiB: a second", ""),
+        ("2, 4: channels: rounds a second", ""),
+        ("2, 4: echo: rounds a second", ""),
+        ("2, 4: mutex: least share of a thread", ""),
+        ("2, 4: requests, 1,000 a second: answered after (us), p50", ""),
+        ("2, 4: requests, 1,000 a second: answered after (us), p99", ""),
+        ("2, 4: sleep of 1 ms: late by (us), p50", ""),
+        ("2, 4: sleep of 1 ms: late by (us), p99", ""),
+        ("2, 4: spawn and join: a second", ""),
     ],
 };
