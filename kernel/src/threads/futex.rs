@@ -118,6 +118,6 @@ pub(crate) fn wake_all(futex: &AtomicU32) {
 pub(crate) fn wake_next(futex: &AtomicU32) -> bool {
     let masked = Masked::new();
     TABLE.wake_next(address(futex), |thread| {
-        cpu::request_reschedule(&masked, SYSTEM.wake(thread, clock::monotonic))
+        cpu::request_reschedule(&masked, SYSTEM.wake(thread, clock::monotonic));
     })
 }
