@@ -17,12 +17,12 @@ use hermit_sched::timers::TimerHeap;
 
 use super::thread::Thread;
 
-#[cfg(feature = "fifo")]
-type SelectedPolicy = hermit_sched::policy::Fifo<Thread>;
-#[cfg(all(feature = "round-robin", not(feature = "fifo")))]
-type SelectedPolicy = hermit_sched::policy::RoundRobin<Thread>;
-#[cfg(not(any(feature = "fifo", feature = "round-robin")))]
+#[cfg(feature = "fair")]
 type SelectedPolicy = hermit_sched::policy::Fair<Thread>;
+#[cfg(all(feature = "fifo", not(feature = "fair")))]
+type SelectedPolicy = hermit_sched::policy::Fifo<Thread>;
+#[cfg(not(any(feature = "fair", feature = "fifo")))]
+type SelectedPolicy = hermit_sched::policy::RoundRobin<Thread>;
 
 /// A lock of the scheduler. Callers of the scheduler mask interrupts, so the lock does not.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 //! Fair scheduling: threads of normal priority get equal shares of a CPU, and one that wakes up after it has used less
-//! than its share runs at once. The default policy.
+//! than its share runs at once.
 //!
 //! # Idea
 //!

@@ -254,7 +254,7 @@ struct Headline {
 }
 
 /// The table `readme`.
-const HEADLINES: [Headline; 6] = [
+const HEADLINES: [Headline; 5] = [
     Headline {
         name: "image of hello_world, stripped (bytes)",
         suite: "boot",
@@ -282,13 +282,6 @@ const HEADLINES: [Headline; 6] = [
         ours: &["condvar round trip between two threads", "ours"],
         other: "a Linux guest",
         theirs: &["condvar round trip between two threads", "linux"],
-    },
-    Headline {
-        name: "echo beside a computing thread, 1 CPU, in a process (a second)",
-        suite: "mixed",
-        ours: &["1, 1: echo: rounds a second", "ours"],
-        other: "the same program on Linux",
-        theirs: &["1, 1: echo: rounds a second", "linux"],
     },
     Headline {
         name: "HTTP requests per second, in a process",

@@ -12,7 +12,7 @@ use xtask::setup;
 use xtask::target::FloatAbi;
 
 /// Scheduling policies other than the default one: features of `hermit-sys`.
-pub(super) const POLICIES: [&str; 2] = ["fifo", "round-robin"];
+pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
 
 /// Images of `abi_calls` with a feature of `hermit-sys`, by name: with a scheduling policy, and with other allocators.
 const CALLS: [(&str, &str); 3] = [(FIFO_CALLS, "fifo"), (BUMP_CALLS, "bump"), (TLSF_CALLS, "tlsf")];
