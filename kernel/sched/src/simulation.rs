@@ -28,7 +28,7 @@ const SLICE: u64 = match Policy::SLICE {
     None => 0,
 };
 
-/// What a thread does after it has run.
+/// Action of a thread at the end of a step.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     /// Sleeps for so many nanoseconds.
@@ -46,7 +46,7 @@ type Step = (u64, Then);
 /// The step of a thread that never does anything but run.
 const COMPUTING: Step = (1 << 62, Then::Yield);
 
-/// What is known of a thread.
+/// State and measurements of a thread.
 #[derive(Clone, Debug)]
 struct Progress {
     ran_ns: u64,
@@ -77,7 +77,7 @@ struct Simulation<F> {
 }
 
 impl<F: FnMut(usize) -> Step> Simulation<F> {
-    /// A CPU with `count` threads of normal priority, all of which are ready.
+    /// Creates a CPU with `count` ready threads of normal priority.
     fn new(count: usize, mut next_step: F) -> Self {
         let idle = threads(1)[0];
         let cpu: &'static Cpu<_, _, _> = Box::leak(Box::new(Cpu::new(0, idle, Queue::default())));
@@ -276,7 +276,7 @@ impl<F: FnMut(usize) -> Step> Simulation<F> {
         self.progress.iter().map(|progress| ratio(progress.ran_ns, total)).collect()
     }
 
-    /// The time by which a thread's sleeps ended late in all but a hundredth of the cases.
+    /// 99th percentile of the lateness of a thread's sleeps, in nanoseconds.
     fn late(&self, number: usize) -> u64 {
         let mut late = self.progress[number].late_ns.clone();
         late.sort_unstable();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
 use super::core::parse;
-use super::native::{allowed_cpus, median};
+use super::native::{allowed_cpus, median, pinned};
 use super::{example, linux};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{process, setup};
@@ -51,9 +51,9 @@ pub(super) fn main() -> Result<Value> {
     let mut all = Map::new();
     for cpus in CPUS.into_iter().filter(|&cpus| cpus <= host.len()) {
         for busy in BUSY.map(|each| each * cpus) {
-            let list = &host[host.len() - cpus..];
-            let guest = || guest(&uhyve, &image, list, busy);
-            let rows = rows(guest, || pinned(&program, list, &[busy.to_string()]))?;
+            let list = host[host.len() - cpus..].iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            let guest = || guest(&uhyve, &image, &list, cpus, busy);
+            let rows = rows(guest, || native(&program, &list, busy))?;
             let rows = rows.into_iter().map(|(name, row)| (format!("{cpus}, {busy}: {name}"), row));
             all.extend(
                 rows.inspect(|(name, row)| print(name, row)).filter(|(name, _)| !name.contains(COMPUTING)),
@@ -99,21 +99,25 @@ fn row(name: &str, ours: Option<f64>, linux: Option<f64>) -> Option<Value> {
     Some(json!({ "ours": ours, "linux": linux, "ratio": ratio }))
 }
 
-/// The command of the guest.
-fn guest(uhyve: &Uhyve, image: &Path, cpus: &[u32], busy: usize) -> Command {
-    let options =
-        ["--engine", &Engine::Process.to_string(), "--cpus", &cpus.len().to_string(), "--memory", MEMORY]
-            .map(str::to_owned);
-    let mut command = pinned(&uhyve.program, cpus, &options);
+/// The command of the guest, pinned to a list of `count` CPUs.
+fn guest(uhyve: &Uhyve, image: &Path, list: &str, count: usize, busy: usize) -> Command {
+    let mut command = pinned(&uhyve.program, list);
+    command.args([
+        "--engine",
+        &Engine::Process.to_string(),
+        "--cpus",
+        &count.to_string(),
+        "--memory",
+        MEMORY,
+    ]);
     command.args(["--timeout", &TIMEOUT.as_secs().to_string()]).arg(image).args(["--", &busy.to_string()]);
     command
 }
 
-/// A program that is pinned to CPUs.
-fn pinned(program: &PathBuf, cpus: &[u32], arguments: &[String]) -> Command {
-    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    let mut command = Command::new("taskset");
-    command.args(["--cpu-list", &list.join(",")]).arg(program).args(arguments);
+/// The command of the program on Linux, pinned to a list of CPUs.
+fn native(program: &Path, list: &str, busy: usize) -> Command {
+    let mut command = pinned(program, list);
+    command.arg(busy.to_string());
     command
 }
 

@@ -115,7 +115,7 @@ impl<'a> Bench<'a> {
     fn run(&self, environment: Environment, words: &[&str]) -> Result<BTreeMap<String, f64>> {
         let mut command = match environment {
             Environment::Guest => self.guest(),
-            Environment::Pinned => self.pinned(&self.program),
+            Environment::Pinned => pinned(&self.program, &self.cpu),
             Environment::Unpinned => Command::new(&self.program),
         };
         command.envs(self.folder.map(|folder| (FOLDER, folder)));
@@ -125,7 +125,7 @@ impl<'a> Bench<'a> {
 
     /// The command of the guest.
     fn guest(&self) -> Command {
-        let mut command = self.pinned(&self.uhyve.program);
+        let mut command = pinned(&self.uhyve.program, &self.cpu);
         command.args(["--engine", &self.engine.to_string(), "--memory", MEMORY]);
         if let Some(folder) = self.folder {
             command.args(["--mount", &format!("{}:{MOUNT}", folder.display())]);
@@ -134,13 +134,13 @@ impl<'a> Bench<'a> {
         command.args(["--timeout", &TIMEOUT.as_secs().to_string()]).arg(&self.image).arg("--");
         command
     }
+}
 
-    /// A command that is pinned to the CPU.
-    fn pinned(&self, program: &Path) -> Command {
-        let mut command = Command::new("taskset");
-        command.args(["--cpu-list", &self.cpu]).arg(program);
-        command
-    }
+/// Returns the command of a program that is pinned to a list of CPUs.
+pub(super) fn pinned(program: &Path, cpus: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", cpus]).arg(program);
+    command
 }
 
 /// Returns the CPUs of `Cpus_allowed_list` (proc_pid_status(5)).
