@@ -105,11 +105,12 @@ fn kernel_exports(symbols: &PathBuf) -> Result<Vec<String>, String> {
 }
 
 /// Features of the kernel that programs choose: the scheduling policy and the allocator.
-const FEATURES: [&str; 4] = ["bump", "fair", "fifo", "tlsf"];
+const FEATURES: [&str; 4] = ["bump", "fifo", "round-robin", "tlsf"];
 
 /// Features of the kernel: those that the program chooses, and `soft-float` if the target has no vector registers.
 fn features() -> Result<Vec<&'static str>, String> {
-    let is_enabled = |name: &str| env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
+    let variable_of = |name: &str| format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"));
+    let is_enabled = |name: &str| env::var_os(variable_of(name)).is_some();
     let vectors = variable("CARGO_CFG_TARGET_FEATURE")?.split(',').any(|feature| feature == "sse");
     let soft_float = (!vectors).then_some("soft-float");
     Ok(FEATURES.into_iter().filter(|name| is_enabled(name)).chain(soft_float).collect())

@@ -24,7 +24,7 @@
 //! [`shutdown`], the host's requests to end. It works on Linux, too, if the crate is a dependency for all targets.
 //!
 //! The build script builds the kernel and the network stack, makes all their symbols local but those of the ABI, and
-//! links both into the program. The features `fair` and `fifo` select the scheduling policy, `bump` and `tlsf` the
+//! links both into the program. The features `fifo` and `round-robin` select the scheduling policy, `bump` and `tlsf` the
 //! allocator of the heap.
 
 #[cfg(any(target_os = "hermit", unix))]

@@ -6,10 +6,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 
+use crate::list::same;
 use crate::policy::Policy;
 use crate::run_time::RunTime;
+use crate::slices::Slices;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Lock};
-use crate::thread::{NO_CREDIT, Thread};
+use crate::thread::Thread;
+use crate::trial::{MIN_TRIAL_PLACED, TRIAL_NS, Trial};
 
 /// Scheduling state of one CPU: `L` is a lock around its run queue, a policy `P` over threads `T`.
 #[derive(Debug)]
@@ -24,6 +27,10 @@ pub struct Cpu<T: 'static, P, L> {
     /// Whether the CPU runs its idle thread, or is about to. Cleared only under the lock.
     runs_idle: AtomicBool,
     run_time: RunTime<T>,
+    slices: Slices,
+    trial: Trial<T>,
+    /// Virtual time of the policy at the last charge, which other CPUs read to carry a thread's lag. Written with the lock held.
+    virtual_time: AtomicU64,
     policy: PhantomData<fn() -> P>,
 }
 
@@ -58,6 +65,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             flags: AtomicU8::new(if P::SLICE.is_some() { 0 } else { flags::HAS_SLICE }),
             runs_idle: AtomicBool::new(false),
             run_time: RunTime::new(),
+            slices: Slices::new(),
+            trial: Trial::new(),
+            virtual_time: AtomicU64::new(0),
             policy: PhantomData,
         }
     }
@@ -108,6 +118,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     #[inline(never)]
     fn charge_slow(&self, policy: &mut P, now: impl FnOnce() -> u64) {
         policy.charge(self.current(), self.run_time.take(now()));
+        self.virtual_time.store(policy.virtual_time(), Relaxed);
     }
 
     /// [`Self::charge`] of the current thread, which blocks or yields.
@@ -131,6 +142,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         if computes || ran_ns >= long_run {
             self.run_time.stamp(now);
             policy.begin_accounting(now, self.current(), ran_ns);
+            self.virtual_time.store(policy.virtual_time(), Relaxed);
             self.set_flag(flags::ACCOUNTING, policy.is_accounting());
         }
     }
@@ -148,6 +160,27 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         if P::LONG_RUN.is_some() {
             self.run_time.stamp(now);
         }
+    }
+
+    /// Virtual time of the policy at the time `now`, both in nanoseconds; on other CPUs a guess. `None` if it does not account for run
+    /// time.
+    pub(crate) fn virtual_time(&self, now: u64) -> Option<u64> {
+        if !self.has_flag(flags::ACCOUNTING) {
+            return None;
+        }
+        // A thread that computes alone takes the virtual time with it, and is not charged until another one becomes ready.
+        let is_alone = self.ready_count() == 0 && !self.runs_idle.load(Relaxed);
+        let runtime = if is_alone { self.current().entity().accounted_runtime() } else { None };
+        let of_current = runtime.map_or(0, |runtime| runtime.saturating_add(self.run_time.since_stamp(now)));
+        Some(self.virtual_time.load(Relaxed).max(of_current))
+    }
+
+    /// Gives a new thread of this CPU the virtual runtime of the current one, which starts it.
+    pub(crate) fn hand_down_runtime(&self, thread: &'static T, now: impl FnOnce() -> u64) {
+        if self.has_flag(flags::ACCOUNTING) {
+            self.run_queue.with(|policy| self.charge(policy, now));
+        }
+        thread.entity().inherit(self.current().entity());
     }
 
     fn has_flag(&self, flag: u8) -> bool {
@@ -218,9 +251,27 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         begins
     }
 
-    /// Length of the time slice that begins, in nanoseconds; `None` if the policy has no slices.
-    pub fn slice_ns(&self) -> Option<u64> {
-        P::LONG_RUN.filter(|_| self.run_time.is_probe()).or(P::SLICE)
+    /// Length of the time slice that begins, perhaps with a trial, in nanoseconds; `None` if the policy has no slices.
+    pub(crate) fn slice_ns(&self, is_trial: bool) -> Option<u64> {
+        let Some(long_run) = P::LONG_RUN else { return P::SLICE };
+        let length = if is_trial {
+            TRIAL_NS
+        } else if self.run_time.is_probe() {
+            long_run
+        } else {
+            P::SLICE?
+        };
+        Some(self.slices.stretched(length))
+    }
+
+    /// Records that the scheduler has taken `cost_ns` nanoseconds to end a slice.
+    pub fn record_slice_cost(&self, cost_ns: u64) {
+        self.slices.record_cost(cost_ns);
+    }
+
+    /// Counts a slice at whose end threads are ready. True if it is the turn to move one to a CPU with a single one less.
+    pub(crate) fn is_turn_to_rotate(&self) -> bool {
+        self.slices.is_turn_to_rotate()
     }
 
     /// Picks the next thread because the current one blocks. Returns the thread to switch to, or `None` if the run
@@ -257,9 +308,63 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         P::SLICE.is_some() && self.ready_count() > 0 && !self.has_flag(flags::HAS_SLICE)
     }
 
-    /// Records that a time slice runs.
-    pub fn start_slice(&self) {
-        self.run_queue.with(|_| self.set_flag(flags::HAS_SLICE, true));
+    /// Starts a time slice, and returns its length in nanoseconds; `None` if the policy has no slices.
+    pub fn start_slice(&self) -> Option<u64> {
+        let beside = self.trial.beside(self.current());
+        let is_trial = self.run_queue.with(|policy| {
+            self.set_flag(flags::HAS_SLICE, true);
+            beside.is_some_and(|beside| self.has_only(policy, beside))
+        });
+        if is_trial {
+            self.trial.begin();
+        }
+        self.slice_ns(is_trial)
+    }
+
+    /// Ends the slice, which is over, if it is a trial, and returns true then. If a thread has to wait beside the current one,
+    /// other CPUs may have it, and the next ones that the current thread wakes are placed elsewhere.
+    pub fn end_trial(&self) -> bool {
+        let Some(placed) = self.trial.end() else { return false };
+        let has_waited = placed < MIN_TRIAL_PLACED && self.ready_count() > 0;
+        if has_waited {
+            self.trial.separate(self.current());
+        }
+        self.run_queue.with(|policy| {
+            // Else accounting would go on while two threads only wake each other.
+            if !has_waited {
+                self.end_slice(policy);
+            }
+            self.set_flag(flags::HAS_SLICE, false);
+        });
+        true
+    }
+
+    /// Whether a thread can be placed beside the current one: no other is ready, and a trial follows or runs.
+    pub(crate) fn is_free_beside(&self) -> bool {
+        self.ready_count() == 0 && (!self.has_flag(flags::HAS_SLICE) || self.trial.runs())
+    }
+
+    /// Whether the only ready thread is one that was placed beside its waker, and that still runs.
+    pub(crate) fn has_only_beside(&self) -> bool {
+        let beside = if self.ready_count() == 1 { self.trial.beside(self.current()) } else { None };
+        beside.is_some_and(|beside| self.run_queue.with(|policy| self.has_only(policy, beside)))
+    }
+
+    /// Whether `beside` is the only ready thread.
+    fn has_only(&self, policy: &P, beside: &'static T) -> bool {
+        self.ready_count() == 1 && policy.iter().any(|(_, thread)| same(beside, thread))
+    }
+
+    /// [`Self::enqueue`] of a thread that the current one wakes, and which becomes one of this CPU.
+    pub(crate) fn enqueue_beside(
+        &self,
+        thread: &'static T,
+        loaded: &CpuMask,
+        now: impl FnOnce() -> u64,
+    ) -> bool {
+        thread.entity().set_cpu(self.number, self.current().entity().runtime.load(Relaxed));
+        self.trial.place(thread);
+        self.enqueue(thread, loaded, now)
     }
 
     /// Tells the policy that a slice is over, with the lock held.
@@ -276,12 +381,19 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             let ended = is_idle || self.ready_count() == 0;
             if ended {
                 self.charge(policy, now);
-                self.end_slice(policy);
-                self.set_flag(flags::HAS_SLICE, false);
-                self.run_time.end_probe(self.current());
+                self.end_idle_slice(policy);
             }
             ended
         })
+    }
+
+    /// Ends a slice or a trial, with the lock held, without a choice of the next thread.
+    fn end_idle_slice(&self, policy: &mut P) {
+        if self.trial.end().is_none() {
+            self.run_time.end_probe(self.current());
+        }
+        self.end_slice(policy);
+        self.set_flag(flags::HAS_SLICE, false);
     }
 
     /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the current
@@ -346,17 +458,18 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.pick(now, || self.leave_idle(loaded))
     }
 
-    /// Makes a stolen thread the current one.
+    /// Makes a stolen thread, which has the virtual runtime `runtime` here, the current one.
     pub(crate) fn adopt(
         &self,
         stolen: &'static T,
+        runtime: u64,
         now: impl FnOnce() -> u64,
         loaded: &CpuMask,
     ) -> &'static T {
         self.run_queue.with(|policy| {
             self.charge(policy, now);
             self.leave_idle(loaded);
-            stolen.entity().set_cpu(self.number, NO_CREDIT);
+            stolen.entity().set_cpu(self.number, runtime);
             self.set_current(stolen)
         })
     }
@@ -388,12 +501,22 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
 
     /// Takes a thread that another CPU can run at once: not pinned, and no longer using its stack.
     pub(crate) fn steal(&self, loaded: &CpuMask) -> Option<&'static T> {
+        self.run_queue.with(|policy| self.take_stealable(policy, loaded))
+    }
+
+    /// [`Self::steal`] by this CPU itself, for another one. The virtual time is brought up to date.
+    pub(crate) fn give_away(&self, loaded: &CpuMask, now: impl FnOnce() -> u64) -> Option<&'static T> {
         self.run_queue.with(|policy| {
-            let (list, thread) = self.find_unpinned(policy, loaded, |thread| !thread.is_running())?;
-            policy.dequeue(list, thread);
-            self.update_count(|count| count - 1);
-            Some(thread)
+            self.charge(policy, now);
+            self.take_stealable(policy, loaded)
         })
+    }
+
+    fn take_stealable(&self, policy: &mut P, loaded: &CpuMask) -> Option<&'static T> {
+        let (list, thread) = self.find_unpinned(policy, loaded, |thread| !thread.is_running())?;
+        policy.dequeue(list, thread);
+        self.update_count(|count| count - 1);
+        Some(thread)
     }
 
     /// Whether the run queue has a thread that another CPU can run, at once or when this CPU has switched away from it.

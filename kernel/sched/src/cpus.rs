@@ -11,7 +11,8 @@ use hermit_interface::MAX_CPUS;
 use crate::cpu::{Cpu, CpuMask, bit};
 use crate::policy::Policy;
 use crate::sync::{AtomicU32, AtomicU64, Lock, fence, spin_loop};
-use crate::thread::{FULL_CREDIT, Thread};
+use crate::thread::{FULL_CREDIT, NO_CREDIT, Thread};
+use crate::trial::is_answer;
 
 /// Maximum number of pauses between two looks of a CPU at threads that it cannot run yet: some microseconds.
 const MAX_PAUSES: u32 = if cfg!(loom) { 1 } else { 64 };
@@ -38,6 +39,13 @@ pub enum Reschedule {
     None,
     /// The CPU of this number.
     Cpu(u32),
+}
+
+impl Reschedule {
+    /// The CPU `number` if it must be rescheduled.
+    fn cpu_if(number: u32, must_reschedule: bool) -> Self {
+        if must_reschedule { Self::Cpu(number) } else { Self::None }
+    }
 }
 
 impl<T, P, L> Default for Cpus<T, P, L> {
@@ -90,6 +98,11 @@ impl<T, P, L> Cpus<T, P, L> {
     }
 }
 
+/// True if another CPU can run the thread at once: one that still uses its stack cannot migrate.
+fn can_migrate<T: Thread>(thread: &'static T) -> bool {
+    !thread.entity().is_pinned() && !thread.is_running()
+}
+
 impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
     /// Adds a CPU, which runs from now on. A number of [`MAX_CPUS`] or more is ignored.
     pub fn add_cpu(&self, cpu: &'static Cpu<T, P, L>) {
@@ -100,46 +113,166 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
     }
 
     /// Makes a blocked or new thread ready: enqueues it on an idle CPU if it may migrate and one is idle, else on its
-    /// own CPU. `now` returns the time of the monotonic clock in nanoseconds.
+    /// own CPU, or on one with fewer ready threads. `now` returns the time of the monotonic clock in nanoseconds.
     #[inline(always)]
-    pub fn make_ready(&self, thread: &'static T, now: impl FnOnce() -> u64) -> Reschedule {
-        if self.count() != 1 {
-            return self.place(thread, now);
+    pub fn make_ready(&self, thread: &'static T, now: impl Fn() -> u64) -> Reschedule {
+        if self.count() == 1 {
+            self.place_on_first(thread, now)
+        } else {
+            self.place(thread, thread.entity().cpu(), now)
         }
-        // The only CPU that runs is the first. If it is idle, it is inside the interrupt that wakes the thread, and looks at its
-        // run queue afterwards.
-        let must_reschedule = self.slots[0].load().is_some_and(|cpu| cpu.enqueue(thread, &self.loaded, now));
-        if must_reschedule { Reschedule::Cpu(0) } else { Reschedule::None }
     }
 
-    /// [`Self::make_ready`] where several CPUs run.
+    /// [`Self::make_ready`] on the only CPU that runs, which is the first. If it is idle, it is inside the interrupt that wakes the
+    /// thread, and looks at its run queue afterwards.
+    #[inline(always)]
+    fn place_on_first(&self, thread: &'static T, now: impl Fn() -> u64) -> Reschedule {
+        let must_reschedule = self.slots[0].load().is_some_and(|cpu| cpu.enqueue(thread, &self.loaded, now));
+        Reschedule::cpu_if(0, must_reschedule)
+    }
+
+    /// [`Self::make_ready`] where several CPUs run: if none is idle, on the CPU `near`, or on a less loaded one, if the thread may
+    /// migrate.
     #[inline(never)]
-    fn place(&self, thread: &'static T, now: impl FnOnce() -> u64) -> Reschedule {
+    fn place(&self, thread: &'static T, near: u32, now: impl Fn() -> u64) -> Reschedule {
         let entity = thread.entity();
-        let (home, pinned) = (entity.cpu(), entity.is_pinned());
-        // A thread that still uses its stack cannot migrate.
-        let fixed = pinned || thread.is_running();
-        let claimed = if fixed { None } else { self.claim_idle(home) };
-        let number = claimed.unwrap_or(home);
+        let (home, can_migrate) = (entity.cpu(), can_migrate(thread));
+        let claimed = if can_migrate { self.claim_idle(home) } else { None };
+        let number = claimed.unwrap_or_else(|| if can_migrate { self.less_loaded(near, home) } else { home });
         let Some(cpu) = self.get(number) else { return Reschedule::None };
-        if claimed.is_some() {
-            entity.set_cpu(number, FULL_CREDIT);
+        if number != home {
+            entity.set_cpu(number, self.runtime_on(cpu, thread, now()).unwrap_or(FULL_CREDIT));
         }
-        let must_reschedule = cpu.enqueue(thread, &self.loaded, now);
         if claimed.is_some() {
+            cpu.enqueue(thread, &self.loaded, now);
             return Reschedule::Cpu(number);
         }
-        if must_reschedule {
-            self.leave_idle(number);
-            return Reschedule::Cpu(number);
+        self.enqueue_on(cpu, thread, !entity.is_pinned(), now)
+    }
+
+    /// Enqueues a thread on a CPU that was not idle. If that need not be rescheduled, claims an idle one: it may have become idle,
+    /// or, if another one `may_steal` the thread, any.
+    fn enqueue_on(
+        &self,
+        cpu: &Cpu<T, P, L>,
+        thread: &'static T,
+        may_steal: bool,
+        now: impl Fn() -> u64,
+    ) -> Reschedule {
+        if cpu.enqueue(thread, &self.loaded, now) {
+            self.leave_idle(cpu.number());
+            return Reschedule::Cpu(cpu.number());
         }
-        self.reschedule_idle(home, pinned)
+        self.reschedule_idle(cpu.number(), !may_steal)
+    }
+
+    /// Makes a new thread ready, which the current thread of the CPU `creator`, the caller's, starts: near that, or on the CPU
+    /// `pinned`, which it never leaves.
+    pub fn start(
+        &self,
+        creator: &Cpu<T, P, L>,
+        thread: &'static T,
+        pinned: Option<u32>,
+        now: impl Fn() -> u64,
+    ) -> Reschedule {
+        thread.entity().assign_cpu(pinned.unwrap_or(creator.number()), pinned.is_some());
+        if pinned.is_none() {
+            creator.hand_down_runtime(thread, &now);
+        }
+        self.make_ready(thread, now)
     }
 
     /// Unparks a thread: makes it ready if it is parked, else its next park returns at once.
     #[inline(always)]
-    pub fn wake(&self, thread: &'static T, now: impl FnOnce() -> u64) -> Reschedule {
+    pub fn wake(&self, thread: &'static T, now: impl Fn() -> u64) -> Reschedule {
         if thread.entity().unpark() { self.make_ready(thread, now) } else { Reschedule::None }
+    }
+
+    /// [`Self::wake`] by the current thread of the CPU that `waker` returns, which is the caller's.
+    #[inline(always)]
+    pub fn wake_from(
+        &self,
+        waker: impl FnOnce() -> &'static Cpu<T, P, L>,
+        thread: &'static T,
+        now: impl Fn() -> u64,
+    ) -> Reschedule {
+        if !thread.entity().unpark() {
+            return Reschedule::None;
+        }
+        if self.count() == 1 {
+            self.place_on_first(thread, now)
+        } else {
+            self.place_from(waker(), thread, now)
+        }
+    }
+
+    /// [`Self::place`] of a thread that the current thread of the CPU `waker` wakes.
+    ///
+    /// If the two wake each other, one mostly waits for the other: on the same CPU neither takes the way over another one. If
+    /// they do run at the same time, the end of a trial ([`Cpu::end_trial`]) finds that out.
+    #[inline(never)]
+    fn place_from(
+        &self,
+        waker: &'static Cpu<T, P, L>,
+        thread: &'static T,
+        now: impl Fn() -> u64,
+    ) -> Reschedule {
+        // Without run times there are no trials, and a woken thread waits for the waker as for all other threads.
+        if P::LONG_RUN.is_none() {
+            return self.place(thread, thread.entity().cpu(), now);
+        }
+        let current = waker.current();
+        if is_answer(current, thread) && can_migrate(thread) && waker.is_free_beside() {
+            let must_reschedule = waker.enqueue_beside(thread, &self.loaded, now);
+            return Reschedule::cpu_if(waker.number(), must_reschedule);
+        }
+        // Behind a waker of higher priority the thread would wait until that blocks.
+        let has_priority = thread.entity().rank() <= current.entity().rank();
+        self.place(thread, if has_priority { waker.number() } else { thread.entity().cpu() }, now)
+    }
+
+    /// Virtual runtime on the CPU `to` of a thread that was on another one: it is as far before or behind the virtual time as there
+    /// at the time `now`. `None` if it has none, or one of the CPUs does not account for run time.
+    fn runtime_on(&self, to: &Cpu<T, P, L>, thread: &'static T, now: u64) -> Option<u64> {
+        let runtime = Some(thread.entity().runtime.load(Relaxed)).filter(|&runtime| runtime != NO_CREDIT)?;
+        let from = self.get(thread.entity().cpu())?.virtual_time(now)?;
+        Some(to.virtual_time(now)?.saturating_add_signed(runtime.wrapping_sub(from).cast_signed()))
+    }
+
+    /// The CPU `near`, unless `home` or the one after `near` has fewer ready threads by two and more.
+    fn less_loaded(&self, near: u32, home: u32) -> u32 {
+        let ready = |number| self.get(number).map_or(u32::MAX, Cpu::ready_count);
+        let next = (near + 1) % self.count().max(1);
+        let other = if ready(home) <= ready(next) { home } else { next };
+        if ready(other).saturating_add(1) < ready(near) { other } else { near }
+    }
+
+    /// The CPU with the fewest ready threads of all but `own`: of several the next one by number.
+    fn least_loaded(&self, own: u32) -> Option<&'static Cpu<T, P, L>> {
+        let count = self.count();
+        let others = (1..count).filter_map(|offset| self.get((own + offset) % count));
+        others.min_by_key(|cpu| cpu.ready_count())
+    }
+
+    /// Moves a ready thread from `cpu`, whose slice is over, to the one with the fewest, if that has fewer by two; now and then if it
+    /// has fewer by one, so that threads which cannot be distributed evenly take turns. Returns which CPU must be rescheduled.
+    ///
+    /// Called before the next thread is picked: afterwards the ready one may be the current one, which still uses its stack.
+    pub fn balance(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Reschedule {
+        if self.count() == 1 || cpu.ready_count() == 0 {
+            return Reschedule::None;
+        }
+        let least_gap = if cpu.is_turn_to_rotate() { 1 } else { 2 };
+        if cpu.ready_count() < least_gap {
+            return Reschedule::None;
+        }
+        let target = self.least_loaded(cpu.number());
+        let target = target.filter(|target| target.ready_count() + least_gap <= cpu.ready_count());
+        let Some(target) = target else { return Reschedule::None };
+        let Some(thread) = cpu.give_away(&self.loaded, &now) else { return Reschedule::None };
+        let runtime = self.runtime_on(target, thread, now()).unwrap_or(NO_CREDIT);
+        thread.entity().set_cpu(target.number(), runtime);
+        self.enqueue_on(target, thread, false, now)
     }
 
     /// Claims an idle CPU: `home` if that is idle, else the next one by number. A claimed CPU cannot be claimed again
@@ -178,10 +311,11 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         claimed.map_or(Reschedule::None, Reschedule::Cpu)
     }
 
-    /// Claims an idle CPU that can steal from the run queue of `cpu`, a busy one, if there is something to steal.
+    /// Claims an idle CPU that can steal from the run queue of `cpu`, a busy one, if there is something to steal. A thread that was
+    /// placed beside its waker is left there for now.
     pub fn reschedule_stealer(&self, cpu: &Cpu<T, P, L>) -> Reschedule {
         let is_loaded = cpu.ready_count() > 0 && cpu.is_listed();
-        if self.count() == 1 || !is_loaded || !cpu.has_stealable(&self.loaded) {
+        if self.count() == 1 || !is_loaded || cpu.has_only_beside() || !cpu.has_stealable(&self.loaded) {
             return Reschedule::None;
         }
         self.reschedule_idle(cpu.number(), false)
@@ -195,7 +329,11 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         let mut pauses = 1;
         loop {
             let steal = || self.loaded_others(cpu).find_map(|other| other.steal(loaded));
-            let stolen = || steal().map(|thread| cpu.adopt(thread, &now, loaded));
+            let adopt = |thread| {
+                let runtime = self.runtime_on(cpu, thread, now()).unwrap_or(NO_CREDIT);
+                cpu.adopt(thread, runtime, &now, loaded)
+            };
+            let stolen = || steal().map(adopt);
             if let Some(next) = cpu.pick_from_idle(&now, loaded).or_else(stolen) {
                 // The CPU may have been rescheduled without having been claimed: then its idle bit is still set.
                 self.leave_idle(cpu.number());

@@ -57,10 +57,12 @@ pub mod mutex;
 pub mod policy;
 pub mod queue_array;
 mod run_time;
+mod slices;
 pub mod sync;
 pub mod thread;
 pub mod thread_table;
 pub mod timers;
+mod trial;
 mod wait_tree;
 
 #[cfg(test)]

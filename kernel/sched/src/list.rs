@@ -121,7 +121,7 @@ impl<T: Thread, K: ListKind> List<T, K> {
     pub fn remove(&mut self, thread: &'static T) {
         let links = K::links(thread.entity());
         let next = links.next.load();
-        let is_first = self.first.is_some_and(|first| same(first, thread));
+        let is_first = is(self.first, thread);
         match links.previous.load().filter(|_| !is_first) {
             None => self.first = next,
             Some(previous) => {
@@ -151,6 +151,12 @@ impl<T: Thread, K: ListKind> List<T, K> {
 #[inline]
 pub(crate) fn same<T>(one: &'static T, other: &'static T) -> bool {
     ptr::eq(one, other)
+}
+
+/// True if `link` is a reference to this thread.
+#[inline]
+pub(crate) fn is<T>(link: Option<&'static T>, thread: &'static T) -> bool {
+    link.is_some_and(|linked| same(linked, thread))
 }
 
 #[cfg(test)]

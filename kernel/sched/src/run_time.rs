@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::atomic::AtomicCell;
 
-use crate::list::same;
+use crate::list::is;
 use crate::sync::AtomicU64;
 
 /// Maximum number of switches during a probe beside a thread that computes: those of interrupts and of short runs of others.
@@ -49,9 +49,14 @@ impl<T> RunTime<T> {
         self.stamped.store(self.switches.load(Relaxed), Relaxed);
     }
 
+    /// Time since the last stamp.
+    pub(crate) fn since_stamp(&self, now: u64) -> u64 {
+        now.saturating_sub(self.since.load(Relaxed))
+    }
+
     /// Returns the time since the last stamp, and stamps.
     pub(crate) fn take(&self, now: u64) -> u64 {
-        let ran_ns = now.saturating_sub(self.since.load(Relaxed));
+        let ran_ns = self.since_stamp(now);
         self.stamp(now);
         ran_ns
     }
@@ -60,7 +65,7 @@ impl<T> RunTime<T> {
     /// Stamps in that case.
     pub(crate) fn at_least(&self, now: u64) -> u64 {
         if self.stamped.load(Relaxed) == self.switches.load(Relaxed) {
-            return now.saturating_sub(self.since.load(Relaxed));
+            return self.since_stamp(now);
         }
         self.stamp(now);
         0
@@ -80,7 +85,7 @@ impl<T> RunTime<T> {
     /// Ends the probe, if there is one. Returns true if the current thread computes.
     pub(crate) fn end_probe(&self, current: &'static T) -> bool {
         let switches = self.switches.load(Relaxed).wrapping_sub(self.probe_switches.load(Relaxed));
-        let is_same = self.probed.swap(None).is_some_and(|probed| same(probed, current));
+        let is_same = is(self.probed.swap(None), current);
         is_same && switches <= MAX_PROBE_SWITCHES
     }
 }

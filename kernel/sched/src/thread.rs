@@ -17,7 +17,8 @@ pub const MAX_PRIORITY: u8 = 30;
 /// Virtual runtime of a thread that is new on its CPU: the virtual time.
 pub(crate) const NO_CREDIT: u64 = u64::MAX;
 
-/// Virtual runtime of a thread that has slept and wakes up on another CPU: as far before the virtual time as may be.
+/// Virtual runtime of a thread that has slept and wakes up on another CPU, if one of the two does not account for run time: as far
+/// before the virtual time as may be.
 pub(crate) const FULL_CREDIT: u64 = 0;
 
 /// Priority of std's threads.
@@ -87,6 +88,10 @@ pub struct Entity<T: 'static> {
     rank: AtomicU32,
     /// Virtual runtime in nanoseconds on the thread's CPU, for the fair policy, or [`NO_CREDIT`] or [`FULL_CREDIT`].
     pub(crate) runtime: AtomicU64,
+    /// The thread that last woke this one, where several CPUs run. Threads are never freed.
+    pub(crate) woken_by: Link<T>,
+    /// Number of the thread's next wake-ups that place no thread beside it. Only the CPU that runs the thread accesses it.
+    pub(crate) apart: AtomicU32,
     /// Time, in nanoseconds, for which the thread has run since it last blocked or yielded, as far as it was accounted.
     pub(crate) run_ns: AtomicU64,
 }
@@ -133,6 +138,8 @@ impl<T> Entity<T> {
             pinned: AtomicBool::new(false),
             rank: AtomicU32::new(rank(0)),
             runtime: AtomicU64::new(NO_CREDIT),
+            woken_by: AtomicCell::new(None),
+            apart: AtomicU32::new(0),
             run_ns: AtomicU64::new(0),
         }
     }
@@ -156,6 +163,23 @@ impl<T> Entity<T> {
     pub fn assign_cpu(&self, cpu: u32, pinned: bool) {
         self.set_cpu(cpu, NO_CREDIT);
         self.pinned.store(pinned, Relaxed);
+    }
+
+    /// Sets a new thread's virtual runtime to that of its creator, whose CPU and priority it has. An entity that is used again keeps
+    /// its own if that is greater.
+    pub(crate) fn inherit(&self, creator: &Self) {
+        let own = self.runtime.load(Relaxed);
+        let inherited = creator.accounted_runtime().filter(|_| self.rank() == NORMAL_RANK);
+        if let Some(inherited) = inherited.filter(|&inherited| own == NO_CREDIT || own < inherited) {
+            self.runtime.store(inherited, Relaxed);
+        }
+    }
+
+    /// Virtual runtime in nanoseconds; `None` if the thread is new on its CPU, or has another priority than std's threads: those are
+    /// not charged.
+    pub(crate) fn accounted_runtime(&self) -> Option<u64> {
+        let runtime = self.runtime.load(Relaxed);
+        (runtime != NO_CREDIT && self.rank() == NORMAL_RANK).then_some(runtime)
     }
 
     /// Whether the thread is pinned to its CPU.
@@ -271,9 +295,24 @@ mod tests {
 
     extern crate std;
 
-    use super::{Entity, MAX_PRIORITY, NORMAL_RANK};
+    use super::{Entity, MAX_PRIORITY, NO_CREDIT, NORMAL_PRIORITY, NORMAL_RANK, Relaxed};
     use crate::testing::TestThread;
     use std::vec::Vec;
+
+    #[test]
+    fn new_thread_has_the_runtime_of_its_creator_or_more_of_its_own() {
+        let [creator, thread, high] = [(); 3].map(|()| Entity::<TestThread>::new());
+        [&creator, &thread].into_iter().for_each(|entity| entity.set_priority(NORMAL_PRIORITY));
+        high.set_priority(NORMAL_PRIORITY + 1);
+        [&creator, &high].into_iter().for_each(|entity| entity.runtime.store(5, Relaxed));
+        thread.inherit(&high);
+        assert_eq!(thread.runtime.load(Relaxed), NO_CREDIT, "a thread of high priority is not charged");
+        for (own, expected) in [(NO_CREDIT, 5), (3, 5), (8, 8)] {
+            thread.runtime.store(own, Relaxed);
+            thread.inherit(&creator);
+            assert_eq!(thread.runtime.load(Relaxed), expected);
+        }
+    }
 
     #[test]
     fn unpark_before_park_is_kept_once() {

@@ -7,7 +7,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::link::TimerLink;
-use crate::list::same;
+use crate::list::{is, same};
 use crate::thread::{Thread, TimerNode};
 
 /// Maximum number of timers that expire at a time.
@@ -161,7 +161,7 @@ impl<T: Thread> TimerHeap<T> {
         if let Some(below) = below {
             timer(below).parent.store(Some(parent));
         }
-        let is_left = child(parent, Side::Left).load().is_some_and(|left| same(left, thread));
+        let is_left = is(child(parent, Side::Left).load(), thread);
         child(parent, if is_left { Side::Left } else { Side::Right }).store(below);
         let mut changed = Some(parent);
         while let Some(node) = changed.filter(|node| balance(*node)) {

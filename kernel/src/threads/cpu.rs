@@ -17,12 +17,12 @@ use hermit_sched::timers::TimerHeap;
 
 use super::thread::Thread;
 
-#[cfg(feature = "fair")]
-type SelectedPolicy = hermit_sched::policy::Fair<Thread>;
-#[cfg(all(feature = "fifo", not(feature = "fair")))]
+#[cfg(feature = "fifo")]
 type SelectedPolicy = hermit_sched::policy::Fifo<Thread>;
-#[cfg(not(any(feature = "fair", feature = "fifo")))]
+#[cfg(all(feature = "round-robin", not(feature = "fifo")))]
 type SelectedPolicy = hermit_sched::policy::RoundRobin<Thread>;
+#[cfg(not(any(feature = "fifo", feature = "round-robin")))]
+type SelectedPolicy = hermit_sched::policy::Fair<Thread>;
 
 /// A lock of the scheduler. Callers of the scheduler mask interrupts, so the lock does not.
 #[derive(Debug)]
@@ -170,13 +170,20 @@ pub(crate) fn preempt(masked: &mut Masked) {
         return;
     }
     let end = cpu.slice_end.load(Relaxed);
-    let is_over = end != NEVER && end <= clock::monotonic();
-    if is_over {
+    let ended_at = if end == NEVER { None } else { Some(clock::monotonic()).filter(|&now| end <= now) };
+    if ended_at.is_some() {
         cpu.slice_end.store(NEVER, Relaxed);
+    }
+    let is_over = ended_at.is_some() && !cpu.sched.end_trial();
+    if is_over {
+        request_reschedule(masked, SYSTEM.balance(&cpu.sched, clock::monotonic));
     }
     let next = cpu.sched.preempt(is_over, clock::monotonic);
     cpu.start_slice_if_needed(masked);
     request_reschedule(masked, SYSTEM.reschedule_stealer(&cpu.sched));
+    if let Some(ended_at) = ended_at {
+        cpu.sched.record_slice_cost(clock::monotonic() - ended_at);
+    }
     if let Some(next) = next {
         thread::switch(masked, &next.context);
     }
@@ -195,7 +202,13 @@ pub(super) fn request_reschedule(masked: &Masked, reschedule: Reschedule) {
 /// Wakes a thread, for callers that need not be as fast as a futex.
 #[inline(never)]
 pub(super) fn wake(masked: &Masked, thread: &'static Thread) {
-    request_reschedule(masked, SYSTEM.wake(thread, clock::monotonic));
+    wake_inline(masked, thread);
+}
+
+/// [`wake`], inlined.
+#[inline(always)]
+pub(super) fn wake_inline(masked: &Masked, thread: &'static Thread) {
+    request_reschedule(masked, SYSTEM.wake_from(|| &here(masked).sched, thread, clock::monotonic));
 }
 
 impl Cpu {
@@ -218,10 +231,15 @@ impl Cpu {
     /// Starts a time slice or preempts the current thread, as a thread has become ready on this CPU.
     #[cold]
     fn check_ready(&self, masked: &Masked) {
-        self.start_slice_if_needed(masked);
-        if !self.is_idle() {
-            interrupts::reschedule(masked);
+        // An idle CPU looks at its run queue after the interrupt.
+        if self.is_idle() {
+            return;
         }
+        if self.sched.needs_slice() {
+            self.start_slice(masked);
+            request_reschedule(masked, SYSTEM.reschedule_stealer(&self.sched));
+        }
+        interrupts::reschedule(masked);
     }
 
     /// Starts a time slice if a thread waits for the CPU and none is running.
@@ -234,12 +252,10 @@ impl Cpu {
 
     #[cold]
     fn start_slice(&self, masked: &Masked) {
-        let Some(slice) = self.sched.slice_ns() else { return };
+        let Some(slice) = self.sched.start_slice() else { return };
         let end = clock::monotonic() + slice;
-        self.sched.start_slice();
         self.slice_end.store(end, Relaxed);
         self.arm_timer(masked, end);
-        request_reschedule(masked, SYSTEM.reschedule_stealer(&self.sched));
     }
 
     /// Sets the hardware timer to `deadline`, unless it is set to an earlier time.
@@ -259,7 +275,9 @@ impl Cpu {
         if !due.is_empty() && !self.is_idle() {
             self.sched.observe_current(|| now);
         }
-        due.into_iter().for_each(|thread| wake(masked, thread));
+        for thread in due {
+            request_reschedule(masked, SYSTEM.wake(thread, clock::monotonic));
+        }
         if self.slice_end.load(Relaxed) <= now {
             if self.sched.try_end_slice(self.is_idle(), || now) {
                 self.slice_end.store(NEVER, Relaxed);

@@ -9,7 +9,7 @@ use hermit_interface::Errno;
 use hermit_sched::futex::{BUCKETS, Bucket, FutexTable, WakeUp};
 use hermit_sched::thread::Thread as _;
 
-use super::cpu::{self, QueueLock, SYSTEM};
+use super::cpu::{self, QueueLock};
 use super::schedule;
 use super::thread::Thread;
 
@@ -90,9 +90,7 @@ pub(crate) fn wait_until(futex: &AtomicU32, expected: u32, deadline: u64) -> Res
 #[inline(never)]
 pub(crate) fn wake_one(address: u64) -> i32 {
     let masked = Masked::new();
-    TABLE
-        .wake_one(address, |thread| cpu::request_reschedule(&masked, SYSTEM.wake(thread, clock::monotonic)))
-        .into()
+    TABLE.wake_one(address, |thread| cpu::wake_inline(&masked, thread)).into()
 }
 
 /// Wakes at most `count` threads that wait for an address, and returns their number, in batches. Interrupts are unmasked
@@ -117,7 +115,5 @@ pub(crate) fn wake_all(futex: &AtomicU32) {
 #[inline(never)]
 pub(crate) fn wake_next(futex: &AtomicU32) -> bool {
     let masked = Masked::new();
-    TABLE.wake_next(address(futex), |thread| {
-        cpu::request_reschedule(&masked, SYSTEM.wake(thread, clock::monotonic));
-    })
+    TABLE.wake_next(address(futex), |thread| cpu::wake_inline(&masked, thread))
 }

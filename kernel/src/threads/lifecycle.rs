@@ -160,10 +160,10 @@ fn wait_for_cpu(cpu: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Makes a prepared thread ready, on the current CPU or pinned to `cpu`.
+/// Makes a prepared thread ready, near the current CPU or pinned to `cpu`.
 fn make_ready(masked: &Masked, thread: &'static Thread, cpu: Option<u32>) {
-    thread.entity().assign_cpu(cpu.unwrap_or(masked.cpu()), cpu.is_some());
-    cpu::request_reschedule(masked, SYSTEM.make_ready(thread, clock::monotonic));
+    let creator = &cpu::here(masked).sched;
+    cpu::request_reschedule(masked, SYSTEM.start(creator, thread, cpu, clock::monotonic));
 }
 
 /// A thread, new or used again, that has a stack and begins with its function when it is made ready.

@@ -2,10 +2,13 @@
 
 extern crate std;
 
+mod run_times;
+
 use super::{Cpu, Cpus, Reschedule};
-use crate::policy::RoundRobin;
+use crate::policy::{Fair, RoundRobin};
 use crate::sync::Lock;
 use crate::testing::{TestThread, threads};
+use crate::trial::{APART, TRIAL_NS};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::boxed::Box;
 use std::sync::Mutex;
@@ -102,10 +105,10 @@ fn idle_cpu_searches_only_loaded_cpus() {
     let all = threads(3);
     let locked = || [1, 2, 3].map(|number: usize| cpus[number].run_queue.1.load(Ordering::Relaxed));
     for thread in &all {
+        cpus[2].pick_next(no_time);
         thread.entity.assign_cpu(2, false);
         system.make_ready(thread, no_time);
     }
-    assert!(cpus[2].pick_next(no_time).is_some() && cpus[2].pick_next(no_time).is_some());
     let before = locked();
     assert_eq!(number(system.pick_next_or_idle(cpus[0], no_time)), Some(2));
     assert!(system.pick_next_or_idle(cpus[0], no_time).is_none());
@@ -203,4 +206,162 @@ fn wake_is_neither_lost_nor_doubled() {
     system.wake(all[0], no_time);
     system.wake(all[0], no_time);
     assert_eq!(cpus[0].ready_count(), 1);
+}
+
+/// The ends of short slices would take most of the time.
+#[test]
+fn slices_are_longer_on_a_slow_cpu() {
+    const MS: u64 = 1_000_000;
+    let fair = Cpu::new(0, threads(1)[0], Mutex::<Fair<TestThread>>::default());
+    let slice_after = |cost_ns: u64, times: u32| {
+        (0..times).for_each(|_| fair.record_slice_cost(cost_ns));
+        fair.slice_ns(false).map(|slice| slice / MS)
+    };
+    assert_eq!(slice_after(u64::MAX, 1), Some(3));
+    assert_eq!(slice_after(MS / 4, 100), Some(8));
+    assert_eq!(slice_after(u64::MAX, 100), Some(12));
+    assert_eq!(slice_after(MS / 50, 1), Some(3));
+    // A policy with long slices keeps them.
+    let (_, cpus, _) = system(1);
+    (0..100).for_each(|_| cpus[0].record_slice_cost(100 * MS));
+    assert_eq!(cpus[0].slice_ns(false), Some(10 * MS));
+}
+
+type FairCpus = Cpus<TestThread, Fair<TestThread>, Mutex<Fair<TestThread>>>;
+type FairCpu = &'static Cpu<TestThread, Fair<TestThread>, Mutex<Fair<TestThread>>>;
+
+/// Two CPUs, the second one idle, and threads, of which the first one is the current one of CPU 0 and the others are parked.
+fn fair_system(count: usize) -> (FairCpus, [FairCpu; 2], Vec<&'static TestThread>) {
+    let (system, all) = (FairCpus::new(), threads(count));
+    let idle = threads(1)[0];
+    let new = |number, current| &*Box::leak(Box::new(Cpu::new(number, current, Mutex::default())));
+    let cpus = [new(0, all[0]), new(1, idle)];
+    cpus.iter().for_each(|cpu| system.add_cpu(cpu));
+    cpus[1].switch_to_idle(idle);
+    assert!(system.pick_next_or_idle(cpus[1], no_time).is_none());
+    assert!(all[1..].iter().all(|thread| thread.entity.park()));
+    (system, cpus, all)
+}
+
+/// The current thread of CPU 0 is the last that `thread` woke, and wakes `thread`.
+fn answer(system: &FairCpus, cpus: [FairCpu; 2], thread: &'static TestThread) -> Reschedule {
+    cpus[0].current().entity.woken_by.store(Some(thread));
+    system.wake_from(|| cpus[0], thread, no_time)
+}
+
+#[test]
+fn thread_that_the_thread_it_woke_last_wakes_is_placed_beside_it() {
+    let (system, cpus, all) = fair_system(3);
+    // The first wake-up of a thread goes to the idle CPU.
+    assert_eq!(system.wake_from(|| cpus[0], all[2], no_time), Reschedule::Cpu(1));
+    assert_eq!(number(system.pick_next_or_idle(cpus[1], no_time)), Some(2));
+    // That parks, and is idle again.
+    assert!(all[2].entity.park() && system.pick_next_or_idle(cpus[1], no_time).is_none());
+    all[1].entity.assign_cpu(1, false);
+    assert_eq!(answer(&system, cpus, all[1]), Reschedule::Cpu(0));
+    assert!(system.is_idle(1) && cpus[0].has_only_beside());
+    assert_eq!((all[1].entity.cpu(), cpus[0].start_slice()), (0, Some(TRIAL_NS)));
+    assert_eq!(system.reschedule_stealer(cpus[0]), Reschedule::None);
+    assert_eq!(number(cpus[0].pick_next(no_time)), Some(1));
+    assert!(!cpus[0].has_only_beside());
+}
+
+#[test]
+fn thread_is_placed_on_an_idle_cpu_if_another_is_ready_or_has_another_priority_or_is_pinned() {
+    for case in 0..4 {
+        let (system, cpus, all) = fair_system(3);
+        all[1].entity.assign_cpu(1, case == 0);
+        match case {
+            1 => all[1].entity.set_priority(5),
+            2 => {
+                all[2].entity.assign_cpu(0, true);
+                system.wake(all[2], no_time);
+            }
+            _ => {}
+        }
+        let expected = if case == 3 { Reschedule::Cpu(0) } else { Reschedule::Cpu(1) };
+        assert_eq!(answer(&system, cpus, all[1]), expected, "{case}");
+    }
+}
+
+/// The waker computes on: the thread is left to the idle CPU, and next time placed there at once.
+#[test]
+fn trial_in_which_a_thread_waits_ends_the_placement_beside_the_waker() {
+    let (system, cpus, all) = fair_system(2);
+    answer(&system, cpus, all[1]);
+    cpus[0].start_slice();
+    assert!(cpus[0].end_trial());
+    assert!(!cpus[0].end_trial(), "it has ended");
+    assert_eq!(system.reschedule_stealer(cpus[0]), Reschedule::Cpu(1));
+    assert_eq!(number(system.pick_next_or_idle(cpus[1], no_time)), Some(1));
+    for wake in 0..APART + 1 {
+        assert!(all[1].entity.park() && system.pick_next_or_idle(cpus[1], no_time).is_none());
+        let is_last = wake == APART;
+        let expected = if is_last { Reschedule::Cpu(0) } else { Reschedule::Cpu(1) };
+        assert_eq!(answer(&system, cpus, all[1]), expected, "{wake}");
+        if !is_last {
+            assert!(system.pick_next_or_idle(cpus[1], no_time).is_some());
+        }
+    }
+}
+
+/// A thread of the kernel that is woken often has no part in a trial.
+#[test]
+fn thread_waits_in_a_trial_with_switches_to_others() {
+    let (system, cpus, all) = fair_system(3);
+    answer(&system, cpus, all[1]);
+    cpus[0].start_slice();
+    all[2].entity.assign_cpu(0, true);
+    all[2].entity.set_priority(5);
+    for _ in 0..20 {
+        system.wake(all[2], no_time);
+        assert_eq!(number(cpus[0].preempt(false, no_time)), Some(2));
+        assert!(all[2].entity.park());
+        assert!(cpus[0].pick_next(no_time).is_some());
+    }
+    assert!(cpus[0].end_trial() && !cpus[0].has_only_beside());
+}
+
+/// A slice that runs for others may end late: a thread is not placed beside its waker then.
+#[test]
+fn thread_is_not_placed_beside_its_waker_in_the_slice_of_others() {
+    let (system, cpus, all) = fair_system(2);
+    cpus[0].start_slice();
+    assert_eq!(answer(&system, cpus, all[1]), Reschedule::Cpu(1));
+}
+
+/// Threads that wake each other often wait for each other only briefly.
+#[test]
+fn trial_with_many_switches_leaves_the_threads_together() {
+    let (system, cpus, all) = fair_system(2);
+    answer(&system, cpus, all[1]);
+    cpus[0].start_slice();
+    for _ in 0..20 {
+        let (before, next) = (cpus[0].current(), cpus[0].pick_next(no_time).unwrap());
+        assert!(before.entity.park());
+        assert_eq!((next.entity.cpu(), answer(&system, cpus, before)), (0, Reschedule::None));
+    }
+    assert!(cpus[0].end_trial() && cpus[0].has_only_beside());
+    assert_eq!(system.reschedule_stealer(cpus[0]), Reschedule::None);
+}
+
+#[test]
+fn ready_threads_move_to_a_cpu_with_fewer_by_two() {
+    let (system, cpus, all) = system(2);
+    for thread in &all[..4] {
+        thread.entity.assign_cpu(0, true);
+        system.make_ready(thread, no_time);
+    }
+    assert_eq!(system.balance(cpus[0], no_time), Reschedule::None, "all are pinned");
+    for (index, expected) in [(4, 1), (5, 1)] {
+        all[index].entity.assign_cpu(0, false);
+        system.make_ready(all[index], no_time);
+        assert_eq!(all[index].entity.cpu(), expected);
+    }
+    // Two of CPU 1 and four of CPU 0 are ready; CPU 1 runs one of its own.
+    assert!(cpus[1].pick_next(no_time).is_some());
+    all[0].entity.assign_cpu(0, false);
+    assert_eq!(system.balance(cpus[0], no_time), Reschedule::Cpu(1));
+    assert_eq!([cpus[0].ready_count(), cpus[1].ready_count(), all[0].entity.cpu()], [3, 2, 1]);
+    assert_eq!(system.balance(cpus[0], no_time), Reschedule::None);
 }

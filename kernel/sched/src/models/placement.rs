@@ -1,9 +1,13 @@
 //! Placement while CPUs become idle: no thread stays in a run queue while a CPU that could run it is idle.
 
+use loom::sync::Mutex;
 use loom::thread::spawn;
 
 use super::system::{ModelScheduler, no_time};
-use super::{ModelThread, explore};
+use super::{ModelThread, explore, leak};
+use crate::cpu::Cpu;
+use crate::cpus::{Cpus, Reschedule};
+use crate::policy::Fair;
 
 /// A thread that has parked on this CPU, which still uses its stack.
 fn parked(number: usize, cpu: u32, pinned: bool) -> &'static ModelThread {
@@ -128,5 +132,39 @@ fn cpus_do_not_wait_for_each_other() {
         }
         let found = found.map(|found| found.join().unwrap());
         assert_ne!(found[0], found[1]);
+    });
+}
+
+/// CPU 0, which stays busy and has a pinned thread too, gives its other one to CPU 1, which becomes idle and has to run it.
+#[test]
+fn thread_is_given_to_a_cpu_that_becomes_idle() {
+    explore(3, || {
+        let system = ModelScheduler::new(2);
+        for (number, pinned) in [(6, true), (7, false)] {
+            system.make_ready(ModelScheduler::thread(number, 0, pinned));
+        }
+        let idle = spawn(move || system.schedule(1, system.cpu(1).current()).number);
+        system.reschedule(system.cpus.balance(system.cpu(0), no_time));
+        assert_eq!(idle.join().unwrap(), 7);
+    });
+}
+
+/// The current thread of CPU 0 wakes a thread that has woken it, and parks, while CPU 1 becomes idle: one of them runs it.
+#[test]
+fn thread_is_woken_beside_its_waker_while_another_cpu_becomes_idle() {
+    explore(3, || {
+        let system: &Cpus<ModelThread, Fair<ModelThread>, Mutex<Fair<ModelThread>>> = leak(Cpus::default());
+        let cpus =
+            [0, 1].map(|number| leak(Cpu::new(number, ModelThread::new(usize::MAX), Mutex::default())));
+        cpus.iter().for_each(|cpu| system.add_cpu(cpu));
+        let thread = ModelScheduler::thread(7, 1, false);
+        assert!(thread.entity.park());
+        cpus[0].current().entity.woken_by.store(Some(thread));
+        let idle = spawn(move || system.pick_next_or_idle(cpus[1], no_time).is_some());
+        let rescheduled = system.wake_from(|| cpus[0], thread, no_time);
+        let runs_here = cpus[0].pick_next(no_time).is_some();
+        let runs_there = idle.join().unwrap();
+        assert_ne!(rescheduled, Reschedule::Cpu(1), "the thread is placed beside its waker");
+        assert_ne!(runs_here, runs_there);
     });
 }

@@ -1,5 +1,5 @@
 //! Fair scheduling: threads of normal priority get equal shares of a CPU, and one that wakes up after it has used less
-//! than its share runs at once.
+//! than its share runs at once. The default policy.
 //!
 //! # Idea
 //!
@@ -257,6 +257,10 @@ impl<T: Thread> Policy<T> for Fair<T> {
     #[inline]
     fn is_accounting(&self) -> bool {
         self.is_accounting
+    }
+
+    fn virtual_time(&self) -> u64 {
+        self.now
     }
 
     #[cold]

@@ -65,6 +65,11 @@ pub trait Policy<T: Thread>: Default + Send {
         false
     }
 
+    /// Virtual time in nanoseconds, while run time is accounted.
+    fn virtual_time(&self) -> u64 {
+        0
+    }
+
     /// Begins to account for run time, at the time `now` in nanoseconds, if the policy wants to: `current` computes, and
     /// has run for `ran_ns`.
     fn begin_accounting(&mut self, now: u64, current: &'static T, ran_ns: u64) {

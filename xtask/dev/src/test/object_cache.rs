@@ -21,7 +21,7 @@ const FOLDER: &str = "HERMIT_OBJECT_CACHE";
 const MAX_OBJECTS: usize = 24;
 
 /// Options of a build with another kernel.
-const OTHER_FEATURE: [&str; 2] = ["--features", "hermit-sys/fair"];
+const OTHER_FEATURE: [&str; 2] = ["--features", "hermit-sys/round-robin"];
 
 /// What `hermit-sys` prints before it builds the kernel.
 const BUILDS_KERNEL: &str = "Compiling hermit-kernel";

@@ -1,0 +1,55 @@
+//! Lengths of time slices, and which of them move a thread to another CPU.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// Least length of a slice, in multiples of the time that its end takes.
+const SLICE_PER_COST: u64 = 32;
+
+/// Least rise of the recorded time that the end of a slice takes, in nanoseconds.
+const MIN_COST_RISE_NS: u64 = 1_000;
+
+/// Greatest length of a slice, in multiples of its length on a fast CPU.
+const MAX_STRETCH: u64 = 4;
+
+/// Period, in slices, in which a CPU gives a thread to another one that has a single ready thread less. Odd: of two threads that
+/// alternate, a different one moves each time.
+pub(crate) const ROTATION: u32 = 15;
+
+/// The time slices of a CPU.
+#[derive(Debug)]
+pub(crate) struct Slices {
+    /// Time that the end of a slice takes at least, in nanoseconds.
+    cost_ns: AtomicU64,
+    /// Number of slices at whose ends threads were ready, which wraps. Only this CPU accesses it.
+    ended: AtomicU32,
+}
+
+impl Slices {
+    pub(crate) fn new() -> Self {
+        Self { cost_ns: AtomicU64::new(0), ended: AtomicU32::new(0) }
+    }
+
+    /// Records that the scheduler has taken `cost_ns` nanoseconds to end a slice.
+    ///
+    /// The host may have stopped the CPU meanwhile. So the cost falls at once, and rises by an eighth.
+    pub(crate) fn record_cost(&self, cost_ns: u64) {
+        let cost = self.cost_ns.load(Relaxed);
+        self.cost_ns.store(cost_ns.min(cost + cost / 8 + MIN_COST_RISE_NS), Relaxed);
+    }
+
+    /// Length of a slice that is `length` nanoseconds long on a fast CPU. On a slow one it is longer, so that the ends of slices do
+    /// not take most of the time.
+    pub(crate) fn stretched(&self, length: u64) -> u64 {
+        let least = self.cost_ns.load(Relaxed).saturating_mul(SLICE_PER_COST);
+        length.max(least).min(MAX_STRETCH * length)
+    }
+
+    /// Counts a slice at whose end threads are ready. True for one of [`ROTATION`].
+    pub(crate) fn is_turn_to_rotate(&self) -> bool {
+        let ended = self.ended.load(Relaxed).wrapping_add(1);
+        self.ended.store(ended, Relaxed);
+        ended.is_multiple_of(ROTATION)
+    }
+}
