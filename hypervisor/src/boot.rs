@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hermit_boot::{FreeMemory, LoadError, LoadedImage, PhysicalMemory, Randomness};
 use hermit_interface::address::PAGE_SIZE;
-use hermit_interface::boot_info::{MmioDevice, Platform, Region, Symbols};
+use hermit_interface::boot_info::{MmioDevice, Platform, Region, Symbols, TAKES_MEMORY_BACK};
 use hermit_interface::image::{Image, Segment};
 use rustix::io::Errno;
 
@@ -144,6 +144,7 @@ pub fn load(
     keep_symbols(memory, &mut free, image, &mut loaded);
     let info = &mut loaded.info;
     info.platform = params.platform as u32;
+    info.features = TAKES_MEMORY_BACK;
     if params.platform == Platform::Process {
         info.free_addresses.size = (info.free_addresses.size / PROCESS_DIVISOR) & !(PAGE_SIZE - 1);
     }

@@ -9,7 +9,7 @@ use hermit_options::mount::check_guest_paths;
 
 use crate::config::jail::Jail;
 use crate::config::network::{self, NetworkOption};
-use crate::config::{Config, ConsoleMode, EngineKind};
+use crate::config::{Config, ConsoleMode, EngineKind, Mitigations};
 use crate::protections::Protection;
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine
@@ -64,6 +64,10 @@ pub struct Arguments {
     /// core-sched, cores that no other process shares; jail. A protection that is missing is a warning otherwise
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROTECTION,...")]
     pub(crate) require: Vec<Protection>,
+    /// Speculative execution to disable, where the host permits it. strict protects parts of the program from each other,
+    /// too, and slows its memory accesses down
+    #[arg(long, value_enum, default_value_t)]
+    mitigations: Mitigations,
     /// Write uhyve's own messages to the end of this file, not to standard error, which is the guest's, too
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
@@ -111,6 +115,7 @@ impl Arguments {
             jail: self.jail,
             allow_partial_sandbox: self.allow_partial_sandbox,
             require: self.require,
+            mitigations: self.mitigations,
             test_clock_step: self.test_clock_step,
         })
     }
@@ -119,6 +124,7 @@ impl Arguments {
 #[cfg(test)]
 mod tests {
     use super::Arguments;
+    use crate::config::Mitigations;
     use crate::config::network::{BackendConfig, NetworkConfig};
     use clap::{CommandFactory, Parser};
 
@@ -139,6 +145,9 @@ mod tests {
         assert_eq!(config.arguments, ["one", "--two"]);
         assert!(config.disks[0].read_only);
         assert!(!config.sandbox && parse(&["i"]).unwrap().config().unwrap().sandbox);
+        let mitigations = |words: &[&str]| parse(words).unwrap().config().unwrap().mitigations;
+        assert_eq!(mitigations(&["i"]), Mitigations::Auto);
+        assert_eq!(mitigations(&["--mitigations", "strict", "i"]), Mitigations::Strict);
     }
 
     #[test]
@@ -150,6 +159,7 @@ mod tests {
             (&["--engine", "x", "i"], "auto, kvm, process"),
             (&["--nonsense", "i"], "--nonsense"),
             (&["--require", "kvm,x", "i"], "landlock"),
+            (&["--mitigations", "off", "i"], "auto, strict"),
             (&["--gdb", "x", "i"], "./gdb"),
             (&["i", "argument"], "argument"),
             (&["--cpus", "2"], "EXECUTABLE"),

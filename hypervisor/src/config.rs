@@ -52,6 +52,8 @@ pub struct Config {
     pub allow_partial_sandbox: bool,
     /// Protections without which the guest is not started.
     pub require: Vec<Protection>,
+    /// Kinds of speculative execution that are disabled.
+    pub mitigations: Mitigations,
     /// Address on which the machine waits for gdb ([`crate::gdb`]) before the guest starts.
     pub gdb: Option<GdbAddress>,
     /// Seconds by which the host's wall clock, as the guest sees it, steps after the guest has read it for the first time.
@@ -81,6 +83,7 @@ impl Config {
             jail: None,
             allow_partial_sandbox: false,
             require: Vec::new(),
+            mitigations: Mitigations::default(),
             gdb: None,
             test_clock_step: 0,
         }
@@ -97,6 +100,16 @@ pub enum EngineKind {
     Kvm,
     /// A sandboxed process; needs no virtualisation hardware.
     Process,
+}
+
+/// Set of speculation controls that processes of the host get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mitigations {
+    /// Indirect branch speculation, in a guest's process: it could read other processes.
+    #[default]
+    Auto,
+    /// Also speculative store bypass, which reads its own process only; and both in uhyve.
+    Strict,
 }
 
 /// How the guest's output is written to standard output and standard error.

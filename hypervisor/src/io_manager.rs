@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
-use hermit_interface::machine::{ERROR_TEXT_PORT, TEXT_PORT};
+use hermit_interface::machine::{ERROR_TEXT_PORT, RETURN_PORT, TEXT_PORT, decode_returned};
 
 use crate::devices::bus::Bus;
 use crate::devices::console::TextPorts;
+use crate::memory::Memory;
 use crate::power_button::PowerButton;
 use crate::vm_handle::{ShutdownCause, VmHandle};
 
@@ -20,14 +21,22 @@ pub struct IoManager {
     bus: Bus,
     text: TextPorts,
     power_button: Arc<PowerButton>,
+    memory: Memory,
 }
 
 impl IoManager {
-    /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down.
+    /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down; one to the return port
+    /// returns a part of `memory` to the host.
     #[must_use]
-    pub fn new(vm: Arc<VmHandle>, bus: Bus, text: TextPorts, power_button: PowerButton) -> Self {
+    pub fn new(
+        vm: Arc<VmHandle>,
+        bus: Bus,
+        text: TextPorts,
+        power_button: PowerButton,
+        memory: Memory,
+    ) -> Self {
         let power_button = Arc::new(power_button);
-        Self { vm, status: AtomicU8::new(NOT_STARTED), bus, text, power_button }
+        Self { vm, status: AtomicU8::new(NOT_STARTED), bus, text, power_button, memory }
     }
 
     /// The power button, which the guest enables by a port.
@@ -46,7 +55,15 @@ impl IoManager {
             (QUIT_PORT, _) => {
                 self.vm.shut_down(ShutdownCause::Exited(self.status.load(Ordering::Relaxed)));
             }
+            (RETURN_PORT, &[a, b, c, d]) => self.return_memory(u32::from_le_bytes([a, b, c, d])),
             _ => {}
+        }
+    }
+
+    /// Returns the memory to the host that a word for [`RETURN_PORT`] names; an invalid one is ignored.
+    fn return_memory(&self, word: u32) {
+        if let Some(returned) = decode_returned(word) {
+            self.memory.discard(returned.start, returned.size);
         }
     }
 
@@ -80,10 +97,11 @@ pub(crate) mod tests {
     use std::sync::Arc;
 
     use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
-    use vm_memory::GuestMemoryMmap;
+    use hermit_interface::machine::{RETURN_UNIT, encode_returned};
+    use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
     use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-    use super::{IoManager, PowerButton, ShutdownCause, VmHandle};
+    use super::{IoManager, Memory, PowerButton, RETURN_PORT, ShutdownCause, VmHandle};
     use crate::devices::bus::Bus;
     use crate::devices::console::{ConsoleDevice, Output, TextPort, TextPorts};
     use crate::devices::virtio::MmioTransport;
@@ -98,7 +116,8 @@ pub(crate) mod tests {
         let button = PowerButton::on(Box::new(EventFd::new(0).unwrap()));
         let text = TextPort::new(vec![Arc::new(console)], output);
         let text = TextPorts { output: text.clone(), error: text };
-        (IoManager::new(Arc::clone(&vm), Bus::new(), text, button), vm)
+        let memory = Memory::shared("8M".parse().unwrap()).unwrap();
+        (IoManager::new(Arc::clone(&vm), Bus::new(), text, button, memory), vm)
     }
 
     #[test]
@@ -131,6 +150,23 @@ pub(crate) mod tests {
         io.pio_write(0x3f8, b"x");
         io.pio_write(QUIT_PORT, &[]);
         assert_eq!(vm.shutdown_cause(), Some(&ShutdownCause::Exited(NOT_STARTED)));
+    }
+
+    #[test]
+    fn return_port_takes_one_word() {
+        let io = io_manager().0;
+        io.memory.guest().write_obj(1_u64, GuestAddress(3 * RETURN_UNIT)).unwrap();
+        let resident = |bytes: &[u8]| {
+            io.pio_write(RETURN_PORT, bytes);
+            io.memory.resident().unwrap()
+        };
+        let word = |start| encode_returned(start, RETURN_UNIT).unwrap().to_le_bytes();
+        let right = word(3 * RETURN_UNIT);
+        let beyond_memory = word(8 << 20);
+        for wrong in [&right[..3], &[right, right].concat(), &[0; 4], &[0xff; 4], &beyond_memory] {
+            assert_eq!(resident(wrong), 0x1000);
+        }
+        assert_eq!(resident(&right), 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! It runs a program that is built for `x86_64-unknown-hermit` in a VM of its own: on KVM, or as a sandboxed process on
 //! hosts without virtualisation hardware. The VM has no firmware and no PCI, only memory, CPUs, virtio-mmio devices and
-//! four I/O ports ([`hermit_interface::machine`]). The guest is not trusted: what it does is answered by an error to
+//! six I/O ports ([`hermit_interface::machine`]). The guest is not trusted: what it does is answered by an error to
 //! the guest or by the shutdown of the VM, and all threads of the hypervisor are confined before the guest's first
 //! instruction.
 //!

@@ -1,18 +1,24 @@
 //! Guest memory.
 
+mod discard;
+
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hermit_boot::{FreeMemory, PhysicalMemory};
-use hermit_interface::address::AddressRange;
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::boot_info::Region;
-use hermit_interface::machine::HOLE;
+use hermit_interface::machine::{HOLE, MAX_RETURNED};
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::{process, to_usize};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create, seek, sendfile};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fstat, ftruncate, memfd_create, seek,
+    sendfile,
+};
 use rustix::io::Errno;
 use vm_memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
@@ -57,6 +63,16 @@ pub enum MemoryError {
 #[derive(Clone, Debug)]
 pub struct Memory {
     guest: GuestMemoryMmap,
+    returned: Arc<Returned>,
+}
+
+/// Memory that the guest has returned.
+#[derive(Debug, Default)]
+struct Returned {
+    /// See [`Memory::returned`].
+    bytes: AtomicU64,
+    /// Largest [`Memory::resident`] before some of it was returned.
+    peak: AtomicU64,
 }
 
 impl Memory {
@@ -87,7 +103,9 @@ impl Memory {
             .map(|range| (GuestAddress(range.start), to_usize(range.size), file(range.start)))
             .collect();
         let guest = GuestMemoryMmap::from_ranges_with_files(&ranges);
-        guest.map(|guest| Self { guest }).map_err(|source| MemoryError::Map { size, source })
+        guest
+            .map(|guest| Self { guest, returned: Arc::default() })
+            .map_err(|source| MemoryError::Map { size, source })
     }
 
     /// Size in bytes.
@@ -107,6 +125,59 @@ impl Memory {
     pub fn resident(&self) -> Option<u64> {
         let blocks = u64::try_from(fstat(self.file()?).ok()?.st_blocks).ok()?;
         Some(blocks * BLOCK)
+    }
+
+    /// Largest number of bytes of the file that the host has had allocated; `None` for private memory.
+    #[must_use]
+    pub fn peak(&self) -> Option<u64> {
+        // The file shrinks only when memory is returned.
+        self.resident().map(|resident| resident.max(self.returned.peak.load(Ordering::Relaxed)))
+    }
+
+    /// Number of bytes that the guest has returned to the host. Of shared memory they are those that the host
+    /// has freed. Of private memory they are those that the guest has named: also bytes that it has never
+    /// used, and bytes that it names again.
+    #[must_use]
+    pub fn returned(&self) -> u64 {
+        self.returned.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Frees whole pages on the host: the next access finds zeros. `false` if the range is not one that a guest may
+    /// return. It harms the guest alone if it returns memory that it uses.
+    pub fn discard(&self, start: u64, size: u64) -> bool {
+        let is_valid = start.is_multiple_of(PAGE_SIZE)
+            && size.is_multiple_of(PAGE_SIZE)
+            && (PAGE_SIZE..=MAX_RETURNED).contains(&size)
+            && self.guest.check_range(GuestAddress(start), to_usize(size));
+        if !is_valid {
+            return false;
+        }
+        match self.file() {
+            Some(file) => self.punch(file, start, size),
+            None => self.discard_private(start, size),
+        }
+    }
+
+    /// Frees pages of private memory. The whole range counts as returned: unlike a file, a private mapping
+    /// does not tell cheaply which of its pages were resident. A guest that names units of which it has used
+    /// a part, or anything repeatedly, makes the number too large, and nothing else depends on it.
+    fn discard_private(&self, start: u64, size: u64) -> bool {
+        let is_done = discard::discard_private(&self.guest, GuestAddress(start), to_usize(size));
+        if is_done {
+            self.returned.bytes.fetch_add(size, Ordering::Relaxed);
+        }
+        is_done
+    }
+
+    /// Frees pages of shared memory, whose file tells how much of the range the host had allocated.
+    fn punch(&self, file: &File, start: u64, size: u64) -> bool {
+        let before = self.resident().unwrap_or_default();
+        self.returned.peak.fetch_max(before, Ordering::Relaxed);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let is_done = fallocate(file, flags, process::memory_offset(start), size).is_ok();
+        let freed = before.saturating_sub(self.resident().unwrap_or(before));
+        self.returned.bytes.fetch_add(freed, Ordering::Relaxed);
+        is_done
     }
 
     /// Copies `size` bytes from an offset in a file to free memory, before the guest runs.
@@ -213,7 +284,7 @@ impl PhysicalMemory for Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::{Memory, ranges};
+    use super::{HOLE, MAX_RETURNED, Memory, ranges};
     use hermit_boot::PhysicalMemory;
     use hermit_interface::boot_info::Region;
     use std::io::Write;
@@ -238,6 +309,58 @@ mod tests {
         assert_eq!((&text, memory.resident()), (b"text", Some(0x1000)));
         assert!(memory.file().unwrap().set_len(4096).is_err());
         assert!(Memory::new(size).unwrap().file().is_none());
+    }
+
+    #[test]
+    fn discarded_pages_are_zero_and_not_resident() {
+        let mut memory = Memory::shared("8M".parse().unwrap()).unwrap();
+        memory.write(0x5000, &[1; 0x4000]);
+        assert!(memory.clone().discard(0x6000, 0x2000));
+        assert_eq!(
+            (memory.resident(), memory.peak(), memory.returned()),
+            (Some(0x2000), Some(0x4000), 0x2000)
+        );
+        let words = [0x5ff8, 0x6000, 0x7ff8, 0x8000].map(|address| memory.read_word(address));
+        assert_eq!(words, [u64::MAX / 255, 0, 0, u64::MAX / 255]);
+        // Pages without memory are no error.
+        assert!(memory.discard(0x10_0000, MAX_RETURNED));
+        assert_eq!(memory.returned(), 0x2000);
+    }
+
+    #[test]
+    fn discarded_pages_of_private_memory_are_zero() {
+        let mut memory = Memory::new("8M".parse().unwrap()).unwrap();
+        memory.write(0x5000, &[1; 0x4000]);
+        assert!(memory.clone().discard(0x6000, 0x2000));
+        assert_eq!((memory.resident(), memory.peak(), memory.returned()), (None, None, 0x2000));
+        let words = [0x5ff8, 0x6000, 0x7ff8, 0x8000].map(|address| memory.read_word(address));
+        assert_eq!(words, [u64::MAX / 255, 0, 0, u64::MAX / 255]);
+        assert!(!memory.discard(8 << 20, 0x1000) && !memory.discard(0x6800, 0x1000));
+        assert_eq!(memory.returned(), 0x2000);
+    }
+
+    #[test]
+    fn ranges_that_a_guest_may_not_return_are_refused() {
+        let size = "6G".parse().unwrap();
+        [Memory::shared(size).unwrap(), Memory::new(size).unwrap()]
+            .iter()
+            .for_each(invalid_ranges_are_refused);
+    }
+
+    fn invalid_ranges_are_refused(memory: &Memory) {
+        for (start, size) in [
+            (0x800, 0x1000),
+            (0x1000, 0x800),
+            (0x1000, 0),
+            (0x1000, MAX_RETURNED + 0x1000),
+            (HOLE.start - 0x1000, 0x2000),
+            (HOLE.start, 0x1000),
+            (HOLE.end() + (6 << 30) - HOLE.start - 0x1000, 0x2000),
+            (u64::MAX - 0xfff, 0x1000),
+        ] {
+            assert!(!memory.discard(start, size), "{start:#x}, {size:#x}");
+        }
+        assert!(memory.discard(HOLE.start - 0x1000, 0x1000) && memory.discard(HOLE.end(), 0x1000));
     }
 
     #[test]

@@ -58,7 +58,8 @@ impl ProcessStatus {
         Statistics {
             run_time: started.elapsed(),
             exits: exits.0.each_ref().map(|count| count.load(Ordering::Relaxed)),
-            peak_kb: peak.map(|peak| total_peak_kb(peak, &status, memory.resident())),
+            peak_kb: peak.map(|peak| total_peak_kb(peak, &status, memory.peak())),
+            returned_kb: memory.returned() / 1024,
         }
     }
 }
@@ -70,6 +71,8 @@ pub(crate) struct Statistics {
     exits: [u64; NAMES.len()],
     /// Peak of resident memory in kB, the guest's included, if the host says it.
     peak_kb: Option<u64>,
+    /// Memory that the guest has returned to the host, in kB.
+    returned_kb: u64,
 }
 
 impl Statistics {
@@ -83,6 +86,10 @@ impl Statistics {
         if let Some(peak) = self.peak_kb {
             let _: std::fmt::Result =
                 write!(text, "; at most {peak} kB resident, the guest's memory included");
+        }
+        if self.returned_kb > 0 {
+            let _: std::fmt::Result =
+                write!(text, "; the guest has returned {} kB to the host", self.returned_kb);
         }
         text
     }
@@ -99,6 +106,7 @@ pub(crate) fn json(reason: &str, status: Option<u8>, statistics: Option<&Statist
         "status": status,
         "run_time_seconds": statistics.map(|statistics| statistics.run_time.as_secs_f64()),
         "exits": exits,
+        "returned_memory_bytes": statistics.map(|statistics| statistics.returned_kb * 1024),
         "peak_memory_bytes": statistics.and_then(|statistics| statistics.peak_kb).map(|peak| peak * 1024),
     });
     format!("{report:#}")
@@ -111,7 +119,7 @@ fn field_kb(status: &str, name: &str) -> Option<u64> {
 }
 
 /// Peak of resident memory of this process and of a guest's process that shares `shared` bytes with it, in kB. The
-/// shared memory is counted once: it never shrinks, and is nearly all that the guest's process has.
+/// shared memory, whose peak that is, is counted once, and is nearly all that the guest's process has.
 fn total_peak_kb(peak: u64, status: &str, shared: Option<u64>) -> u64 {
     shared
         .map_or(peak, |shared| peak.saturating_sub(field_kb(status, "RssShmem").unwrap_or(0)) + shared / 1024)
@@ -129,6 +137,7 @@ mod tests {
                 run_time: Duration::from_nanos(u64::MAX),
                 exits: [u64::MAX; 7],
                 peak_kb: Some(u64::MAX >> 10),
+                returned_kb: u64::MAX >> 10,
             }
         }
     }
@@ -138,12 +147,15 @@ mod tests {
     #[test]
     fn json_has_reason_status_exits_and_peak() {
         let run_time = Duration::from_millis(1500);
-        let statistics = Statistics { run_time, exits: [1, 2, 3, 4, 5, 6, 7], peak_kb: Some(10) };
+        let statistics =
+            Statistics { run_time, exits: [1, 2, 3, 4, 5, 6, 7], peak_kb: Some(10), returned_kb: 3 };
         let text = |statistics| json("exited", Some(3), Some(statistics));
         let json: serde_json::Value = serde_json::from_str(&text(&statistics)).unwrap();
         assert_eq!((&json["reason"], &json["status"]), (&"exited".into(), &3.into()));
         assert_eq!((&json["exits"]["port_writes"], &json["exits"]["bus_locks"]), (&2.into(), &6.into()));
         assert_eq!((&json["peak_memory_bytes"], &json["run_time_seconds"]), (&10240.into(), &1.5.into()));
+        assert_eq!(json["returned_memory_bytes"], 3072);
+        assert!(statistics.text().ends_with("; the guest has returned 3 kB to the host"));
         let unknown = Statistics { peak_kb: None, ..statistics };
         assert!(text(&unknown).contains("\"peak_memory_bytes\": null"));
     }

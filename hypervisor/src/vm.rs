@@ -1,6 +1,7 @@
 //! A VM: configured, loaded, running.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -206,7 +207,7 @@ impl Vm<Configured> {
         let gdb = config.gdb.as_ref().map(listen).transpose()?;
         let handle = Arc::new(VmHandle::new()?);
         let power_button = PowerButton::new(&*engine)?;
-        let io = IoManager::new(Arc::clone(&handle), devices.bus, devices.text, power_button);
+        let io = IoManager::new(Arc::clone(&handle), devices.bus, devices.text, power_button, memory.clone());
         let stop_workers = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
         let worker = |WorkerConfig { role, name, queues }| {
             let worker = Worker::new(queues, stop_workers.try_clone()?)?;
@@ -218,9 +219,19 @@ impl Vm<Configured> {
         let tap = devices.tap;
         let rate_limits = has_rate_limits(&config);
         let folders = devices.folders;
-        let jail = config.jail.clone();
-        let rules =
-            Rules { folders, debugger, process, allow_partial, tap, rate_limits, jail, ..Rules::default() };
+        let (jail, mitigations) = (config.jail.clone(), config.mitigations);
+        let rules = Rules {
+            folders,
+            debugger,
+            process,
+            allow_partial,
+            tap,
+            rate_limits,
+            jail,
+            mitigations,
+            memory: memory.file().map(AsRawFd::as_raw_fd),
+            ..Rules::default()
+        };
         let sandbox = if config.sandbox { Sandbox::new(rules) } else { Sandbox::off() };
         if let Some(program) = devices.starting {
             program.finish().map_err(DeviceManagerError::from)?;
@@ -400,7 +411,7 @@ impl Vm<Running> {
 
 fn wait_for_shutdown(vm: &VmHandle) -> io::Result<()> {
     let epoll = Epoll::new()?;
-    let fd = std::os::fd::AsRawFd::as_raw_fd(vm.shutdown_event());
+    let fd = vm.shutdown_event().as_raw_fd();
     epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, 0))?;
     while vm.shutdown_cause().is_none() {
         match epoll.wait(-1, &mut [EpollEvent::default()]) {

@@ -12,6 +12,7 @@ use hermit_io::{Console, ErrorStream, Object};
 use crate::console::{MachineConsole, MachineError};
 use crate::threads::cpu;
 use crate::threads::lifecycle::{self, SpawnArgs};
+use crate::threads::memory_return;
 use crate::{command_line, descriptors, devices, entropy, interrupts, program, report};
 
 /// Stack size of the main thread in bytes, as on Linux. Only pages that were used have memory.
@@ -42,6 +43,7 @@ pub(crate) fn start_kernel(boot: Boot) -> ! {
     if let Err(OutOfMemory) = lifecycle::start(&masked, &main_thread) {
         report::fatal(format_args!("too little memory for the main thread"));
     }
+    memory_return::init();
     interrupts::init();
     cpu::idle(&mut masked)
 }

@@ -23,7 +23,7 @@ use object::{LittleEndian, U32, U64, pod};
 use crate::debug_info::without_debug_info;
 use crate::network;
 use crate::program::{self, Found, Program};
-use crate::qemu::debug_console;
+use crate::qemu::{PCI_BALLOON, debug_console};
 use crate::quote::shell_word;
 use crate::setup;
 use crate::usage::usage_error;
@@ -118,6 +118,7 @@ fn qemu_command(image: &Path, memory: usize, network: &[String]) -> String {
         -chardev file,id=status,path={file} \\
         -device {device} \\
         -device isa-debug-exit,iobase={QUIT_PORT:#x},iosize=1 \\
+        -device {PCI_BALLOON} \\
         {network} \\
         -append '-- ARGUMENTS'
     code=$(od -An -tu1 {status}); (exit ${{code:-{NOT_STARTED}}})"
@@ -247,5 +248,6 @@ mod tests {
         let command = qemu_command("kv image".as_ref(), 128, &network);
         assert!(command.contains(" -netdev user,id=net,hostfwd=tcp::7379-:7379 "), "{command}");
         assert!(command.contains("-kernel 'kv image'"), "{command}");
+        assert!(command.contains("-device virtio-balloon-pci,free-page-reporting=on,"), "{command}");
     }
 }

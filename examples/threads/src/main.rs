@@ -36,7 +36,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn(&Settings);
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 26] = [
+const CHECKS: [(&str, Check); 28] = [
     ("allocate", memory::allocate),
     ("barrier", waiting::barrier),
     ("busy", cpus::busy),
@@ -57,11 +57,13 @@ const CHECKS: [(&str, Check); 26] = [
     ("sleep", clocks::sleep),
     ("sleep-together", clocks::sleep_together),
     ("spawn-join", life::spawn_join),
+    ("spike", memory::spike),
     ("stack", stack::stack),
     ("stress", stress::stress),
     ("sync-channel", channels::sync_channel),
     ("tick", clocks::tick),
     ("tls", local::tls),
+    ("touch", memory::touch),
     ("wake-ups", wake_ups::wake_ups),
 ];
 
@@ -108,10 +110,19 @@ mod tests {
     #[test]
     fn quick_checks_pass() {
         for (name, check) in CHECKS {
-            // These need memory or CPUs that other programs on the host may use, or a host's clock that is set.
-            if !["busy", "clock-step", "exhaust", "exhaust-threads", "many", "parallel", "stress"]
-                .contains(&name)
-            {
+            // These need memory or CPUs that other programs on the host may use, a host's clock that is set, or input.
+            let needs_host = [
+                "busy",
+                "clock-step",
+                "exhaust",
+                "exhaust-threads",
+                "many",
+                "parallel",
+                "spike",
+                "stress",
+                "touch",
+            ];
+            if !needs_host.contains(&name) {
                 println!("{name}");
                 check(&Settings::default());
             }

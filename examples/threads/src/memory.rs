@@ -1,5 +1,7 @@
 //! The heap is used by all threads at once, and memory is freed by other threads than the one that allocated it.
 
+use std::hint::black_box;
+use std::io;
 use std::sync::Mutex;
 
 use crate::arguments::Settings;
@@ -50,6 +52,50 @@ pub(crate) fn allocate(settings: &Settings) {
         }
     });
     lock(&shared).iter().for_each(HeapBlock::check);
+}
+
+/// Size of a small block of [`spike`] in bytes.
+const SMALL_BLOCK: usize = 4000;
+
+/// Uses much memory twice, first as one block, then as small ones, and frees it. Then waits for the end of the input,
+/// and uses as much again: the host may have taken the memory back meanwhile.
+pub(crate) fn spike(settings: &Settings) {
+    let size = settings.number.unwrap_or(64) << 20;
+    HeapBlock::new(size, 1).check();
+    small_blocks(size);
+    println!("freed");
+    io::copy(&mut io::stdin(), &mut io::sink()).expect("standard input can be read");
+    HeapBlock::new(size, 2).check();
+    small_blocks(size);
+}
+
+fn small_blocks(size: usize) {
+    let blocks: Vec<_> = (0..size / SMALL_BLOCK).map(|_| HeapBlock::new(SMALL_BLOCK, 3)).collect();
+    blocks.iter().for_each(HeapBlock::check);
+}
+
+/// Size of a page in bytes.
+const PAGE: usize = 4096;
+
+/// Waits for a line of input, touches each page of much memory and frees it, waits for another line, and does
+/// so again: the host may have taken the memory back meanwhile.
+pub(crate) fn touch(settings: &Settings) {
+    let size = settings.number.unwrap_or(64) << 20;
+    for name in ["started", "freed"] {
+        println!("{name}");
+        io::stdin().read_line(&mut String::new()).expect("standard input can be read");
+        touch_pages(size);
+    }
+}
+
+/// Writes one word to each page of a new block, and checks the words: a slow machine takes little time for
+/// that.
+fn touch_pages(size: usize) {
+    let mut block: Vec<usize> = Vec::with_capacity(size / size_of::<usize>());
+    let words = block.spare_capacity_mut().iter_mut().step_by(PAGE / size_of::<usize>());
+    let written: Vec<_> = words.enumerate().map(|(index, word)| word.write(index)).collect();
+    let wrong = black_box(&written).iter().enumerate().position(|(index, word)| **word != index);
+    assert!(wrong.is_none(), "page {wrong:?} has another word");
 }
 
 /// A random size: mostly small, sometimes medium, rarely large.

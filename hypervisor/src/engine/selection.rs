@@ -68,7 +68,9 @@ impl SelectedEngine {
     /// Creates the VM on the process engine; with `--gdb`, each vCPU can be debugged.
     fn process(config: &Config, calibration: TscCalibration) -> Result<Self, SelectionError> {
         let memory = Memory::shared(config.memory)?;
-        let engine = ProcessEngine::new(memory.clone())?.calibrated_by(calibration);
+        let engine = ProcessEngine::new(memory.clone())?
+            .calibrated_by(calibration)
+            .with_mitigations(config.mitigations);
         let engine = match (&config.gdb, &config.jail) {
             (Some(_), _) => engine.traced(),
             (None, Some(_)) => engine.with_pid_namespace(),

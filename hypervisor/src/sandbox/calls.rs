@@ -50,6 +50,8 @@ pub(super) enum ArgumentCheck {
     VcpuSignal(u8),
     /// The argument of this index is the file descriptor of the tap.
     Tap(u8),
+    /// The argument of this index is the file descriptor of the guest's memory.
+    Memory(u8),
     /// The argument of this index is a null pointer.
     Null(u8),
     /// The argument of this index is none of the descriptors of files that were open before the process was confined: if
@@ -58,7 +60,7 @@ pub(super) enum ArgumentCheck {
 }
 
 use ArgumentCheck::{
-    Is, IsBut, Null, OpenedLater, OwnProcess, OwnThread, Ptrace, Request, Tap, VcpuSignal, Within,
+    Is, IsBut, Memory, Null, OpenedLater, OwnProcess, OwnThread, Ptrace, Request, Tap, VcpuSignal, Within,
 };
 
 /// Number of a system call, and alternative lists of conditions: all conditions of one list must hold. Without lists
@@ -202,8 +204,14 @@ const PROCESS_MAIN: &[CallRule] = &[
     ),
 ];
 
-/// vCPU thread with the process engine: responds to hypercalls, and kills the guest.
+/// Flags of fallocate(2) that free a part of a file, and keep its size.
+const PUNCH_HOLE: c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+
+/// vCPU thread with the process engine: responds to hypercalls, by which the guest returns memory, too, and kills the
+/// guest.
 const PROCESS_VCPU: &[CallRule] = &[
+    (SYS_fallocate, &[&[Memory(0), Is(1, PUNCH_HOLE)]]),
+    (SYS_fstat, &[&[Memory(0)]]),
     (SYS_ioctl, &[&[Request(1, SECCOMP_IOCTL_NOTIF_RECV)], &[Request(1, SECCOMP_IOCTL_NOTIF_SEND)]]),
     (SYS_pidfd_send_signal, &[&[Is(1, libc::SIGKILL), NO_INFO, NO_FLAGS]]),
     (SYS_waitid, &[&[Is(0, libc::P_PIDFD.cast_signed())]]),

@@ -57,8 +57,11 @@ fn conditions(check: ArgumentCheck, rules: &Rules) -> Vec<Vec<Condition>> {
         ArgumentCheck::OwnThread(argument) => {
             (argument, Operator::Equal, gettid().as_raw_pid().cast_unsigned())
         }
-        // Without a tap no descriptor matches.
+        // Without a tap, or a file of memory, no descriptor matches.
         ArgumentCheck::Tap(argument) => (argument, Operator::Equal, rules.tap.unwrap_or(-1).cast_unsigned()),
+        ArgumentCheck::Memory(argument) => {
+            (argument, Operator::Equal, rules.memory.unwrap_or(-1).cast_unsigned())
+        }
         ArgumentCheck::VcpuSignal(argument) => (argument, Operator::Equal, SIGRTMIN().cast_unsigned()),
         ArgumentCheck::Null(argument) => return vec![vec![(argument, Width::All64, Operator::Equal, 0)]],
         ArgumentCheck::OpenedLater(argument) => return others(argument, &rules.open_files),

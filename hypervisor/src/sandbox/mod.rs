@@ -47,6 +47,7 @@ pub use threads::Threads;
 
 use rustix::thread::CapabilitySet;
 
+use crate::config::Mitigations;
 use crate::config::jail::Jail;
 use crate::protections;
 
@@ -151,10 +152,15 @@ pub struct Rules {
     pub allow_partial: bool,
     /// File descriptor of the tap that the network thread may use.
     pub tap: Option<RawFd>,
+    /// File descriptor of the guest's memory, of which vCPU threads may return parts to the host; `None` if the memory is
+    /// private.
+    pub memory: Option<RawFd>,
     /// Threads of disks, mounts and network set timers, by which they wait for the limits of their rates.
     pub rate_limits: bool,
     /// Jail that the process enters.
     pub jail: Option<Jail>,
+    /// Kinds of speculative execution that are disabled.
+    pub mitigations: Mitigations,
     /// Descriptors of files, folders, devices and FIFOs that were open before the process was confined: files threads
     /// change none of them. [`Sandbox::confine_process`] sets it.
     pub open_files: Vec<RawFd>,
@@ -230,6 +236,7 @@ impl Sandbox {
         let has_hyperthreads = speculation::has_hyperthreads();
         rules.jail.as_ref().map_or(Ok(()), jail::enter)?;
         speculation::isolate_core(has_hyperthreads);
+        speculation::restrict_hypervisor(rules.mitigations).map_err(SandboxError::Privileges)?;
         privileges::forbid_new().map_err(SandboxError::Privileges)?;
         rules.jail.as_ref().map_or(Ok(()), jail::take_ids)?;
         privileges::keep(rules.kept_capabilities()).map_err(SandboxError::Privileges)?;

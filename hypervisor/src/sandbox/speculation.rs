@@ -1,13 +1,15 @@
 //! Side channels of the CPU: speculation controls of Linux, and core scheduling.
 
-use std::fs;
+use std::{fs, io};
 
 use rustix::io::Errno;
 use rustix::process::{
-    SpeculationFeature, SpeculationFeatureState as State, getpid, speculative_feature_state,
+    SpeculationFeature, SpeculationFeatureControl as Control, SpeculationFeatureState as State,
+    control_speculative_feature, getpid, speculative_feature_state,
 };
 use rustix::thread::{CoreSchedulingScope, core_scheduling_cookie, create_core_scheduling_cookie};
 
+use crate::config::Mitigations;
 use crate::protections;
 
 /// Message about a host without core scheduling.
@@ -20,9 +22,44 @@ const FEATURES: [(SpeculationFeature, &str); 2] = [
     (SpeculationFeature::IndirectBranchSpeculation, "indirect branch speculation"),
 ];
 
-/// Kinds of speculation that a thread can disable on this host and that are not disabled: the guest's process does.
-pub(crate) fn controllable() -> impl Iterator<Item = SpeculationFeature> {
-    FEATURES.into_iter().map(|(feature, _)| feature).filter(|feature| is_controllable(state(*feature)))
+/// Process whose speculation is controlled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The guest's process.
+    Guest,
+    /// uhyve itself.
+    Hypervisor,
+}
+
+/// True if the feature is disabled in the target.
+///
+/// Speculative store bypass reads stale values of the address space in which it occurs. The guest's process contains
+/// the guest alone, so disabling it protects no other process, and slows down loads that follow stores.
+/// Predictors of indirect branches are shared by all processes of a CPU: with the guest's restricted, Linux clears them
+/// (IBPB) between the guest and any other process, uhyve included, and the other hyperthread cannot train them (STIBP).
+fn is_disabled(feature: SpeculationFeature, mitigations: Mitigations, target: Target) -> bool {
+    match mitigations {
+        Mitigations::Strict => true,
+        Mitigations::Auto => {
+            target == Target::Guest && feature == SpeculationFeature::IndirectBranchSpeculation
+        }
+    }
+}
+
+/// Kinds of speculation to disable in the target, of those that are enabled and can be disabled on this host.
+pub(crate) fn to_disable(
+    mitigations: Mitigations,
+    target: Target,
+) -> impl Iterator<Item = SpeculationFeature> {
+    let features = FEATURES.into_iter().map(|(feature, _)| feature);
+    features
+        .filter(move |&feature| is_disabled(feature, mitigations, target) && is_controllable(state(feature)))
+}
+
+/// Disables speculation of uhyve: in the calling thread, and in the threads and processes that it starts.
+pub(super) fn restrict_hypervisor(mitigations: Mitigations) -> io::Result<()> {
+    let mut features = to_disable(mitigations, Target::Hypervisor);
+    Ok(features.try_for_each(|feature| control_speculative_feature(feature, Control::FORCE_DISABLE))?)
 }
 
 fn state(feature: SpeculationFeature) -> Option<State> {
@@ -34,12 +71,21 @@ fn is_controllable(state: Option<State>) -> bool {
     state.is_some_and(|state| state.contains(State::PRCTL) && !state.contains(State::FORCE_DISABLE))
 }
 
-/// What a guest as a process gets.
-const fn describe(state: Option<State>) -> &'static str {
+/// What a guest as a process gets, by the state of uhyve before it is confined.
+fn describe(feature: SpeculationFeature, state: Option<State>) -> &'static str {
     match state {
         None => "unknown",
         Some(state) if state.is_empty() => "the CPU is not vulnerable",
-        Some(state) if state.contains(State::PRCTL) => "disabled",
+        Some(state) if state.contains(State::PRCTL) && !state.contains(State::ENABLE) => {
+            "disabled: inherited from the process that started uhyve"
+        }
+        Some(state) if state.contains(State::PRCTL) => {
+            if is_disabled(feature, Mitigations::Auto, Target::Guest) {
+                "disabled in a guest's process; in uhyve with --mitigations strict"
+            } else {
+                "enabled: it reads memory of its own process only; disabled with --mitigations strict"
+            }
+        }
         Some(state) if state.contains(State::ENABLE) => "enabled: the host does not let a process disable it",
         Some(_) => "disabled by the host",
     }
@@ -82,28 +128,72 @@ pub(crate) fn report() -> Vec<String> {
         Err(Errno::NODEV) => "not needed: there are no hyperthreads",
         Err(_) => "not possible: the host's kernel lacks it (CONFIG_SCHED_CORE)",
     };
-    let features = FEATURES.map(|(feature, name)| format!("{name}: {}", describe(state(feature))));
+    let features = FEATURES.map(|(feature, name)| format!("{name}: {}", describe(feature, state(feature))));
     features.into_iter().chain([format!("core scheduling: {core}")]).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{State, describe, is_controllable, missing_core_scheduling};
+    use super::{
+        SpeculationFeature as Feature, State, Target, describe, is_controllable, is_disabled,
+        missing_core_scheduling, restrict_hypervisor,
+    };
+    use crate::config::Mitigations;
     use rustix::io::Errno;
+
+    const STORE_BYPASS: Feature = Feature::SpeculativeStoreBypass;
+    const BRANCHES: Feature = Feature::IndirectBranchSpeculation;
+
+    #[test]
+    fn auto_disables_in_the_guest_what_reads_other_processes() {
+        for (feature, target, is_in_auto) in [
+            (STORE_BYPASS, Target::Guest, false),
+            (BRANCHES, Target::Guest, true),
+            (STORE_BYPASS, Target::Hypervisor, false),
+            (BRANCHES, Target::Hypervisor, false),
+        ] {
+            assert_eq!(
+                is_disabled(feature, Mitigations::Auto, target),
+                is_in_auto,
+                "{feature:?}, {target:?}"
+            );
+            assert!(is_disabled(feature, Mitigations::Strict, target), "{feature:?}, {target:?}");
+        }
+    }
 
     #[test]
     fn only_what_a_thread_can_still_disable_is_controllable() {
-        for (state, is_possible, text) in [
-            (None, false, "unknown"),
-            (Some(State::empty()), false, "not vulnerable"),
-            (Some(State::PRCTL | State::ENABLE), true, "disabled"),
-            (Some(State::PRCTL | State::DISABLE), true, "disabled"),
-            (Some(State::PRCTL | State::FORCE_DISABLE), false, "disabled"),
-            (Some(State::ENABLE), false, "enabled"),
-            (Some(State::DISABLE), false, "disabled by the host"),
+        for (state, is_possible, [store_bypass, branches]) in [
+            (None, false, ["unknown"; 2]),
+            (Some(State::empty()), false, ["not vulnerable"; 2]),
+            (
+                Some(State::PRCTL | State::ENABLE),
+                true,
+                ["enabled: it reads", "disabled in a guest's process"],
+            ),
+            (Some(State::PRCTL | State::DISABLE), true, ["disabled: inherited"; 2]),
+            (Some(State::PRCTL | State::FORCE_DISABLE), false, ["disabled: inherited"; 2]),
+            (Some(State::ENABLE), false, ["enabled: the host"; 2]),
+            (Some(State::DISABLE), false, ["disabled by the host"; 2]),
         ] {
             assert_eq!(is_controllable(state), is_possible, "{state:?}");
-            assert!(describe(state).contains(text), "{state:?}");
+            assert!(describe(STORE_BYPASS, state).contains(store_bypass), "{state:?}");
+            assert!(describe(BRANCHES, state).contains(branches), "{state:?}");
+        }
+    }
+
+    /// The state is a thread's: that of the test, which is a thread of its own.
+    #[test]
+    fn strict_restricts_the_calling_thread() {
+        let states = || [STORE_BYPASS, BRANCHES].map(super::state);
+        let before = states();
+        restrict_hypervisor(Mitigations::Auto).unwrap();
+        assert_eq!(states(), before);
+        restrict_hypervisor(Mitigations::Strict).unwrap();
+        for (before, after) in before.into_iter().zip(states()) {
+            let expected =
+                if is_controllable(before) { Some(State::PRCTL | State::FORCE_DISABLE) } else { before };
+            assert_eq!(after, expected);
         }
     }
 

@@ -48,21 +48,38 @@ fn optional_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// Where the host lets a process disable speculation, the guest's does permanently.
+/// State of both controls in a status file.
+fn speculation(status: &str) -> [Option<&str>; 2] {
+    ["Speculation_Store_Bypass", "SpeculationIndirectBranch"].map(|name| optional_field(status, name))
+}
+
+/// States of a process that has disabled the controls `is_disabled`, if the test's own process has the states `own`.
+fn restricted(own: [Option<&str>; 2], is_disabled: [bool; 2]) -> [Option<&str>; 2] {
+    [0, 1].map(|control| match own[control] {
+        Some("thread vulnerable") if is_disabled[control] => Some("thread force mitigated"),
+        Some("conditional enabled") if is_disabled[control] => Some("conditional force disabled"),
+        state => state,
+    })
+}
+
+/// Where the host lets a process disable speculation, the guest's and uhyve do permanently, as far as `--mitigations` says.
 #[test]
-fn guest_has_disabled_speculation() {
-    let (mut uhyve, guest) = start_spinning(&[]);
+fn mitigations_disable_speculation_of_guest_and_uhyve() {
     let own = fs::read_to_string("/proc/self/status").unwrap();
-    let status = fs::read_to_string(format!("/proc/{}/status", guest.as_raw_pid())).unwrap();
-    for (name, mine, guests) in [
-        ("Speculation_Store_Bypass", "thread vulnerable", "thread force mitigated"),
-        ("SpeculationIndirectBranch", "conditional enabled", "conditional force disabled"),
+    let own = speculation(&own);
+    for (options, guests, uhyves) in [
+        (&[][..], [false, true], [false; 2]),
+        (&["--mitigations", "strict"], [true; 2], [true; 2]),
+        (&["--mitigations", "strict", "--no-sandbox"], [true; 2], [false; 2]),
     ] {
-        let expected = optional_field(&own, name).map(|own| if own == mine { guests } else { own });
-        assert_eq!(optional_field(&status, name), expected, "{name}");
+        let (mut uhyve, guest) = start_spinning(options);
+        for (process, is_disabled) in [(guest, guests), (Pid::from_child(&uhyve), uhyves)] {
+            let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).unwrap();
+            assert_eq!(speculation(&status), restricted(own, is_disabled), "{options:?}");
+        }
+        uhyve.kill().unwrap();
+        uhyve.wait().unwrap();
     }
-    uhyve.kill().unwrap();
-    uhyve.wait().unwrap();
 }
 
 /// A guest that maps a page in every 2 MiB of the addresses in which it may: each takes a page table of the host.

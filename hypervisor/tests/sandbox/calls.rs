@@ -37,6 +37,8 @@ const KVM_GET_REGS_OF_ANOTHER_SIZE: c_long = 0x8091_ae81;
 const KVM_SET_REGS: c_long = 0x4090_ae82;
 const SET_REGISTERS: &str = "ioctl with KVM_SET_REGS";
 const UNREAD: &str = "ioctl with SIOCOUTQ";
+const PUNCH: &str = "fallocate that frees a part";
+const PUNCH_HOLE: c_long = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as c_long;
 const RUN: &str = "ioctl with KVM_RUN";
 
 /// ioctl(2) requests on the notifications of system calls (linux/seccomp.h), for the process engine.
@@ -208,6 +210,9 @@ fn memory() -> Vec<ProbedCall> {
         call("mprotect to executable", libc::SYS_mprotect, [0, 0, EXECUTABLE]),
         call("mremap to an address", libc::SYS_mremap, [0, 0, 0, 3]),
         call("madvise to be removed", libc::SYS_madvise, [0, 0, libc::MADV_REMOVE.into()]),
+        only(&[Role::Files], call("fallocate", libc::SYS_fallocate, [-1])),
+        only(&[Role::Files], call(PUNCH, libc::SYS_fallocate, [-1, PUNCH_HOLE])),
+        only(&[Role::Files], call("fallocate elsewhere", libc::SYS_fallocate, [-2, PUNCH_HOLE])),
         call("userfaultfd", libc::SYS_userfaultfd, []),
     ]
 }
@@ -316,7 +321,9 @@ fn process_rule_allows_seccomp_notifications_and_signals_only() {
         | "waitid for a descriptor" => Some(&[Role::Vcpu][..]),
         "pidfd_send_signal that kills" => Some(&[Role::Main, Role::Vcpu][..]),
         "pidfd_send_signal of an interrupt" => Some(&ROLES[..ROLES.len() - 1]),
-        "fstat" => Some(&[Role::Main, Role::Files, Role::ReadOnlyFiles][..]),
+        // Of the memory's descriptor, which is -1 here.
+        PUNCH => Some(&[Role::Vcpu, Role::Files][..]),
+        "fstat" => Some(&[Role::Main, Role::Vcpu, Role::Files, Role::ReadOnlyFiles][..]),
         RUN
         | "ioctl with KVM_GET_REGS"
         | "ioctl with SECCOMP_IOCTL_NOTIF_ADDFD"

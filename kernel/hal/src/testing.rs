@@ -11,17 +11,23 @@ use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 use crate::arch::processor::Processor;
 use crate::console::Stream;
 use crate::ops::{
-    self, CpuControl, CpuTimer, DeviceAccess, IrqChip, Mmu, Platform, PlatformConsole, Power, RegisterAccess,
-    Smp, TimeSource,
+    self, CpuControl, CpuTimer, DeviceAccess, IrqChip, MemoryReturn, Mmu, Platform, PlatformConsole, Power,
+    RegisterAccess, Smp, TimeSource,
 };
 
 thread_local! {
     static FLUSH_COUNT: Cell<usize> = const { Cell::new(0) };
+    static MEMORY_RETURN: Cell<MemoryReturn> = const { Cell::new(MemoryReturn::Never) };
 }
 
 /// Number of TLB flushes that the test which calls this has caused.
 pub(crate) fn flush_count() -> usize {
     FLUSH_COUNT.get()
+}
+
+/// Sets how the platform takes memory back in the test that calls this; at first it does not.
+pub(crate) fn set_memory_return(kind: MemoryReturn) {
+    MEMORY_RETURN.set(kind);
 }
 
 /// Sets this platform.
@@ -72,6 +78,10 @@ impl IrqChip for TestPlatform {
 }
 
 impl Mmu for TestPlatform {
+    fn memory_return(&self) -> MemoryReturn {
+        MEMORY_RETURN.get()
+    }
+
     fn has_other_tlbs(&self) -> bool {
         true
     }

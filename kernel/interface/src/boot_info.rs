@@ -25,6 +25,9 @@ use crate::address::AddressRange;
 /// Magic number: "HERMITBI", the first eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HERMITBI");
 
+/// Bit of [`BootInfo::features`]: the guest may return free memory by [`crate::machine::RETURN_PORT`].
+pub const TAKES_MEMORY_BACK: u32 = 1 << 0;
+
 /// A region of addresses, by start and size: the layout in memory. For arithmetic see [`AddressRange`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -173,8 +176,9 @@ pub struct BootInfo {
     pub device_count: u32,
     /// Length of the command line, which follows the devices, in bytes.
     pub command_line_size: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Features of the hypervisor beyond those that this ABI version requires, such as [`TAKES_MEMORY_BACK`].
+    /// Unknown bits are ignored. Hypervisors of earlier revisions of this version write 0.
+    pub features: u32,
 }
 
 /// Why boot information is invalid.

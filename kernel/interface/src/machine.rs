@@ -15,6 +15,41 @@ pub const TEXT_PORT: u16 = 0xe9;
 /// I/O port for text to standard error, as [`TEXT_PORT`]: for reports that must not depend on a console device.
 pub const ERROR_TEXT_PORT: u16 = 0xea;
 
+/// I/O port by which the guest returns free memory to the host: a word of 32 bits ([`encode_returned`]). The
+/// contents of that memory are lost: the next access finds zeros. Only if the hypervisor announces it
+/// ([`crate::boot_info::TAKES_MEMORY_BACK`]).
+pub const RETURN_PORT: u16 = 0xfa;
+
+/// Unit of the memory that is returned, in bytes.
+pub const RETURN_UNIT: u64 = 64 << 10;
+
+/// Maximum size in bytes of the memory that one write to [`RETURN_PORT`] returns, which bounds the time that it takes.
+pub const MAX_RETURNED: u64 = 2 << 20;
+
+/// Number of bits of [`encode_returned`] that are the number of units. The number of the first unit is above
+/// them.
+const UNIT_COUNT_BITS: u32 = 6;
+
+/// Encodes `size` bytes of physical memory at `start` for [`RETURN_PORT`]. `None` if they are not 1 to
+/// [`MAX_RETURNED`]` / `[`RETURN_UNIT`] whole units below 4 TiB: more does not fit into the word.
+#[must_use]
+pub fn encode_returned(start: u64, size: u64) -> Option<u32> {
+    let is_valid = start.is_multiple_of(RETURN_UNIT)
+        && size.is_multiple_of(RETURN_UNIT)
+        && (RETURN_UNIT..=MAX_RETURNED).contains(&size);
+    let first = u32::try_from(start / RETURN_UNIT).ok().filter(|_| is_valid)?;
+    let count = u32::try_from(size / RETURN_UNIT).ok()?;
+    (first >> (u32::BITS - UNIT_COUNT_BITS) == 0).then_some(first << UNIT_COUNT_BITS | count)
+}
+
+/// Decodes a word that was written to [`RETURN_PORT`]. `None` if it is invalid.
+#[must_use]
+pub fn decode_returned(word: u32) -> Option<Region> {
+    let (first, count) = (u64::from(word >> UNIT_COUNT_BITS), u64::from(word & ((1 << UNIT_COUNT_BITS) - 1)));
+    let size = count * RETURN_UNIT;
+    (RETURN_UNIT..=MAX_RETURNED).contains(&size).then_some(Region { start: first * RETURN_UNIT, size })
+}
+
 /// Hole in physical memory, where virtio-mmio devices and local APICs lie.
 pub const HOLE: Region = Region { start: 0xd000_0000, size: 0x3000_0000 };
 
@@ -37,3 +72,42 @@ pub const LINES: u32 = 16;
 
 /// Interrupt line of the power button: an interrupt is the host's request to the program to end. No device has it.
 pub const POWER_BUTTON_LINE: u32 = LINES - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_RETURNED, RETURN_UNIT, decode_returned, encode_returned};
+    use crate::boot_info::Region;
+
+    /// First address that does not fit into the word.
+    const END: u64 = 4 << 40;
+
+    #[test]
+    fn returned_range_is_decoded_as_it_was_encoded() {
+        for (start, size) in
+            [(0, RETURN_UNIT), (7 * RETURN_UNIT, MAX_RETURNED), (END - RETURN_UNIT, RETURN_UNIT)]
+        {
+            let word = encode_returned(start, size).unwrap();
+            assert_eq!(decode_returned(word), Some(Region { start, size }));
+        }
+    }
+
+    #[test]
+    fn invalid_range_is_not_encoded() {
+        let unit = RETURN_UNIT;
+        for (start, size) in [
+            (0, 0),
+            (0, unit + 1),
+            (1, unit),
+            (0x1000, unit),
+            (0, MAX_RETURNED + unit),
+            (END, unit),
+            (u64::MAX - unit + 1, unit),
+        ] {
+            assert_eq!(encode_returned(start, size), None, "{start:#x}, {size:#x}");
+        }
+        let most = u32::try_from(MAX_RETURNED / RETURN_UNIT).unwrap();
+        for word in [0, 1 << 6, most + 1, u32::MAX] {
+            assert_eq!(decode_returned(word), None, "{word:#x}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`ranges`] | a table of free ranges with a fixed capacity, for loader, hypervisor and kernel |
 //! | [`frames`] | the frame allocator: free physical memory as a tree that lies in the free memory itself |
+//! | [`freed_units`] | freed memory that may still be resident on the host |
 //! | [`lazy_ranges`] | addresses that get memory when they are touched |
 //! | [`bump`] | a region of blocks of which only the last one is freed |
 //! | [`permanent`] | blocks that are never freed, apart from the others |
@@ -36,6 +37,7 @@ extern crate alloc;
 
 pub mod bump;
 pub mod frames;
+pub mod freed_units;
 pub mod lazy_ranges;
 pub mod permanent;
 pub mod ranges;

@@ -156,6 +156,7 @@ impl Display for DiscoveredDevice {
             Id::Block => formatter.write_str("virtio-blk")?,
             Id::Console => formatter.write_str("virtio-console")?,
             Id::Rng => formatter.write_str("virtio-rng")?,
+            Id::Balloon => formatter.write_str("virtio-balloon")?,
             Id::Fs => formatter.write_str("virtio-fs")?,
             _ => write!(formatter, "virtio device of kind {}", self.id)?,
         }
@@ -197,12 +198,14 @@ impl DiscoveredDevice {
         }
     }
 
-    /// The error of calls that need a driver which has failed to start; prints a warning, except for want of memory.
+    /// The error of calls that need a driver which has failed to start. Prints a warning, except for want of
+    /// memory, and for a device that does not offer what the driver is for.
     pub(super) fn refuse(&self, error: InitError) -> Errno {
-        if error == InitError::OutOfMemory {
-            return Errno::ENOMEM;
+        match error {
+            InitError::OutOfMemory => return Errno::ENOMEM,
+            InitError::MissingFeature => {}
+            _ => self.warn(&error),
         }
-        self.warn(&error);
         Errno::ENOENT
     }
 

@@ -3,6 +3,7 @@
 //! The drivers of `hermit-virtio` are state machines that never wait. The types of this module put a lock around a
 //! driver, handle its device's interrupt and make threads wait.
 
+mod balloon;
 mod block;
 mod console;
 mod discovery;
@@ -23,6 +24,7 @@ use hermit_interface::{Errno, boot_info};
 use hermit_virtio::Id;
 use hermit_virtio::device::InitError;
 
+pub(crate) use balloon::{is_present as has_balloon, report as report_free_memory};
 pub(crate) use console::{
     OutputDevice, VirtioConsole, flush_consoles, input_console, is_driverless, output_device,
 };
@@ -68,7 +70,8 @@ fn find(id: Id, index: usize) -> Result<&'static DiscoveredDevice, Errno> {
 ///
 /// # Errors
 ///
-/// `ENOENT` if the device cannot be used, `ENOMEM`. Both are reported, `ENOMEM` once for each device.
+/// `ENOENT` if the device cannot be used, `ENOMEM`. A warning names the device, for `ENOMEM` once; there is
+/// none if the device lacks the feature that its driver is for.
 fn start<D: InterruptHandler>(
     device: &DiscoveredDevice,
     new: impl FnOnce(Transport, &DriverMemory) -> Result<D, InitError>,

@@ -14,12 +14,14 @@
 //! | [`wait`] | sleeping until a poll is ready |
 //! | [`deferred_block`] | waiting in two steps, as old functions of the ABI do |
 //! | [`lifecycle`] | creating, ending and joining threads |
+//! | [`memory_return`] | the thread that returns free memory to the host |
 
 pub(crate) mod cpu;
 pub(crate) mod deferred_block;
 pub(crate) mod errno;
 pub(crate) mod futex;
 pub(crate) mod lifecycle;
+pub(crate) mod memory_return;
 pub(crate) mod name;
 pub(crate) mod schedule;
 pub(crate) mod thread;

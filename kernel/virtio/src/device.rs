@@ -33,6 +33,9 @@ pub enum InitError {
     /// The device cleared `FEATURES_OK`: it rejects the subset of its features that the driver accepted.
     #[error("the device rejects the negotiated features")]
     FeaturesRejected,
+    /// The device does not offer the feature that the driver is for.
+    #[error("the device lacks the feature that its driver is for")]
+    MissingFeature,
     /// The configuration is truncated, has invalid values, or never stops changing.
     #[error("the device's configuration is invalid")]
     InvalidConfig,
@@ -69,6 +72,7 @@ pub enum DeviceError {
 #[derive(Debug)]
 pub struct Device<T: Transport> {
     transport: T,
+    offered: F,
     features: F,
     broken: Option<DeviceError>,
     permit: DmaPermit,
@@ -109,7 +113,7 @@ impl<T: Transport> Device<T> {
             return Err(InitError::WrongDeviceType(transport.id()));
         }
         let permit = DmaPermit::new(dma).ok_or(InitError::OutOfMemory)?;
-        let mut device = Self { transport, features: F::empty(), broken: None, permit };
+        let mut device = Self { transport, offered: F::empty(), features: F::empty(), broken: None, permit };
         device.reset()?;
         device.add_status(DeviceStatus::ACKNOWLEDGE);
         device.add_status(DeviceStatus::DRIVER);
@@ -125,6 +129,7 @@ impl<T: Transport> Device<T> {
             offered |= u128::from(self.transport.offered_features(word)) << (32 * word);
         }
         let offered = F::from_bits_retain(offered.into());
+        self.offered = offered;
         self.features = offered & (wanted(offered) | F::VERSION_1 | F::EVENT_IDX);
         if !self.features.contains(F::VERSION_1) {
             return Err(InitError::LegacyOnly);
@@ -136,6 +141,12 @@ impl<T: Transport> Device<T> {
         self.add_status(DeviceStatus::FEATURES_OK);
         let accepted = self.transport.status().contains(DeviceStatus::FEATURES_OK);
         accepted.then_some(()).ok_or(InitError::FeaturesRejected)
+    }
+
+    /// The features that the device offers, read once.
+    #[must_use]
+    pub const fn offered(&self) -> F {
+        self.offered
     }
 
     /// The negotiated features.

@@ -11,7 +11,7 @@
 //! | [`transport`] | [virtio-mmio](transport::mmio) and [virtio-pci](transport::pci) | the kernel makes one per device |
 //! | [`device`] | initialization, feature negotiation, failure and reset | drivers |
 //! | [`virtqueue`] | split virtqueues | drivers |
-//! | [`console`], [`entropy`], [`block`], [`fs`], [`net`] | drivers | the kernel, each behind a lock |
+//! | [`balloon`], [`block`], [`console`], [`entropy`], [`fs`], [`net`] | drivers | the kernel, each behind a lock |
 //! | [`block::byte_access`] | reads and writes at any byte of a device with whole sectors | the kernel's disks |
 //!
 //! A driver never waits. Its calls return what is ready, and an interrupt follows when that changes. The interrupt
@@ -69,9 +69,10 @@
 //! Devices are untrusted: an invalid answer breaks the device permanently ([`device::DeviceError`]), and never causes a
 //! panic or an endless loop. But there is no IOMMU: a malicious device can write to any memory.
 //!
-//! Memory safety rests on the addresses that drivers pass to devices. They are those of memory whose traits are unsafe to
-//! implement ([`dma::DmaMemory`], [`dma::mirrored::MirroredMemory`]), only this crate passes them on, and the memory is
-//! not freed before the device has completed a reset ([`dma::DmaPermit`]).
+//! Memory safety rests on the addresses that drivers pass to devices. They are those of memory whose traits
+//! are unsafe to implement ([`dma::DmaMemory`], [`dma::mirrored::MirroredMemory`], [`balloon::FreeMemory`]),
+//! only this crate passes them on, and the memory is not freed before the device has completed a reset
+//! ([`dma::DmaPermit`]).
 //!
 //! # Limits
 //!
@@ -84,6 +85,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod balloon;
 pub mod block;
 pub mod console;
 pub mod device;

@@ -62,6 +62,9 @@ impl Guest {
             qemu.arg("-chardev").arg(format!("pipe,id=input,path={}", quote_commas(&fifo)));
             qemu.args(self.board.input_bus()).args(["-device", "virtconsole,chardev=input"]);
         }
+        if self.has_balloon {
+            qemu.args(self.board.balloon());
+        }
         qemu.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
         if self.has_error_stream {
             qemu.args(["-chardev", "file,id=stderr,path=/proc/self/fd/2,append=on"]);
@@ -88,7 +91,9 @@ impl Guest {
         }
         self.workdir.iter().for_each(|path| line.working_directory(path.as_bytes()));
         let input = if self.has_input_device { self.board.input_options() } else { &[] };
-        let options = self.kernel_options.iter().map(String::as_str).chain(input.iter().copied());
+        let balloon = if self.has_balloon { self.board.balloon_options() } else { &[] };
+        let devices = input.iter().chain(balloon).copied();
+        let options = self.kernel_options.iter().map(String::as_str).chain(devices);
         let options = options.flat_map(|option| [option.as_bytes(), b" "].concat());
         options.chain(line.finish()).collect()
     }

@@ -20,6 +20,15 @@ const MMIO_SERIAL: &str = "virtio-serial-device,max_ports=1,bus=virtio-mmio-bus.
 /// Address and interrupt of that slot, with ACPI. QEMU does not pass them to a kernel that is booted by PVH.
 const MMIO_SLOT: &str = "virtio_mmio.device=512@0xfeb00200:25";
 
+/// A virtio balloon device on PCI, by which free memory returns to the host.
+pub(crate) const PCI_BALLOON: &str = "virtio-balloon-pci,free-page-reporting=on,disable-legacy=on";
+
+/// Such a device in the third of microvm's slots for virtio-mmio.
+const MMIO_BALLOON: &str = "virtio-balloon-device,free-page-reporting=on,bus=virtio-mmio-bus.2";
+
+/// Address and interrupt of that slot.
+const MMIO_BALLOON_SLOT: &str = "virtio_mmio.device=512@0xfeb00400:26";
+
 /// A machine type of QEMU (`-M`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Board {
@@ -46,6 +55,22 @@ impl Board {
         match self {
             Self::Microvm => &[MMIO_SLOT, INPUT_OPTION],
             Self::Pc | Self::Q35 => &[INPUT_OPTION],
+        }
+    }
+
+    /// Returns QEMU's options for a balloon device.
+    pub(super) const fn balloon(self) -> &'static [&'static str] {
+        match self {
+            Self::Microvm => &["-global", "virtio-mmio.force-legacy=false", "-device", MMIO_BALLOON],
+            Self::Pc | Self::Q35 => &["-device", PCI_BALLOON],
+        }
+    }
+
+    /// Returns the kernel's options for that device.
+    pub(super) const fn balloon_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Microvm => &[MMIO_BALLOON_SLOT],
+            Self::Pc | Self::Q35 => &[],
         }
     }
 
@@ -128,6 +153,8 @@ pub struct Guest {
     /// Whether standard input is a virtio console, fed by a FIFO in QEMU's folder, instead of the first serial port, which
     /// takes a byte or two in each turn of QEMU's main loop.
     pub has_input_device: bool,
+    /// True if the machine has a balloon device, by which free memory returns to the host.
+    pub has_balloon: bool,
     /// Whether the machine has a second serial port, for the guest's standard error: without it there is one stream.
     pub has_error_stream: bool,
 }
@@ -154,6 +181,7 @@ impl Guest {
             mounts: Vec::new(),
             workdir: None,
             has_input_device: false,
+            has_balloon: false,
             has_error_stream: true,
         }
     }

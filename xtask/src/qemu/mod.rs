@@ -10,6 +10,7 @@ pub(crate) use command::debug_console;
 pub use command::disk_options;
 pub use console::{Input, quoted};
 pub use files::{input_fifo, send_to_monitor, status};
+pub(crate) use guest::PCI_BALLOON;
 pub use guest::{Accelerator, Board, Guest};
 pub use process::End;
 

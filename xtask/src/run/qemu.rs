@@ -150,6 +150,7 @@ impl VmOptions {
             mounts: self.machine.mount.clone(),
             workdir: self.machine.workdir.clone(),
             tree: tree.as_ref().map(|file| file.path().to_owned()),
+            has_balloon: true,
             ..Guest::new(kernel, image, name)
         };
         signals::record().context("cannot handle signals")?;

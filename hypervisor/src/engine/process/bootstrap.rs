@@ -17,7 +17,9 @@ use super::error::{ProcessError, syscall_failed};
 use super::guest_process::StartingProcess;
 use super::{Shared, memory_map};
 use crate::boot::KernelEntry;
+use crate::config::Mitigations;
 use crate::memory::Memory;
+use crate::sandbox::speculation::{self, Target};
 use crate::tsc::TscCalibration;
 
 /// State of a VM whose process is not started yet.
@@ -28,6 +30,7 @@ pub(super) struct Bootstrap {
     cpu_count: u32,
     is_traced: bool,
     has_pid_namespace: bool,
+    mitigations: Mitigations,
     calibration: Option<TscCalibration>,
 }
 
@@ -39,6 +42,7 @@ impl Bootstrap {
             cpu_count,
             is_traced: false,
             has_pid_namespace: false,
+            mitigations: Mitigations::default(),
             calibration: Some(calibration),
         }
     }
@@ -51,6 +55,11 @@ impl Bootstrap {
     /// Gives the process a PID namespace of its own.
     pub(super) fn with_pid_namespace(self) -> Self {
         Self { has_pid_namespace: true, ..self }
+    }
+
+    /// Disables these kinds of speculative execution in the process.
+    pub(super) fn with_mitigations(self, mitigations: Mitigations) -> Self {
+        Self { mitigations, ..self }
     }
 
     /// Starts the process, and logs its ID.
@@ -66,6 +75,7 @@ impl Bootstrap {
             argument: self.entry.boot_info,
             is_traced: self.is_traced,
             has_pid_namespace: self.has_pid_namespace,
+            disabled_speculation: speculation::to_disable(self.mitigations, Target::Guest).collect(),
         };
         let events = self.shared.queue_events.lock().unwrap_or_else(PoisonError::into_inner);
         let started = StartingProcess::start(&config, memory, &events)?;

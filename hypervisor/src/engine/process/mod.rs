@@ -52,8 +52,10 @@ use self::guest_process::StartingProcess;
 use self::irq_line::IrqLine;
 use self::vcpu::ProcessVcpu;
 use super::{Engine, EngineError, Vcpu};
+use crate::config::Mitigations;
 use crate::devices::virtio::{Interrupt, MmioTransport};
 use crate::memory::Memory;
+use crate::sandbox::speculation::{self, Target};
 use crate::tsc::{self, TscCalibration};
 
 pub use self::error::ProcessError;
@@ -68,6 +70,7 @@ pub struct ProcessEngine {
     calibration: TscCalibration,
     is_traced: bool,
     has_pid_namespace: bool,
+    mitigations: Mitigations,
 }
 
 /// State of the VM that its vCPUs and devices share.
@@ -103,9 +106,13 @@ impl ProcessEngine {
             return Err(ProcessError::Unsupported("the frequency of the time-stamp counter is not constant"));
         }
         let shared = Shared { memory, queue_events: Mutex::default(), pidfd: OnceLock::new() };
-        let (is_traced, has_pid_namespace) = (false, false);
-        let calibration = TscCalibration::start();
-        Ok(Self { shared: Arc::new(shared), calibration, is_traced, has_pid_namespace })
+        Ok(Self {
+            shared: Arc::new(shared),
+            calibration: TscCalibration::start(),
+            is_traced: false,
+            has_pid_namespace: false,
+            mitigations: Mitigations::default(),
+        })
     }
 
     /// Uses a calibration of the time-stamp counter that has started earlier, so that less of it is left.
@@ -128,13 +135,20 @@ impl ProcessEngine {
         Self { has_pid_namespace: true, ..self }
     }
 
+    /// Disables these kinds of speculative execution in the guest's process, where the host permits it.
+    #[must_use]
+    pub fn with_mitigations(self, mitigations: Mitigations) -> Self {
+        Self { mitigations, ..self }
+    }
+
     /// Creates the vCPUs: one that stands for all CPUs, or one for each CPU if they are [`traced`](Self::traced).
     #[must_use]
     pub fn vcpus(&self, count: u32) -> Vec<Box<dyn Vcpu>> {
+        let bootstrap = Bootstrap::new(Arc::clone(&self.shared), count, self.calibration)
+            .with_mitigations(self.mitigations);
         if self.is_traced {
-            return traced::vcpus(&self.shared, count, self.calibration);
+            return traced::vcpus(&self.shared, count, bootstrap);
         }
-        let bootstrap = Bootstrap::new(Arc::clone(&self.shared), count, self.calibration);
         let bootstrap = if self.has_pid_namespace { bootstrap.with_pid_namespace() } else { bootstrap };
         vec![Box::new(ProcessVcpu::new(bootstrap))]
     }
@@ -156,6 +170,7 @@ impl ProcessEngine {
             argument: 0,
             is_traced: false,
             has_pid_namespace: self.has_pid_namespace,
+            disabled_speculation: speculation::to_disable(self.mitigations, Target::Guest).collect(),
         };
         StartingProcess::start(&config, memory, &[])?.into_guest()?.first_hypercall()?;
         Ok(())

@@ -32,7 +32,8 @@ fn all_rules() -> [Rules; 3] {
     let kinds = [(true, false, None), (false, true, None), (true, true, Some(9))];
     kinds.map(|(debugger, process, tap)| {
         let rate_limits = tap.is_some();
-        Rules { debugger, process, tap, rate_limits, open_files: OPEN_FILES.to_vec(), ..Rules::default() }
+        let (memory, open_files) = (process.then_some(11), OPEN_FILES.to_vec());
+        Rules { debugger, process, tap, memory, rate_limits, open_files, ..Rules::default() }
     })
 }
 
@@ -127,6 +128,7 @@ fn meaning(check: ArgumentCheck, rules: &Rules) -> (u8, u32, u64) {
         ArgumentCheck::OwnProcess(index) => (index, std::process::id(), all),
         ArgumentCheck::OwnThread(index) => (index, gettid().as_raw_pid().cast_unsigned(), all),
         ArgumentCheck::VcpuSignal(index) => (index, SIGRTMIN().cast_unsigned(), all),
+        ArgumentCheck::Memory(index) => (index, rules.memory.unwrap_or(-1).cast_unsigned(), all),
         ArgumentCheck::Tap(index) => (index, rules.tap.unwrap_or(-1).cast_unsigned(), all),
         ArgumentCheck::Null(index) => (index, 0, u64::MAX),
         // One bit from 4 to 7 are descriptors of both kinds.

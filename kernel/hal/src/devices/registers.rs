@@ -95,9 +95,9 @@ impl Window {
                 // SAFETY: the register is inside of the window (checked), all of which is mapped from `start` on.
                 let register = unsafe { start.add(offset) }.cast::<T>();
                 assert!(register.is_aligned(), "registers are aligned");
-                // SAFETY: the register is mapped uncached and stays so (`RegisterAccess::Mapped`), and is aligned
-                // (asserted). The memory that a driver makes a device write is memory that it was given for this,
-                // as `DmaMemory` or `Arena`.
+                // SAFETY: the register is mapped uncached and stays so (`RegisterAccess::Mapped`), and is
+                // aligned (asserted). The memory that a driver makes a device change is memory that it was
+                // given for this, as `DmaMemory`, `MirroredMemory` or `FreeMemory`.
                 unsafe { register.write_volatile(value) };
             }
             RegisterAccess::Called { io, start } => {

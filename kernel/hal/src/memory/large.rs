@@ -15,7 +15,7 @@ use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::to_usize;
 
 use super::fresh::Contents;
-use super::{Access, OutOfMemory, fresh, lazy, mapping, paging};
+use super::{Access, OutOfMemory, fresh, host_return, lazy, mapping, paging};
 
 /// Size of the smallest large block in bytes.
 pub(super) const MIN_SIZE: usize = 4 << 20;
@@ -84,6 +84,7 @@ pub(super) unsafe fn resize(block: *mut u8, old: usize, size: usize) -> bool {
     if size <= old {
         if size < old {
             free(start + size, old - size);
+            host_return::notify();
         }
         return true;
     }

@@ -10,7 +10,7 @@ use hermit_paging::PagingError;
 pub use hermit_paging::Access;
 
 use super::fresh::Contents;
-use super::{OutOfMemory, fresh, paging, reserve_addresses};
+use super::{OutOfMemory, fresh, host_return, paging, reserve_addresses};
 use crate::once::Once;
 use crate::sync::SpinLock;
 
@@ -194,5 +194,6 @@ pub unsafe fn unmap(start: u64, size: u64) -> Result<(), MappingError> {
     let size = checked_size(start, size)?;
     paging::unmap_pages(start, size)?;
     give_back(start, size);
+    host_return::notify();
     Ok(())
 }

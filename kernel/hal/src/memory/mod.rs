@@ -7,6 +7,7 @@ mod address_space;
 mod device_space;
 mod fresh;
 mod heap;
+mod host_return;
 mod large;
 pub(crate) mod lazy;
 pub mod mapping;
@@ -29,6 +30,7 @@ pub use heap::{
     allocate, allocate_zeroed, deallocate, drain_if_requested, has_free_block, heap_available,
     heap_lock_count, reallocate, set_reclaim,
 };
+pub use host_return::{Reported, TakenMemory, is_return_due, return_freed, set_return_hook};
 pub use stack::Stack;
 pub use thread_locals::ThreadLocals;
 

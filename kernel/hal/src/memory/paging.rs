@@ -8,6 +8,7 @@ use hermit_paging::{Access, FlushScope, MappedPage, MemoryType, PageAttributes, 
 use lock_api::{MappedMutexGuard, MutexGuard};
 
 use super::address_space::AddressSpace;
+use super::host_return::{ReturnStep, TakenMemory};
 use super::physical::{DeferredFrees, FreshFrames, PhysicalFrames};
 use super::{MirroredMapping, OutOfMemory, stack_area};
 use crate::sync::{RawSpinLock, SpinLock};
@@ -174,6 +175,26 @@ impl MemoryState {
     pub(super) fn free(&mut self, address: u64, size: u64) {
         let start = self.physical.direct_map.physical(address);
         self.physical.release(AddressRange { start, end: start + size });
+    }
+
+    /// See [`PhysicalFrames::take_returnable`].
+    pub(super) fn take_returnable(&mut self, from: u64) -> Option<ReturnStep> {
+        self.physical.take_returnable(from)
+    }
+
+    /// Frees memory that was returned to the host.
+    pub(super) fn free_returned(&mut self, taken: TakenMemory) {
+        self.physical.insert(taken.into_range());
+    }
+
+    /// See [`PhysicalFrames::stop_returning`].
+    pub(super) fn stop_returning(&mut self) {
+        self.physical.stop_returning();
+    }
+
+    /// See [`PhysicalFrames::age_freed`].
+    pub(super) fn age_freed(&mut self) -> bool {
+        self.physical.age_freed()
     }
 
     /// Allocates a page filled with zero; returns its physical address.

@@ -7,14 +7,18 @@ use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut, write_byte
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::Parsed;
+use hermit_interface::machine::MAX_RETURNED;
 use hermit_interface::to_usize;
 use hermit_memory::frames::{FrameAllocator, NotAllocated, Words};
+use hermit_memory::freed_units::{FreedUnits, MIN_FREED, UNIT};
 use hermit_memory::ranges::FreeRanges;
 use hermit_paging::{Access, PagingError, TableMemory};
 
 use super::OutOfMemory;
 use super::address_space::AddressSpace;
+use super::host_return::{self, ReturnStep, TakenMemory};
 use crate::arch::startup::TRAMPOLINE_LIMIT;
+use crate::ops::{self, MemoryReturn};
 
 /// Number of pieces that unmapped memory may be in.
 const MAX_PIECES: usize = 64;
@@ -22,6 +26,9 @@ const MAX_PIECES: usize = 64;
 /// Number of frames kept for page tables, for the moment when all mapped memory is used up: as many as mapping more
 /// needs.
 const SPARE_TABLES: usize = 4;
+
+/// Least free memory, in bytes, of which some is returned to the host: so there is more for others meanwhile.
+const MIN_AVAILABLE: u64 = 4 * MAX_RETURNED;
 
 /// End of a [`DeferredFrees`] list: page 0 is never free.
 const NONE: u64 = 0;
@@ -43,17 +50,17 @@ impl DirectMap {
 
     fn read_word(self, physical: u64) -> u64 {
         let word = with_exposed_provenance::<u64>(to_usize(self.address(physical)));
-        // SAFETY: called for entries of page tables and for words of free memory, both of which the direct map has.
-        // Both are read and written only under the memory lock, by these two functions; no Rust reference to them
-        // exists.
+        // SAFETY: called for entries of page tables, for words of free memory and for bitmaps of freed memory, all of which
+        // the direct map has. They are read and written only under the memory lock, by these two functions; no Rust
+        // reference to them exists.
         unsafe { word.read_volatile() }
     }
 
     fn write_word(self, physical: u64, value: u64) {
         let word = with_exposed_provenance_mut::<u64>(to_usize(self.address(physical)));
-        // SAFETY: called for entries of page tables and for words of free memory, both of which the direct map has.
-        // Both are read and written only under the memory lock, by these two functions; no Rust reference to them
-        // exists.
+        // SAFETY: called for entries of page tables, for words of free memory and for bitmaps of freed memory, all of which
+        // the direct map has. They are read and written only under the memory lock, by these two functions; no Rust
+        // reference to them exists.
         unsafe { word.write_volatile(value) };
     }
 
@@ -109,6 +116,14 @@ pub(super) struct PhysicalFrames {
     trampoline_page: Option<u64>,
     /// Size of the memory that the boot information lists, in bytes.
     size: u64,
+    /// End of physical memory.
+    end: u64,
+    /// What was freed and is perhaps still resident on the host, once this is worth its memory.
+    freed: Option<FreedUnits>,
+    /// Bytes that were freed before `freed` was there.
+    unmarked: u64,
+    /// True if no memory returns to the host any more.
+    has_stopped_returning: bool,
 }
 
 /// Physically contiguous frames that are allocated, and not mapped yet but for the direct map.
@@ -171,11 +186,15 @@ impl PhysicalFrames {
             tables: DeferredFrees::new(DirectMap(info.fixed.direct_map.start)),
             trampoline_page: None,
             size: info.regions.iter().map(|region| region.size).fold(0, u64::saturating_add),
+            end: info.regions.iter().map(|region| region.end()).fold(0, u64::max),
+            freed: None,
+            unmarked: 0,
+            has_stopped_returning: false,
         };
         for region in info.regions {
             // Page 0 belongs to the firmware, and marks the end of lists.
             let start = region.start.max(PAGE_SIZE);
-            space.release(AddressRange { start, end: region.end().min(mapped) });
+            space.insert(AddressRange { start, end: region.end().min(mapped) });
             let above = AddressRange { start: start.max(mapped), end: region.end() };
             // A region that is listed twice, or one too many, is not used.
             let _: Result<(), hermit_memory::ranges::FreeError> = space.unmapped.free(above);
@@ -203,6 +222,74 @@ impl PhysicalFrames {
 
     /// Frees memory to which no TLB has a mapping except that of the direct map.
     pub(super) fn release(&mut self, range: AddressRange) {
+        self.insert(range);
+        self.mark_freed(range);
+    }
+
+    /// True if memory that is freed may return to the host.
+    fn may_return(&self) -> bool {
+        !self.has_stopped_returning && ops::mmu().memory_return() != MemoryReturn::Never
+    }
+
+    /// Marks memory as freed, where the host takes it back.
+    fn mark_freed(&mut self, range: AddressRange) {
+        if range.start >= range.end || !self.may_return() {
+            return;
+        }
+        if self.freed.is_none() {
+            self.unmarked += range.size();
+            if self.unmarked >= MIN_FREED {
+                self.freed = self.bitmaps();
+            }
+        }
+        if let Some(freed) = &mut self.freed {
+            freed.mark(&mut self.direct_map, range);
+            if freed.is_due() {
+                host_return::set_due();
+            }
+        }
+    }
+
+    /// Allocates the bitmaps of freed memory.
+    fn bitmaps(&mut self) -> Option<FreedUnits> {
+        let start = self.frames.allocate(&mut self.direct_map, FreedUnits::size(self.end), PAGE_SIZE)?;
+        Some(FreedUnits::new(&mut self.direct_map, start, self.end))
+    }
+
+    /// Allocates memory at `from` or above that was freed a period ago, in one piece, to return it to the
+    /// host. `None` if there is none, or so little is free that others may need that memory meanwhile.
+    pub(super) fn take_returnable(&mut self, from: u64) -> Option<ReturnStep> {
+        if self.available() < MIN_AVAILABLE {
+            return None;
+        }
+        let first = self.freed.as_ref()?.next(&self.direct_map, from)?;
+        let mut end = first;
+        // A unit that is partly in use is marked again when the rest is freed.
+        while end - first < MAX_RETURNED
+            && self.freed.as_ref()?.next(&self.direct_map, end) == Some(end)
+            && self.frames.allocate_at(&mut self.direct_map, end, UNIT)
+        {
+            end += UNIT;
+        }
+        let taken = (first < end).then(|| TakenMemory::new(AddressRange { start: first, end }));
+        Some(ReturnStep { taken, next: end.max(first + UNIT) })
+    }
+
+    /// Ends the return of memory to the host permanently, and frees the bitmaps.
+    pub(super) fn stop_returning(&mut self) {
+        self.has_stopped_returning = true;
+        if let Some(freed) = self.freed.take() {
+            self.insert(freed.memory());
+        }
+    }
+
+    /// Begins a period of [`Self::take_returnable`]; `false` if nothing was freed in the previous one.
+    pub(super) fn age_freed(&mut self) -> bool {
+        self.freed.as_mut().is_some_and(|freed| freed.age(&mut self.direct_map))
+    }
+
+    /// Frees memory that is not resident on the host.
+    pub(super) fn insert(&mut self, range: AddressRange) {
         if range.start < range.end {
             // Memory that is freed twice stays free: such a bug must not hit the memory's next user.
             let freed: Result<(), NotAllocated> = self.frames.free(&mut self.direct_map, range);
@@ -279,7 +366,7 @@ impl PhysicalFrames {
         if page < TRAMPOLINE_LIMIT {
             return Some(page);
         }
-        self.release(AddressRange { start: page, end: page + PAGE_SIZE });
+        self.insert(AddressRange { start: page, end: page + PAGE_SIZE });
         None
     }
 
@@ -300,7 +387,7 @@ impl PhysicalFrames {
         }
         let range = AddressRange { start: first.start, end };
         self.unmapped.remove(range).map_err(|_| OutOfMemory)?;
-        self.release(range);
+        self.insert(range);
         self.refill();
         Ok(())
     }
@@ -327,6 +414,7 @@ impl PhysicalFrames {
             if size == PAGE_SIZE {
                 // As in `release`.
                 let _: Result<(), NotAllocated> = self.frames.free_frame(&mut self.direct_map, start);
+                self.mark_freed(AddressRange { start, end: start + size });
             } else {
                 self.release(AddressRange { start, end: start + size });
             }

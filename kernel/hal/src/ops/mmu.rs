@@ -4,9 +4,21 @@ use hermit_paging::{Access, FlushScope};
 
 use crate::fallible::OutOfMemory;
 
-/// Maintenance of mappings beside the page tables: TLBs, and the host's mappings where the page tables are only the
-/// kernel's record. All calls but those of [`Mmu::init_mappings`] and [`Mmu::flush_tlb`] are made under the memory
-/// lock.
+/// Way in which memory that the guest has freed returns to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryReturn {
+    /// It stays with the guest.
+    Never,
+    /// A call: [`Mmu::return_memory`].
+    ByCall,
+    /// A device, if the machine has one for that.
+    ByDevice,
+}
+
+/// Maintenance of mappings beside the page tables: TLBs, and the host's mappings where the page tables are
+/// only the kernel's record. [`Mmu::map`], [`Mmu::unmap`], [`Mmu::protect`] and [`Mmu::can_map_more`] are
+/// called under the memory lock, [`Mmu::memory_return`], [`Mmu::has_other_tlbs`] and [`Mmu::flush_tlb`] with
+/// it or without, [`Mmu::init_mappings`] and [`Mmu::return_memory`] without.
 pub(crate) trait Mmu: Sync {
     /// Called once, as soon as addresses can be reserved.
     ///
@@ -50,6 +62,21 @@ pub(crate) trait Mmu: Sync {
     /// Whether mappings may be made other than those of growing stacks, for which the platform keeps a reserve.
     fn can_map_more(&self) -> bool {
         true
+    }
+
+    /// Way in which memory that the guest has freed returns to the host: the same one in all calls.
+    fn memory_return(&self) -> MemoryReturn {
+        MemoryReturn::Never
+    }
+
+    /// With [`MemoryReturn::ByCall`], returns memory to the host: units of `RETURN_UNIT` bytes, at most
+    /// `MAX_RETURNED` bytes in all (`hermit_interface::machine`). It stays mapped; its contents are lost.
+    ///
+    /// # Safety
+    ///
+    /// The caller must have allocated this memory, and nothing may use it until the call returns.
+    unsafe fn return_memory(&self, physical: u64, size: u64) {
+        let _ = (physical, size);
     }
 
     /// Whether other CPUs have TLBs that must be flushed, for which [`Mmu::flush_tlb`] waits.

@@ -20,7 +20,7 @@ pub use console::Stream;
 pub(crate) use cpu::CpuControl;
 pub(crate) use device::{DeviceAccess, RegisterAccess, RegisterIo};
 pub(crate) use irq::IrqChip;
-pub(crate) use mmu::Mmu;
+pub(crate) use mmu::{MemoryReturn, Mmu};
 pub(crate) use power::Power;
 pub(crate) use smp::Smp;
 pub(crate) use time::{CpuTimer, HostClock, TimeSource};

@@ -6,14 +6,15 @@
 //! | [`uhyve`] | the machine that uhyve makes on KVM |
 //! | [`process`] | a process of Linux that uhyve has made |
 //!
-//! `native` is what the first two share: privileged instructions, and a local APIC for each CPU; `uhyve_clock` what the
-//! last two share.
+//! `native` is what the first two share: privileged instructions, and a local APIC for each CPU;
+//! `uhyve_clock` and `uhyve_return` are what the last two share.
 
 mod native;
 mod pc;
 mod process;
 mod uhyve;
 mod uhyve_clock;
+mod uhyve_return;
 
 use hermit_interface::boot_info::{self, BootInfo};
 use hermit_interface::exit::NOT_STARTED;
@@ -22,6 +23,7 @@ use crate::ops::{self, Power as _};
 
 /// Sets the platform that the boot information names. It is not checked yet: an unknown platform counts as a PC.
 pub(crate) fn choose(info: &BootInfo) {
+    uhyve_return::init(info);
     match boot_info::Platform::from_number(info.platform) {
         Some(boot_info::Platform::Uhyve) => ops::set(&uhyve::UhyveKvm),
         Some(boot_info::Platform::Process) => ops::set(process::find(info)),

@@ -5,14 +5,15 @@ use core::arch::asm;
 
 use hermit_clock::HostTime;
 use hermit_interface::exit::NOT_STARTED;
-use hermit_interface::machine::{ERROR_TEXT_PORT, POWER_BUTTON_LINE, TEXT_PORT};
+use hermit_interface::machine::{ERROR_TEXT_PORT, POWER_BUTTON_LINE, RETURN_PORT, TEXT_PORT};
 use hermit_virtio::transport::pci::MsiMessage;
 
 use super::native::apic;
 use super::native::{self, Native, kvm_clock, smp};
-use super::uhyve_clock;
+use super::{uhyve_clock, uhyve_return};
 use crate::arch::cpu;
-use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, Stream, TimeSource};
+use crate::arch::x86_64::port;
+use crate::ops::{HostClock, IrqChip, MemoryReturn, Platform, PlatformConsole, Power, Stream, TimeSource};
 
 /// The machine that uhyve makes on KVM.
 #[derive(Debug)]
@@ -20,7 +21,19 @@ pub(super) struct UhyveKvm;
 
 impl Platform for UhyveKvm {}
 
-impl Native for UhyveKvm {}
+impl Native for UhyveKvm {
+    fn memory_return(&self) -> MemoryReturn {
+        uhyve_return::kind()
+    }
+
+    unsafe fn return_memory(&self, physical: u64, size: u64) {
+        if let Some(word) = uhyve_return::encode_returned(physical, size) {
+            // SAFETY: the hypervisor discards the contents of the memory that the word names, and of no
+            // other. Nothing uses that memory (contract of `Mmu::return_memory`).
+            unsafe { port::write_memory_command(RETURN_PORT, word) };
+        }
+    }
+}
 
 impl PlatformConsole for UhyveKvm {
     fn write(&self, stream: Stream, bytes: &[u8]) {

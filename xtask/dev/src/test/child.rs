@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::iter;
 use std::mem;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
@@ -29,7 +30,7 @@ const POLL: Duration = Duration::from_millis(1);
 pub(super) enum ChildInput {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// These bytes, without an end.
+    /// These bytes, and those of [`ChildProcess::send`], without an end.
     Open(Vec<u8>),
     /// A file.
     File(File),
@@ -100,8 +101,8 @@ fn streams(output: &str, errors: &str) -> String {
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     child: Child,
-    /// Closes an open input when dropped.
-    open: Option<Sender<()>>,
+    /// Writes to an open input, and closes it when dropped.
+    open: Option<Sender<Vec<u8>>>,
     output: Reader,
     errors: Reader,
     start: Instant,
@@ -123,14 +124,11 @@ impl ChildProcess {
         let mut child = child.with_context(|| format!("cannot start {}", process::display(&command)))?;
         let output = Reader::new(child.stdout.take().context("there is no output")?);
         let errors = Reader::new(child.stderr.take().context("there is no output for errors")?);
-        let (sender, dropped) = mpsc::channel::<()>();
+        let (sender, later) = mpsc::channel::<Vec<u8>>();
         if let Some(mut pipe) = child.stdin.take() {
-            thread::spawn(move || {
-                // Writing fails if the guest has ended.
-                pipe.write_all(&bytes).unwrap_or_default();
-                // Returns an error when the sender is dropped.
-                dropped.recv().unwrap_or_default();
-            });
+            let pieces = iter::once(bytes).chain(later);
+            // Until the sender is dropped. Writing fails if the guest has ended.
+            thread::spawn(move || pieces.for_each(|bytes| pipe.write_all(&bytes).unwrap_or_default()));
         }
         Ok(Self { child, open: stays_open.then_some(sender), output, errors, start, limit })
     }
@@ -193,6 +191,17 @@ impl ChildProcess {
     /// Whether the process has ended.
     pub(super) fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait().context("cannot wait for a process")?.is_some())
+    }
+
+    /// Writes bytes to an open input ([`ChildInput::Open`]).
+    pub(super) fn send(&self, bytes: &[u8]) -> Result<()> {
+        let open = self.open.as_ref().context("the input is not open")?;
+        open.send(bytes.to_vec()).context("the input has ended")
+    }
+
+    /// Ends an open input ([`ChildInput::Open`]).
+    pub(super) fn close_input(&mut self) {
+        self.open = None;
     }
 
     /// Waits until the process ends.

@@ -4,15 +4,21 @@ use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::child::{ChildInput, ChildProcess};
 use super::machine_types::{Qemu, expect};
+use super::memory_return;
 use super::platform::LIMIT;
 use super::schedule::Tests;
 use xtask::qemu::{Board, Guest, input_fifo, status};
+
+/// Status bit by which a driver gives a device up (virtio 1.2, section 2.1).
+const FAILED: u32 = 0x80;
 
 /// Size of the disk in bytes.
 const SIZE: usize = 256 << 10;
@@ -81,12 +87,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
         let guest = guest.with_options(&["-device", "virtio-blk-pci,drive=disk"]);
         expect(&guest, b"", 0, &["ok"]).map(drop)
     });
-    tests.add("devices: a read-only disk", move || read_only(qemu, &qemu.image("disk")));
-    tests.add("devices: random bytes", move || {
-        let guest = on_pc(qemu, &qemu.image("disk"), &["random", "/dev/hwrng", "2000"]);
-        let guest = guest.with_options(&["-device", "virtio-rng-pci"]);
-        expect(&guest, b"", 0, &[" values"]).map(drop)
-    });
+    tests.add("devices: random bytes", move || random_bytes(qemu));
     tests.add("devices: a processor without random numbers", move || no_randomness(qemu));
     tests.add("devices: virtio console", move || console(qemu));
     for board in [Board::Microvm, Board::Pc] {
@@ -97,6 +98,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
             input_after_first_read(qemu, board)
         });
     }
+    add_balloon_tests(tests, qemu);
+    tests.add("devices: a read-only disk", move || read_only(qemu, &qemu.image("disk")));
     tests.add("devices, CPUs 4: interrupts of two disks arrive on different CPUs", move || {
         let messages = messages(qemu, "devices")?;
         let cpus: BTreeSet<_> = messages.iter().map(|(_, cpu)| cpu).collect();
@@ -111,6 +114,73 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
         ensure!(messages.len() == 3 && vectors.len() == 2 && first == 2, "messages: {messages:?}");
         Ok(())
     });
+}
+
+fn random_bytes(qemu: &Qemu<'_>) -> Result<()> {
+    let guest = on_pc(qemu, &qemu.image("disk"), &["random", "/dev/hwrng", "2000"]);
+    let guest = guest.with_options(&["-device", "virtio-rng-pci"]);
+    expect(&guest, b"", 0, &[" values"]).map(drop)
+}
+
+/// Adds the tests of balloon devices.
+fn add_balloon_tests<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
+    for board in [Board::Microvm, Board::Pc, Board::Q35] {
+        tests.add(format!("devices: freed memory returns to the host, {board:?}"), move || {
+            freed_memory_returns(qemu, board)
+        });
+    }
+    tests.add("devices: a balloon device that takes no reports is refused without a warning", move || {
+        balloon_without_reports(qemu)
+    });
+}
+
+fn balloon_without_reports(qemu: &Qemu<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let log = folder.path().join("log");
+    let guest = on_pc(qemu, &qemu.image("threads"), &["touch", "4"]);
+    let guest = guest.with_options(&["-device", "virtio-balloon-pci,disable-legacy=on"]);
+    let guest = with_trace(guest, "virtio_set_status", &log)?;
+    let running = ChildProcess::start(guest.command(folder.path())?, ChildInput::Open(Vec::new()), LIMIT)?;
+    running.has_printed(b"started")?;
+    running.send(b"\n")?;
+    running.has_printed(b"freed")?;
+    // The kernel looks for the device seconds later: the guest must not end before.
+    let start = Instant::now();
+    while !fs::read_to_string(&log)?.lines().filter_map(device_status).any(|status| status & FAILED != 0) {
+        ensure!(start.elapsed() < LIMIT, "the driver has not refused the device");
+        thread::sleep(Duration::from_millis(10));
+    }
+    running.send(b"\n")?;
+    let outcome = running.end()?;
+    ensure!(status(folder.path()) == Some(0), "the check failed\n{outcome}");
+    ensure!(!outcome.text().contains("virtio"), "there is a warning\n{outcome}");
+    Ok(())
+}
+
+/// Status of a device that the driver sets, in QEMU's log.
+fn device_status(line: &str) -> Option<u32> {
+    // virtio_set_status vdev 0x55d0c8f6b2f0 val 139
+    line.split_once("virtio_set_status")?.1.split_once(" val ")?.1.trim().parse().ok()
+}
+
+/// A guest of which QEMU logs an event.
+fn with_trace(guest: Guest, event: &str, log: &Path) -> Result<Guest> {
+    let log = log.to_str().context("the log's name")?;
+    Ok(guest.with_options(&["-d", &format!("trace:{event}"), "-D", log]))
+}
+
+/// The host takes memory back by the balloon device.
+fn freed_memory_returns(qemu: &Qemu<'_>, board: Board) -> Result<()> {
+    let folder = TempDir::new()?;
+    let arguments = memory_return::arguments();
+    let guest = qemu.example("threads", &arguments.each_ref().map(String::as_str));
+    let memory = memory_return::MACHINE.parse().map_err(anyhow::Error::msg)?;
+    let guest = Guest { board, memory, has_balloon: true, ..guest };
+    let running = ChildProcess::start(guest.command(folder.path())?, ChildInput::Open(Vec::new()), LIMIT)?;
+    memory_return::returns(&running, running.id())?;
+    let outcome = running.end()?;
+    ensure!(status(folder.path()) == Some(0), "the check failed\n{outcome}");
+    Ok(())
 }
 
 /// A guest on the classic PC.
@@ -227,8 +297,7 @@ fn messages(qemu: &Qemu<'_>, check: &str) -> Result<BTreeSet<(u8, u8)>> {
         let device = format!("virtio-blk-pci,drive={name}");
         guest = guest.with_options(&["-drive", &drive, "-device", &device]);
     }
-    let guest =
-        guest.with_options(&["-d", "trace:apic_deliver_irq", "-D", log.to_str().context("the log's name")?]);
+    let guest = with_trace(guest, "apic_deliver_irq", &log)?;
     expect(&guest, b"", 0, &["ok"])?;
     let text = fs::read_to_string(&log)?;
     Ok(text.lines().filter_map(message).collect())

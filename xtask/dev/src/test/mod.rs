@@ -30,6 +30,7 @@ mod images;
 mod instructions;
 pub(crate) mod limits;
 mod machine_types;
+mod memory_return;
 mod miri;
 mod mounts;
 mod object_cache;

@@ -6,13 +6,13 @@ use hermit_interface::boot_info::Region;
 use hermit_interface::process::{CALL, MEMORY, SharedCpu};
 use linux_raw_sys::general::{RLIMIT_AS, RLIMIT_CORE};
 use linux_raw_sys::prctl::PR_SET_SPECULATION_CTRL;
-use rustix::process::{Resource, SpeculationFeatureControl, getrlimit};
+use rustix::process::{Resource, SpeculationFeature, SpeculationFeatureControl, getrlimit};
 
 use super::elf::{BASE, BootstrapElf, file_offset};
 use crate::engine::process::fds::{CONTROL_FD, RULESET_FD};
 use crate::engine::process::memory_map::Mapping;
 use crate::engine::process::seccomp::{Filter, HypercallAction, ListenerMessage, MappingLimits};
-use crate::sandbox::{self, speculation};
+use crate::sandbox;
 
 /// End of the user address space (arch/x86, `TASK_SIZE_MAX`).
 const TASK_SIZE: u64 = (1 << 47) - 0x1000;
@@ -63,6 +63,8 @@ pub(in super::super) struct BootstrapConfig {
     pub(in super::super) is_traced: bool,
     /// The process is the first one of a PID namespace.
     pub(in super::super) has_pid_namespace: bool,
+    /// Kinds of speculative execution that the process disables, which the host permits.
+    pub(in super::super) disabled_speculation: Vec<SpeculationFeature>,
 }
 
 /// Bootstrap program.
@@ -82,7 +84,7 @@ pub(in super::super) fn build(
     has_ruleset: bool,
 ) -> BootstrapProgram {
     let mut elf = BootstrapElf::new();
-    confine(&mut elf, config.memory_size, has_ruleset);
+    confine(&mut elf, config, has_ruleset);
     if !config.is_traced {
         // Other processes of the user get no access to memory and descriptors. A tracer needs that access.
         elf.call(libc::SYS_prctl, [flag(libc::PR_SET_DUMPABLE), 0]);
@@ -121,13 +123,13 @@ fn wait_for_tracers(elf: &mut BootstrapElf) {
 }
 
 /// Drops what the guest does not need, in ways that all threads inherit.
-fn confine(elf: &mut BootstrapElf, memory_size: u64, has_ruleset: bool) {
+fn confine(elf: &mut BootstrapElf, config: &BootstrapConfig, has_ruleset: bool) {
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_PDEATHSIG), flag(libc::SIGKILL)]);
     let name = elf.data(NAME);
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_NAME), name]);
     limit(elf, RLIMIT_CORE, sandbox::core_limit());
     // Only privileged processes can raise a hard limit.
-    let addresses = memory_size.saturating_mul(ADDRESS_SPACE.0).saturating_add(ADDRESS_SPACE.1);
+    let addresses = config.memory_size.saturating_mul(ADDRESS_SPACE.0).saturating_add(ADDRESS_SPACE.1);
     let maximum = getrlimit(Resource::As).maximum.unwrap_or(u64::MAX);
     limit(elf, RLIMIT_AS, addresses.min(maximum));
     // Stack, vdso, and all else that the host has mapped.
@@ -139,7 +141,7 @@ fn confine(elf: &mut BootstrapElf, memory_size: u64, has_ruleset: bool) {
     elf.call(libc::SYS_rt_sigprocmask, [flag(libc::SIG_SETMASK), signals, 0, 8]);
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_NO_NEW_PRIVS), 1]);
     // Since Linux 5.16 a seccomp filter does not imply it.
-    for feature in speculation::controllable() {
+    for &feature in &config.disabled_speculation {
         let value = SpeculationFeatureControl::FORCE_DISABLE.bits();
         elf.call(libc::SYS_prctl, [PR_SET_SPECULATION_CTRL.into(), feature as u64, value.into()]);
     }
@@ -201,4 +203,43 @@ fn words(words: &[u64]) -> Vec<u8> {
 /// Converts a flag, which is never negative, into an argument.
 fn flag(flag: libc::c_int) -> u64 {
     flag.unsigned_abs().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BootstrapConfig, PR_SET_SPECULATION_CTRL, build, words};
+    use crate::engine::process::bootstrap::elf::ENTRY_SIZE;
+    use hermit_interface::process::ADDRESSES;
+    use rustix::process::SpeculationFeature as Feature;
+
+    /// Arguments of the calls by which a bootstrap program disables these features.
+    fn speculation_calls(features: &[Feature]) -> Vec<[u64; 3]> {
+        let config = BootstrapConfig {
+            mappings: Vec::new(),
+            cpu_array: ADDRESSES.start,
+            cpu_count: 1,
+            memory_size: 1 << 20,
+            windows: [ADDRESSES; 2],
+            entry: 0,
+            argument: 0,
+            is_traced: false,
+            has_pid_namespace: false,
+            disabled_speculation: features.to_vec(),
+        };
+        let file = build(&config, 1, false).file;
+        let is_control = words(&[libc::SYS_prctl.cast_unsigned(), PR_SET_SPECULATION_CTRL.into()]);
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+        let (_, list) = file.split_at(file.len() % ENTRY_SIZE);
+        let calls = list.chunks(ENTRY_SIZE).filter(|entry| entry.starts_with(&is_control));
+        calls.map(|entry| [word(&entry[16..24]), word(&entry[24..32]), word(&entry[32..40])]).collect()
+    }
+
+    #[test]
+    fn bootstrap_disables_the_given_kinds_of_speculation_and_no_other() {
+        const FORCE_DISABLE: u64 = 8;
+        assert_eq!(speculation_calls(&[]), [[0; 3]; 0]);
+        assert_eq!(speculation_calls(&[Feature::IndirectBranchSpeculation]), [[1, FORCE_DISABLE, 0]]);
+        let both = [Feature::SpeculativeStoreBypass, Feature::IndirectBranchSpeculation];
+        assert_eq!(speculation_calls(&both), [[0, FORCE_DISABLE, 0], [1, FORCE_DISABLE, 0]]);
+    }
 }

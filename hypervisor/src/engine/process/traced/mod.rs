@@ -32,7 +32,6 @@ use super::bootstrap::Bootstrap;
 use super::guest_process::PausedProcess;
 use crate::boot::KernelEntry;
 use crate::engine::Vcpu;
-use crate::tsc::TscCalibration;
 
 /// State that the traced vCPUs of a VM share.
 #[derive(Debug)]
@@ -62,8 +61,9 @@ impl Drop for TracedVm {
     }
 }
 
-/// Creates `count` vCPUs.
-pub(super) fn vcpus(shared: &Arc<Shared>, count: u32, calibration: TscCalibration) -> Vec<Box<dyn Vcpu>> {
+/// Creates `count` vCPUs, of which the boot CPU starts the process.
+pub(super) fn vcpus(shared: &Arc<Shared>, count: u32, bootstrap: Bootstrap) -> Vec<Box<dyn Vcpu>> {
+    let mut bootstrap = Some(bootstrap.traced());
     let vm = Arc::new(TracedVm {
         shared: Arc::clone(shared),
         entry: OnceLock::new(),
@@ -71,10 +71,7 @@ pub(super) fn vcpus(shared: &Arc<Shared>, count: u32, calibration: TscCalibratio
         first_thread: OnceLock::new(),
         all_seized: Barrier::new(to_usize(count.into())),
     });
-    let vcpu = |id| -> Box<dyn Vcpu> {
-        let bootstrap = (id == 0).then(|| Bootstrap::new(Arc::clone(shared), count, calibration).traced());
-        Box::new(TracedVcpu::new(Arc::clone(&vm), id, bootstrap))
-    };
+    let vcpu = |id| -> Box<dyn Vcpu> { Box::new(TracedVcpu::new(Arc::clone(&vm), id, bootstrap.take())) };
     (0..count).map(vcpu).collect()
 }
 

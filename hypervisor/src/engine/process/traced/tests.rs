@@ -32,6 +32,7 @@ fn start() -> (PausedProcess, Pid) {
         argument: 0,
         is_traced: true,
         has_pid_namespace: false,
+        disabled_speculation: Vec::new(),
     };
     let process = StartingProcess::start(&config, &memory, &[]).unwrap().into_paused().unwrap();
     (process, Pid::from_raw(bootstrap::thread_id(&memory, 0).unwrap()))

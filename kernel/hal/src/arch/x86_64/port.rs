@@ -1,5 +1,6 @@
 //! Device registers in the I/O port space.
 
+use core::arch::asm;
 use core::marker::PhantomData;
 
 use x86_64::instructions::port::Port;
@@ -31,4 +32,17 @@ impl<T: PortRead + PortWrite> Register<T> {
         // SAFETY: writing any value to this port cannot affect memory (contract of `new`).
         unsafe { Port::new(self.0).write(value) }
     }
+}
+
+/// Writes 32 bits to a port whose device changes memory before the instruction ends. No access to memory is
+/// moved across it.
+///
+/// # Safety
+///
+/// The device at the port must not change memory that is in use because of this value.
+pub(crate) unsafe fn write_memory_command(port: u16, value: u32) {
+    // SAFETY: the caller answers for what the device does. Without `nomem` and `readonly` the compiler
+    // assumes that the instruction reads and writes memory: stores of the memory's last user stay before it,
+    // those of the next one after it. `Port::write` has `nomem`, so it is not used here.
+    unsafe { asm!("out dx, eax", in("dx") port, in("eax") value, options(nostack, preserves_flags)) }
 }

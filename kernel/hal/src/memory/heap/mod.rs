@@ -21,7 +21,7 @@ mod shared;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 
-use super::large;
+use super::{host_return, large};
 use crate::interrupts;
 use crate::once::Once;
 
@@ -129,6 +129,7 @@ unsafe fn deallocate_slow(pointer: *mut u8, size: usize, align: usize) {
         // SAFETY: a block of this size was allocated by `blocks::allocate_shared`, with this layout, and is not used again (contract).
         unsafe { blocks::deallocate_shared(pointer, layout) };
     }
+    host_return::notify();
 }
 
 /// Changes the size of a block from `old`; the block may move. Null if there is no memory; then nothing has changed.

@@ -4,20 +4,25 @@ use core::alloc::Layout;
 use std::alloc::alloc_zeroed;
 use std::vec::Vec;
 
-use hermit_interface::address::PAGE_SIZE;
+use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::boot_info::{BootInfo, Parsed, Platform, Region};
+use hermit_interface::machine::MAX_RETURNED;
 use zerocopy::FromZeros;
 
 use hermit_paging::{Access, PagingError};
 
 use super::{MemoryState, PendingFlush};
 use crate::memory::address_space::AddressSpace;
+use crate::memory::host_return::{Reported, ReturnStep, TakenMemory, finish_return, return_taken};
 use crate::memory::physical::PhysicalFrames;
+use crate::ops::MemoryReturn;
 use crate::testing::{self, flush_count};
+use hermit_memory::freed_units::FreedUnits;
 use hermit_memory::ranges::FreeRanges;
+use hermit_virtio::balloon::FreeMemory;
 
 /// Size of the physical memory in bytes.
-const SIZE: u64 = 4 << 20;
+const SIZE: u64 = 16 << 20;
 
 /// Physical address of the root of the page tables.
 const ROOT: u64 = 2 * PAGE_SIZE;
@@ -146,4 +151,159 @@ fn empty_tables_are_freed_by_reclaim() {
     assert!(memory.available() < before, "no table is left");
     memory.free_empty_tables(core::iter::once((ADDRESS, 1 << 30)));
     assert_eq!(memory.available(), before);
+}
+
+/// Memory that is to be returned in a period.
+fn take_returnable(memory: &mut MemoryState) -> Vec<TakenMemory> {
+    let (mut from, mut all) = (0, Vec::new());
+    while let Some(ReturnStep { taken, next }) = memory.take_returnable(from) {
+        all.extend(taken);
+        from = next;
+    }
+    all
+}
+
+/// Ranges of memory that are to be returned in a period. They are freed again at its end.
+fn returnable(memory: &mut MemoryState) -> Vec<AddressRange> {
+    let all = take_returnable(memory);
+    let free = |taken: TakenMemory| {
+        let start = taken.address();
+        let range = AddressRange { start, end: start + u64::from(taken.size()) };
+        memory.free_returned(taken);
+        range
+    };
+    all.into_iter().map(free).collect()
+}
+
+#[test]
+fn memory_that_stays_free_for_a_period_is_returned_once() {
+    testing::set_memory_return(MemoryReturn::ByCall);
+    let mut memory = memory();
+    let start = memory.allocate(3 << 20, 1 << 20).unwrap();
+    let physical = memory.physical(start);
+    memory.free(start, 3 << 20);
+    assert_eq!(returnable(&mut memory), []);
+    assert!(memory.age_freed());
+    // What is in use again, even in part, is not returned; its neighbours are.
+    let used = memory.allocate(PAGE_SIZE, PAGE_SIZE).unwrap();
+    let used_again = memory.allocate(1 << 20, 1 << 20).unwrap();
+    let available = memory.available();
+    let returned = returnable(&mut memory);
+    let overlaps =
+        |start: u64, size: u64| returned.iter().any(|range| range.start < start + size && start < range.end);
+    let [used_physical, used_again_physical] = [used, used_again].map(|address| memory.physical(address));
+    assert!(!overlaps(used_physical, PAGE_SIZE) && !overlaps(used_again_physical, 1 << 20));
+    let is_inside = |range: &AddressRange| physical <= range.start && range.end <= physical + (3 << 20);
+    assert!(returned.iter().all(is_inside) && returned.iter().all(|range| range.size() <= MAX_RETURNED));
+    assert_eq!(returned.iter().map(|range| range.size()).sum::<u64>(), 2 << 20);
+    assert_eq!(memory.available(), available);
+    assert!(!memory.age_freed());
+    assert_eq!(returnable(&mut memory), []);
+    // Memory that is freed during a period is kept for the next one.
+    memory.free(used_again, 1 << 20);
+    assert!(memory.age_freed());
+    memory.free(used, PAGE_SIZE);
+    assert_eq!(returnable(&mut memory).iter().map(|range| range.size()).sum::<u64>(), 1 << 20);
+}
+
+/// What is being returned would be missed.
+#[test]
+fn nothing_is_returned_while_little_is_free() {
+    testing::set_memory_return(MemoryReturn::ByCall);
+    let mut memory = memory();
+    let start = memory.allocate(3 << 20, 1 << 20).unwrap();
+    memory.free(start, 3 << 20);
+    assert!(memory.age_freed());
+    let pages = (memory.available() - 4 * MAX_RETURNED) / PAGE_SIZE + 1;
+    let used: Vec<_> = (0..pages).map(|_| memory.allocate(PAGE_SIZE, PAGE_SIZE).unwrap()).collect();
+    assert_eq!(returnable(&mut memory), []);
+    used.into_iter().for_each(|page| memory.free(page, PAGE_SIZE));
+}
+
+#[test]
+fn nothing_is_returned_unless_the_host_takes_it() {
+    let mut memory = memory();
+    let start = memory.allocate(3 << 20, 1 << 20).unwrap();
+    let available = memory.available();
+    memory.free(start, 3 << 20);
+    assert_eq!(memory.available(), available + (3 << 20), "there are no bitmaps");
+    assert!(!memory.age_freed());
+    assert_eq!(returnable(&mut memory), []);
+}
+
+/// Memory of which 3 MiB were freed a period ago, on a platform without a call for that.
+fn memory_with_freed() -> MemoryState {
+    testing::set_memory_return(MemoryReturn::ByDevice);
+    let mut memory = memory();
+    let start = memory.allocate(3 << 20, 1 << 20).unwrap();
+    memory.free(start, 3 << 20);
+    assert!(memory.age_freed());
+    memory
+}
+
+/// Checks that frees mark nothing any more, and that the bitmaps are free.
+fn assert_returns_nothing(memory: &mut MemoryState) {
+    let available = memory.available();
+    let start = memory.allocate(3 << 20, 1 << 20).unwrap();
+    memory.free(start, 3 << 20);
+    assert_eq!(memory.available(), available, "there are bitmaps again");
+    assert!(!memory.age_freed());
+    assert_eq!(returnable(memory), []);
+}
+
+#[test]
+fn bitmaps_are_freed_when_no_memory_returns_any_more() {
+    let mut memory = memory_with_freed();
+    let available = memory.available();
+    memory.stop_returning();
+    assert_eq!(memory.available(), available + FreedUnits::size(SIZE));
+    assert_returns_nothing(&mut memory);
+    memory.stop_returning();
+    assert_returns_nothing(&mut memory);
+}
+
+#[test]
+fn memory_that_a_device_has_discarded_is_free_again() {
+    let mut memory = memory_with_freed();
+    let available = memory.available();
+    for taken in take_returnable(&mut memory) {
+        assert!(memory.available() < available);
+        let reported = return_taken(taken, Reported::Discarded);
+        assert!(finish_return(&mut memory, reported));
+    }
+    assert_eq!(memory.available(), available);
+}
+
+#[test]
+fn memory_that_a_device_gives_back_is_free_and_nothing_returns_any_more() {
+    let mut memory = memory_with_freed();
+    let available = memory.available();
+    let taken = memory.take_returnable(0).unwrap().taken.unwrap();
+    // As without a device.
+    let reported = return_taken(taken, |taken| Reported::Refused(Some(taken)));
+    assert!(!finish_return(&mut memory, reported));
+    assert_eq!(memory.available(), available + FreedUnits::size(SIZE));
+    assert_returns_nothing(&mut memory);
+}
+
+#[test]
+fn memory_that_a_device_keeps_is_lost_and_nothing_returns_any_more() {
+    let mut memory = memory_with_freed();
+    let available = memory.available();
+    let taken = memory.take_returnable(0).unwrap().taken.unwrap();
+    let (start, size) = (taken.address(), u64::from(taken.size()));
+    let reported = return_taken(taken, |_| Reported::Refused(None));
+    assert!(!finish_return(&mut memory, reported));
+    assert_eq!(memory.available(), available - size + FreedUnits::size(SIZE));
+    assert!(!memory.physical.take_at(start, size), "it is free");
+    assert_returns_nothing(&mut memory);
+}
+
+#[test]
+fn memory_returns_without_a_device_where_the_platform_has_a_call() {
+    let mut memory = memory_with_freed();
+    testing::set_memory_return(MemoryReturn::ByCall);
+    let taken = memory.take_returnable(0).unwrap().taken.unwrap();
+    let reported = return_taken(taken, |_| panic!("there is no device"));
+    assert!(finish_return(&mut memory, reported));
 }

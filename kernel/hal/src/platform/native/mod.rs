@@ -16,7 +16,7 @@ use crate::arch::processor::Processor;
 use crate::arch::x86_64::port::Register;
 use crate::arch::x86_64::trap::{RESCHEDULE_VECTOR, TLB_VECTOR};
 use crate::interrupts::Masked;
-use crate::ops::{CpuControl, CpuTimer, DeviceAccess, Mmu, RegisterAccess, Smp};
+use crate::ops::{CpuControl, CpuTimer, DeviceAccess, MemoryReturn, Mmu, RegisterAccess, Smp};
 use crate::traps::Traps;
 use crate::{memory, tlb};
 use apic::Ipi;
@@ -27,7 +27,17 @@ const TCG: [u32; 3] =
     [u32::from_le_bytes(*b"TCGT"), u32::from_le_bytes(*b"CGTC"), u32::from_le_bytes(*b"GTCG")];
 
 /// A platform on which the kernel may use privileged instructions and has local APICs.
-pub(super) trait Native: Sync {}
+pub(super) trait Native: Sync {
+    /// See [`Mmu::memory_return`].
+    fn memory_return(&self) -> MemoryReturn;
+
+    /// See [`Mmu::return_memory`].
+    ///
+    /// # Safety
+    ///
+    /// See [`Mmu::return_memory`].
+    unsafe fn return_memory(&self, _physical: u64, _size: u64) {}
+}
 
 impl<P: Native> CpuControl for P {
     fn enter(&self, processor: &Processor) {
@@ -56,6 +66,15 @@ impl<P: Native> CpuControl for P {
 }
 
 impl<P: Native> Mmu for P {
+    fn memory_return(&self) -> MemoryReturn {
+        Native::memory_return(self)
+    }
+
+    unsafe fn return_memory(&self, physical: u64, size: u64) {
+        // SAFETY: both have the same contract.
+        unsafe { Native::return_memory(self, physical, size) };
+    }
+
     fn has_other_tlbs(&self) -> bool {
         tlb::has_others()
     }

@@ -16,7 +16,7 @@ use super::native::{self, Native, apic, kvm_clock, smp};
 use crate::arch::cpu;
 use crate::arch::x86_64::port::Register;
 use crate::interrupts;
-use crate::ops::{HostClock, IrqChip, Platform, PlatformConsole, Power, Stream, TimeSource};
+use crate::ops::{HostClock, IrqChip, MemoryReturn, Platform, PlatformConsole, Power, Stream, TimeSource};
 
 const SERIAL_LINE: u8 = 4;
 
@@ -38,7 +38,12 @@ pub(super) struct Pc;
 
 impl Platform for Pc {}
 
-impl Native for Pc {}
+impl Native for Pc {
+    /// The device is a virtio balloon.
+    fn memory_return(&self) -> MemoryReturn {
+        MemoryReturn::ByDevice
+    }
+}
 
 impl PlatformConsole for Pc {
     fn init(&self) {

@@ -103,8 +103,9 @@ const fn protection(access: Access) -> u64 {
 /// Makes a call of uhyve (`hermit_interface::process::CALL`).
 pub(super) fn call_uhyve(arguments: [u64; 6]) -> u64 {
     loop {
-        // SAFETY: uhyve reads or writes registers of a device, or prints. A device writes only to memory that its
-        // driver has given it for this.
+        // SAFETY: uhyve reads or writes registers of a device, prints, or discards memory that the kernel
+        // returns. A device writes only to memory that its driver has given it for this. Only
+        // `Mmu::return_memory` returns memory, which nothing uses (its contract).
         let result = unsafe { call(CALL, arguments) };
         // A signal before uhyve has seen the call interrupts it. No value of a register, which has 32 bits, equals
         // `EINTR`.

@@ -20,7 +20,7 @@ use core::ptr::with_exposed_provenance;
 use hermit_clock::HostTime;
 use hermit_interface::boot_info::BootInfo;
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, SHUTDOWN_HANDLED_PORT, STATUS_PORT};
-use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, POWER_BUTTON_LINE, TEXT_PORT};
+use hermit_interface::machine::{ERROR_TEXT_PORT, HOLE, POWER_BUTTON_LINE, RETURN_PORT, TEXT_PORT};
 use hermit_interface::process::{
     MAX_EVENTFD_QUEUES, OUT, OUT_SIZE, READ, SharedCpus, TRY_OUT, WRITE, queue_eventfd,
 };
@@ -28,14 +28,14 @@ use hermit_interface::to_usize;
 use hermit_paging::{Access, FlushScope};
 use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 
-use super::uhyve_clock;
+use super::{uhyve_clock, uhyve_return};
 use crate::arch::processor::Processor;
 use crate::arch::x86_64::{context, cpu};
 use crate::fallible::OutOfMemory;
 use crate::interrupts::RESCHEDULE;
 use crate::ops::{
-    CpuControl, CpuTimer, DeviceAccess, IrqChip, Mmu, Platform, PlatformConsole, Power, RegisterAccess,
-    RegisterIo, Smp, Stream, TimeSource,
+    CpuControl, CpuTimer, DeviceAccess, IrqChip, MemoryReturn, Mmu, Platform, PlatformConsole, Power,
+    RegisterAccess, RegisterIo, Smp, Stream, TimeSource,
 };
 
 /// Bytes of a device's registers.
@@ -176,6 +176,16 @@ impl Mmu for Process {
 
     fn can_map_more(&self) -> bool {
         spare_mappings::refill()
+    }
+
+    fn memory_return(&self) -> MemoryReturn {
+        uhyve_return::kind()
+    }
+
+    unsafe fn return_memory(&self, physical: u64, size: u64) {
+        if let Some(word) = uhyve_return::encode_returned(physical, size) {
+            out(OUT, RETURN_PORT, &word.to_le_bytes());
+        }
     }
 
     /// `munmap` and `mprotect` have done so.

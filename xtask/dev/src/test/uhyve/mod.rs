@@ -6,6 +6,7 @@ mod clock;
 mod command;
 mod disks;
 mod many_guests;
+mod memory_return;
 mod options;
 mod process_lifetime;
 mod standard_input;
@@ -96,6 +97,7 @@ impl<'a> Fixture<'a> {
         if self.engine == Engine::Process {
             process_lifetime::test(tests, self);
         }
+        memory_return::test(tests, self);
         if self.platform.is_native() {
             many_guests::test(tests, self);
         }

@@ -36,8 +36,14 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
 fn start(fixture: &Fixture<'_>) -> Result<(ChildProcess, u32)> {
     let running = fixture.command("stdin", &[]).waits().start()?;
     running.has_printed(b"READY")?;
-    match children(running.id())?[..] {
-        [guest] => Ok((running, guest)),
+    let guest = guest_of(&running)?;
+    Ok((running, guest))
+}
+
+/// The ID of the guest's process.
+pub(super) fn guest_of(uhyve: &ChildProcess) -> Result<u32> {
+    match children(uhyve.id())?[..] {
+        [guest] => Ok(guest),
         ref children => bail!("uhyve has not one child but {children:?}"),
     }
 }

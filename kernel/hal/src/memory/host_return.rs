@@ -1,0 +1,156 @@
+//! Return of free memory to the host.
+//!
+//! Frees mark memory ([`hermit_memory::freed_units`]) under the memory lock, and set [`DUE`] when enough was freed. The
+//! slow path of a free calls [`notify`] without a spinlock, which has the kernel start a thread. That calls
+//! [`return_freed`] once in a period, until nothing was freed in one. Memory is allocated while the host takes it back,
+//! so no program gets it meanwhile.
+
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+
+use hermit_interface::address::AddressRange;
+use hermit_virtio::balloon::FreeMemory;
+
+use super::paging::{self, MemoryState};
+use crate::once::Once;
+use crate::ops::MemoryReturn;
+use crate::{interrupts, ops};
+
+/// True if enough memory was freed for a period.
+static DUE: AtomicBool = AtomicBool::new(false);
+
+/// Function that starts the periods.
+static START: Once<fn()> = Once::new();
+
+/// A step of the search for memory to return.
+#[derive(Debug)]
+pub(super) struct ReturnStep {
+    /// Memory that was found.
+    pub(super) taken: Option<TakenMemory>,
+    /// Physical address at which the search goes on.
+    pub(super) next: u64,
+}
+
+/// Records that enough memory was freed for a period. Called under the memory lock.
+pub(super) fn set_due() {
+    DUE.store(true, Relaxed);
+}
+
+/// Sets the function that has [`return_freed`] called once in a period, unless it is already; the first call counts. It
+/// is called without a spinlock; sleeping locks may be held.
+pub fn set_return_hook(start: fn()) {
+    START.call_once(|| start);
+}
+
+/// True if periods are to be started.
+pub fn is_return_due() -> bool {
+    DUE.load(Relaxed)
+}
+
+/// Starts the periods if enough memory was freed, unless interrupts are masked: then a later free does.
+pub(super) fn notify() {
+    if is_return_due()
+        && interrupts::are_unmasked()
+        && let Some(start) = START.get()
+    {
+        start();
+    }
+}
+
+/// Free memory that was allocated to return it to the host. If it is dropped, it is never free again.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "memory that is dropped is lost"]
+pub struct TakenMemory(AddressRange);
+
+impl TakenMemory {
+    /// Takes over physical memory, at most `MAX_RETURNED` bytes, that the caller has just allocated for this
+    /// alone.
+    pub(super) const fn new(range: AddressRange) -> Self {
+        Self(range)
+    }
+
+    /// Gives the physical memory to the caller, which frees it.
+    pub(super) const fn into_range(self) -> AddressRange {
+        self.0
+    }
+}
+
+// SAFETY: `PhysicalFrames::take_returnable` makes the value of memory that it has just allocated for this
+// alone, and only `MemoryState::free_returned` frees the memory, from the value itself. So nothing else uses
+// the memory as long as the value lives, nor after it was dropped.
+unsafe impl FreeMemory for TakenMemory {
+    fn address(&self) -> u64 {
+        self.0.start
+    }
+
+    fn size(&self) -> u32 {
+        // At most `MAX_RETURNED`, which is 2 MiB.
+        u32::try_from(self.0.size()).unwrap_or(0)
+    }
+}
+
+/// Answer of a device to memory that was to return to the host.
+#[derive(Debug)]
+pub enum Reported {
+    /// The host has discarded its contents.
+    Discarded(TakenMemory),
+    /// There is no device, or it has failed: no memory returns any more. `None` if the device may still
+    /// access the memory, which is lost then.
+    Refused(Option<TakenMemory>),
+}
+
+/// Returns free memory to the host in which nothing was allocated or freed in the last period, and begins the
+/// next period. `false` if no further period is needed: nothing was freed in the last one, or no memory
+/// returns any more.
+///
+/// Where only a device returns memory, `has_device` says whether there is one. `report` passes memory to it.
+pub fn return_freed(has_device: impl FnOnce() -> bool, report: impl Fn(TakenMemory) -> Reported) -> bool {
+    DUE.store(false, Relaxed);
+    // Not only when there is memory to report: while little is free there is none, and the periods went on.
+    if ops::mmu().memory_return() == MemoryReturn::ByDevice && !has_device() {
+        paging::with(stop_returning);
+        return false;
+    }
+    let mut from = 0;
+    // The lock is held for a piece at a time.
+    while let Some(ReturnStep { taken, next }) = paging::with(|memory| memory.take_returnable(from)) {
+        if let Some(taken) = taken {
+            let reported = return_taken(taken, &report);
+            if !paging::with(|memory| finish_return(memory, reported)) {
+                return false;
+            }
+        }
+        from = next;
+    }
+    paging::with(|memory| memory.age_freed())
+}
+
+/// Returns memory to the host, by a call of the platform or by `report`.
+pub(super) fn return_taken(taken: TakenMemory, report: impl FnOnce(TakenMemory) -> Reported) -> Reported {
+    if ops::mmu().memory_return() != MemoryReturn::ByCall {
+        return report(taken);
+    }
+    // SAFETY: nothing uses the memory of a `TakenMemory` but its owner, this function.
+    unsafe { ops::mmu().return_memory(taken.0.start, taken.0.size()) };
+    Reported::Discarded(taken)
+}
+
+/// Frees memory again. `false` if no memory returns any more.
+pub(super) fn finish_return(memory: &mut MemoryState, reported: Reported) -> bool {
+    let (free, goes_on) = match reported {
+        Reported::Discarded(taken) => (Some(taken), true),
+        Reported::Refused(taken) => (taken, false),
+    };
+    free.into_iter().for_each(|taken| memory.free_returned(taken));
+    if !goes_on {
+        stop_returning(memory);
+    }
+    goes_on
+}
+
+/// Ends the return of memory permanently.
+fn stop_returning(memory: &mut MemoryState) {
+    memory.stop_returning();
+    // Frees may have set it since the period began; none does any more. Else it would start another period.
+    DUE.store(false, Relaxed);
+}

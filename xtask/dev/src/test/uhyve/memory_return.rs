@@ -1,0 +1,71 @@
+//! Memory that a guest frees returns to the host.
+
+use anyhow::{Context, Result, ensure};
+
+use super::Fixture;
+use super::process_lifetime::guest_of;
+use crate::test::child::{ChildInput, ChildProcess};
+use crate::test::memory_return::{MACHINE, SPIKE, arguments, number_behind, returns, wait_until_resident};
+use crate::test::schedule::Tests;
+use xtask::uhyve::Engine;
+
+/// Bytes that the guest of [`contents_are_right`] uses and frees, in MiB.
+const CHECKED_SPIKE: u64 = 128;
+
+/// Upper bound of the guest's resident memory in kB when it uses nothing: image, stacks and heap. On KVM
+/// memory of uhyve itself counts with it.
+const MAX_IDLE: u64 = 6 << 10;
+
+pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
+    fixture.add(tests, "freed memory returns to the host", move || freed_memory_returns(fixture));
+    // Each byte is checked, for which a KVM that emulates would take minutes.
+    for cpus in [1, 2].into_iter().filter(|_| fixture.platform.is_native()) {
+        fixture.add(
+            tests,
+            &format!("bytes are right after memory returned to the host, {cpus} CPUs"),
+            move || contents_are_right(fixture, cpus),
+        );
+    }
+}
+
+/// The process that has the guest's memory, and the field of its status that counts this memory: uhyve's own
+/// process, or with the process engine that of the guest.
+fn memory_of(fixture: &Fixture<'_>, running: &ChildProcess) -> Result<(u32, &'static str)> {
+    Ok(match fixture.engine {
+        Engine::Process => (guest_of(running)?, "RssShmem"),
+        Engine::Kvm => (running.id(), "RssAnon"),
+    })
+}
+
+fn freed_memory_returns(fixture: &Fixture<'_>) -> Result<()> {
+    let guest = fixture.command("threads", &arguments().each_ref().map(String::as_str));
+    let guest = guest.options(&["--stats", "--memory", MACHINE]).reads(ChildInput::Open(Vec::new()));
+    let running = guest.start()?;
+    running.has_printed(b"started")?;
+    returns(&running, memory_of(fixture, &running)?.0)?;
+    let outcome = running.end()?;
+    outcome.check(0, &["ok"])?;
+    check_statistics(&outcome.error_text(), SPIKE).with_context(|| outcome.to_string())
+}
+
+fn contents_are_right(fixture: &Fixture<'_>, cpus: u32) -> Result<()> {
+    let guest = fixture.command("threads", &["spike", &CHECKED_SPIKE.to_string()]).cpus(cpus);
+    let guest = guest.options(&["--stats", "--memory", "192M"]).reads(ChildInput::Open(Vec::new()));
+    let mut running = guest.start()?;
+    running.has_printed(b"freed")?;
+    let (process, field) = memory_of(fixture, &running)?;
+    wait_until_resident(process, field, MAX_IDLE)?;
+    running.close_input();
+    let outcome = running.end()?;
+    outcome.check(0, &["ok"])?;
+    check_statistics(&outcome.error_text(), CHECKED_SPIKE).with_context(|| outcome.to_string())
+}
+
+/// Checks that the statistics have a peak, and returned memory, of nearly `spike` MiB.
+fn check_statistics(text: &str, spike: u64) -> Result<()> {
+    for before in ["the guest has returned ", "at most "] {
+        let kilobytes = number_behind(text, before).context("the statistics lack a number")?;
+        ensure!(kilobytes >= (spike - 2) << 10, "{before}{kilobytes} kB");
+    }
+    Ok(())
+}
