@@ -11,6 +11,7 @@ use hermit_sys as _;
 
 mod counter;
 mod files;
+mod panics;
 mod scratch;
 mod single;
 mod switch;
@@ -41,7 +42,7 @@ struct Operation {
 }
 
 /// All operations.
-const OPERATIONS: [Operation; 30] = [
+const OPERATIONS: [Operation; 31] = [
     Operation { name: "process-id", title: "process::id", measure: single::process_id },
     Operation { name: "now", title: "Instant::now", measure: single::now },
     Operation { name: "yield", title: "yield_now, alone", measure: single::yield_now },
@@ -57,6 +58,11 @@ const OPERATIONS: [Operation; 30] = [
     Operation { name: "spawn-64k", title: "spawn + join, 64 KiB stack", measure: threads::spawn_small },
     Operation { name: "box", title: "Box of 64 bytes, alloc + free", measure: single::small_box },
     Operation { name: "vec", title: "Vec of 4 KiB, uninitialised", measure: single::vec },
+    Operation {
+        name: "catch-unwind",
+        title: "catch_unwind of a panic, 8 frames above",
+        measure: panics::catch_unwind,
+    },
     Operation { name: "threads-alive", title: "threads alive at once", measure: threads::alive },
     Operation { name: "open-close", title: "open + close", measure: files::open_close },
     Operation { name: "metadata", title: "metadata", measure: files::metadata },

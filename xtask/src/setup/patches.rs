@@ -7,6 +7,7 @@ mod descriptor_calls;
 mod environment;
 mod exit;
 mod files;
+mod mathematics;
 mod memory_functions;
 mod path_bytes;
 mod paths;
@@ -336,6 +337,7 @@ pub(super) fn of_library() -> impl Iterator<Item = &'static Patch> {
         descriptor_calls::PATCHES,
         environment::PATCHES,
         exit::PATCHES,
+        mathematics::PATCHES,
         memory_functions::PATCHES,
         tests_in_machines::PATCHES,
         unwinding::PATCHES,

@@ -5,7 +5,12 @@
 
 use super::Patch;
 
+#[cfg(test)]
+mod frame_cache;
+
 const PANIC_UNWIND: &str = "panic_unwind/src/lib.rs";
+const UNWINDER: &str = "src/unwinder/mod.rs";
+const FRAME: &str = "src/unwinder/frame.rs";
 const PANIC_ABORT: &str = "panic_abort/src/lib.rs";
 
 pub(super) const PATCHES: &[Patch] = &[
@@ -187,6 +192,33 @@ use core::any::Any;
 
 /// The patches to the crate `unwinding`, in its folder.
 pub(super) const CRATE_PATCHES: &[Patch] = &[
+    // Frames are found in a cache; the published code reads the tables of each frame, in both phases of each panic.
+    Patch {
+        file: UNWINDER,
+        old: "mod frame;
+",
+        new: concat!(
+            "mod frame;
+mod described_frame {
+",
+            include_str!("unwinding/described_frame.rs"),
+            "}
+mod frame_cache {
+",
+            include_str!("unwinding/frame_cache.rs"),
+            "}
+"
+        ),
+    },
+    Patch { file: UNWINDER, old: "use frame::Frame;\n", new: "use described_frame::Frame;\n" },
+    Patch {
+        file: FRAME,
+        old: "    row: UnwindTableRow<usize, StoreOnStack>,
+",
+        new: "    pub(super) row: UnwindTableRow<usize, StoreOnStack>,
+",
+    },
+    Patch { file: FRAME, old: "struct StoreOnStack;\n", new: "pub(super) struct StoreOnStack;\n" },
     // The context lies in memory below the new stack pointer. A signal handler there, or here the state of a thread that is preempted,
     // overwrites it; so the stack pointer must change after the last register was read. See SysV ABI for AMD64, 3.2.2 (red zone).
     Patch {
@@ -233,3 +265,58 @@ pub(super) const CRATE_PATCHES: &[Patch] = &[
 ",
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::frame_cache::{Cache, WORDS};
+    use std::thread;
+
+    /// Words of which each tells the address.
+    fn words(address: usize) -> [usize; WORDS] {
+        std::array::from_fn(|index| address * WORDS + index)
+    }
+
+    #[test]
+    fn found_words_are_those_of_the_last_insertion() {
+        let cache = Cache::new();
+        assert_eq!((cache.find(0), cache.find(1)), (None, None));
+        cache.insert(1, words(1));
+        assert_eq!((cache.find(0), cache.find(1)), (None, Some(words(1))));
+        assert_eq!(cache.find(2), None);
+    }
+
+    #[test]
+    fn full_cache_replaces_entries() {
+        let cache = Cache::new();
+        let addresses = (0..10_000).map(|number| number * 16 + 1);
+        for address in addresses.clone() {
+            cache.insert(address, words(address));
+            assert_eq!(cache.find(address), Some(words(address)));
+        }
+        let found: Vec<_> = addresses.filter_map(|address| Some((address, cache.find(address)?))).collect();
+        assert_eq!(found.len(), 128);
+        assert!(found.iter().all(|(address, found)| *found == words(*address)), "{found:?}");
+    }
+
+    /// Inserts addresses that replace each other's, and looks for them and their neighbors.
+    fn insert_and_find(cache: &Cache, first: usize) {
+        for round in 0..20_000 {
+            let address = first + round % 4096;
+            cache.insert(address, words(address));
+            for near in address.saturating_sub(2)..address + 2 {
+                assert!(cache.find(near).is_none_or(|found| found == words(near)), "{near}");
+            }
+        }
+    }
+
+    #[test]
+    fn threads_find_whole_entries_or_none() {
+        let cache = Cache::new();
+        thread::scope(|scope| {
+            for first in 0..4 {
+                let cache = &cache;
+                scope.spawn(move || insert_and_find(cache, first));
+            }
+        });
+    }
+}

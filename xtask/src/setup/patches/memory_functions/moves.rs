@@ -7,7 +7,9 @@
 
 use super::impls;
 use core::arch::asm;
-use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_set1_epi8, _mm_storeu_si128};
+use core::arch::x86_64::{
+    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8, _mm_storeu_si128,
+};
 
 const VECTOR: usize = size_of::<__m128i>();
 const BLOCK: usize = 4 * VECTOR;
@@ -206,10 +208,12 @@ unsafe fn set_ends<T: Copy>(dest: *mut u8, value: T, count: usize) {
 #[inline(always)]
 pub unsafe fn compare_bytes(a: *const u8, b: *const u8, count: usize) -> i32 {
     if count >= 8 {
-        return compare_words(a, b, count);
+        // Most strings that are sorted differ here.
+        let (first, other) = (word(a), word(b));
+        return if first != other { order(first, other) } else { compare_rest(a, b, count) };
     }
     let (a, b) = if count >= 4 {
-        let ends = |from: *const u8| u64::from(first(from)) << 32 | u64::from(first(from.add(count - 4)));
+        let ends = |from: *const u8| u64::from(half_word(from)) << 32 | u64::from(half_word(from.add(count - 4)));
         (ends(a), ends(b))
     } else if count > 0 {
         // The first, the middle and the last byte.
@@ -224,33 +228,78 @@ pub unsafe fn compare_bytes(a: *const u8, b: *const u8, count: usize) -> i32 {
     order(a, b)
 }
 
-/// Compares at least 8 bytes.
+/// Compares at least 8 bytes, of which the first 8 are equal. Bytes that are equal are read twice where that needs fewer
+/// branches.
 #[inline(always)]
-unsafe fn compare_words(a: *const u8, b: *const u8, count: usize) -> i32 {
-    let word = |from: *const u8, at: usize| from.add(at).cast::<u64>().read_unaligned();
+unsafe fn compare_rest(a: *const u8, b: *const u8, count: usize) -> i32 {
+    if count <= VECTOR {
+        return order(word(a.add(count - 8)), word(b.add(count - 8)));
+    }
     let mut done = 0;
-    // The words of a block are compared at once until one differs, which the next loop finds.
-    while count - done >= 4 * 8 {
-        let difference = |at: usize| word(a, done + at) ^ word(b, done + at);
-        if difference(0) | difference(8) | difference(16) | difference(24) != 0 {
-            break;
+    let are_equal = if count <= 2 * VECTOR {
+        ALL_EQUAL == equal_bytes(a, b) & equal_bytes(a.add(count - VECTOR), b.add(count - VECTOR))
+    } else if count <= BLOCK {
+        are_vectors_equal(a, b, [0, VECTOR, count - 2 * VECTOR, count - VECTOR])
+    } else {
+        while done < count - BLOCK && is_block_equal(a, b, done) {
+            done += BLOCK;
         }
-        done += 4 * 8;
-    }
-    while done < count - 8 {
-        let (one, other) = (word(a, done), word(b, done));
-        if one != other {
-            return order(one.swap_bytes(), other.swap_bytes());
+        done >= count - BLOCK && is_block_equal(a, b, count - BLOCK)
+    };
+    if are_equal { 0 } else { compare_vectors(a, b, done, count) }
+}
+
+/// Mask of [`equal_bytes`] of equal vectors.
+const ALL_EQUAL: i32 = 0xffff;
+
+/// Returns a bit for each byte of a vector, which is set if it is equal to the other one.
+#[inline(always)]
+unsafe fn equal_bytes(a: *const u8, b: *const u8) -> i32 {
+    _mm_movemask_epi8(_mm_cmpeq_epi8(load(a), load(b)))
+}
+
+/// True if the vectors at these offsets are equal.
+#[inline(always)]
+unsafe fn are_vectors_equal(a: *const u8, b: *const u8, offsets: [usize; 4]) -> bool {
+    let equal = |at: usize| _mm_cmpeq_epi8(load(a.add(at)), load(b.add(at)));
+    let [first, second, third, fourth] = offsets;
+    let both = _mm_and_si128(equal(first), equal(second));
+    ALL_EQUAL == _mm_movemask_epi8(_mm_and_si128(both, _mm_and_si128(equal(third), equal(fourth))))
+}
+
+/// True if the blocks at an offset are equal.
+#[inline(always)]
+unsafe fn is_block_equal(a: *const u8, b: *const u8, at: usize) -> bool {
+    are_vectors_equal(a, b, [at, at + VECTOR, at + 2 * VECTOR, at + 3 * VECTOR])
+}
+
+/// Compares more than a vector by vectors, from an offset on. The bytes before it are equal.
+#[inline(always)]
+unsafe fn compare_vectors(a: *const u8, b: *const u8, mut done: usize, count: usize) -> i32 {
+    let last = count - VECTOR;
+    loop {
+        let at = if done < last { done } else { last };
+        let mask = equal_bytes(a.add(at), b.add(at));
+        if mask != ALL_EQUAL {
+            let at = at + mask.trailing_ones() as usize;
+            return i32::from(*a.add(at)) - i32::from(*b.add(at));
         }
-        done += 8;
+        if at == last {
+            return 0;
+        }
+        done += VECTOR;
     }
-    // The last word has bytes that are equal, if the ones before were compared.
-    order(word(a, count - 8).swap_bytes(), word(b, count - 8).swap_bytes())
+}
+
+/// The first eight bytes as a number.
+#[inline(always)]
+unsafe fn word(from: *const u8) -> u64 {
+    from.cast::<u64>().read_unaligned().swap_bytes()
 }
 
 /// The first four bytes as a number.
 #[inline(always)]
-unsafe fn first(from: *const u8) -> u32 {
+unsafe fn half_word(from: *const u8) -> u32 {
     from.cast::<u32>().read_unaligned().swap_bytes()
 }
 
