@@ -38,7 +38,7 @@ pub(crate) struct Busy {
 
 impl Busy {
     /// Starts so many threads.
-    pub(crate) fn start(count: usize) -> Self {
+    pub(crate) fn start(count: u32) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let compute = || {
             let is_over = Arc::clone(&is_over);

@@ -1,9 +1,9 @@
-//! What threads get beside others that compute: messages, echo over the loopback, requests, new threads, sleeps, a mutex,
-//! writes to files.
+//! What threads get beside others that compute: messages, echo over the loopback, requests, new threads, sleeps, locks, writes to
+//! files.
 //!
 //! `mixed_bench BUSY [--seconds S] [NAME...]` starts BUSY computing threads, measures each work for S seconds (2 if it is
-//! not given), and prints a line `name<TAB>number` for each figure: those of the work, and the rounds that the computing
-//! threads made in a second.
+//! not given), and prints a line `name<TAB>number` for each figure. Beside a work that wants all CPU time that it can get, a second
+//! line says what the computing threads get of an equal share.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -11,12 +11,12 @@ use hermit_sys as _;
 mod busy;
 mod work;
 
-use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
+use std::{env, thread};
 
 use busy::Busy;
-use work::WORKS;
+use work::{WORKS, Work};
 
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
@@ -27,7 +27,7 @@ const SECONDS: u64 = 2;
 /// What the command line asks for.
 #[derive(Debug)]
 struct Arguments {
-    busy: usize,
+    busy: u32,
     time: Duration,
     names: Vec<String>,
 }
@@ -35,23 +35,42 @@ struct Arguments {
 fn main() -> ExitCode {
     let Some(arguments) = parse(env::args().skip(1)) else {
         eprintln!("usage: mixed_bench BUSY [--seconds S] [NAME...], where NAME is one of");
-        WORKS.iter().for_each(|(name, _)| eprintln!("  {name}"));
+        WORKS.iter().for_each(|work| eprintln!("  {}", work.name));
         return ExitCode::from(USAGE_ERROR);
     };
-    for (name, work) in &WORKS {
-        if arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name) {
-            let busy = Busy::start(arguments.busy);
-            let figures = work(arguments.time);
-            let rounds = busy.stop();
-            for (title, figure) in figures {
-                println!("{title}\t{figure:.3}");
-            }
-            if arguments.busy > 0 {
-                println!("{name}: rounds of the computing threads a second\t{rounds:.0}");
-            }
-        }
+    let alone = rounds_alone(&arguments);
+    let is_wanted = |name| arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name);
+    for work in WORKS.iter().filter(|work| is_wanted(work.name)) {
+        measure(work, &arguments, alone);
     }
     ExitCode::SUCCESS
+}
+
+/// Measures a work, and prints its figures.
+fn measure(work: &Work, arguments: &Arguments, alone: Option<f64>) {
+    let busy = Busy::start(arguments.busy);
+    let figures = (work.measure)(arguments.time);
+    let rounds = busy.stop();
+    let computing = work.threads.zip(alone).map(|(threads, alone)| {
+        let equal = f64::from(arguments.busy) / f64::from(arguments.busy + threads);
+        rounds / alone / equal
+    });
+    for (title, figure) in figures {
+        println!("{title}\t{figure:.3}");
+        if let Some(share) = computing {
+            println!("{title}; computing threads\t{share:.3}");
+        }
+    }
+}
+
+/// Rounds of the computing threads in a second if there is nothing else; `None` without such threads.
+fn rounds_alone(arguments: &Arguments) -> Option<f64> {
+    if arguments.busy == 0 {
+        return None;
+    }
+    let busy = Busy::start(arguments.busy);
+    thread::sleep(arguments.time);
+    Some(busy.stop())
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
@@ -60,7 +79,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     while let Some(word) = words.next() {
         if word == "--seconds" {
             arguments.time = Duration::from_secs(words.next()?.parse().ok()?);
-        } else if WORKS.iter().any(|(name, _)| *name == word) {
+        } else if WORKS.iter().any(|work| work.name == word) {
             arguments.names.push(word);
         } else {
             return None;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{env, process};
@@ -14,20 +14,35 @@ use crate::busy;
 /// Figures with their names.
 type Figures = Vec<(&'static str, f64)>;
 
-/// A work, by its name on the command line.
-type Work = (&'static str, fn(Duration) -> Figures);
+/// A work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Name on the command line.
+    pub(crate) name: &'static str,
+    /// Measures it for some time.
+    pub(crate) measure: fn(Duration) -> Figures,
+    /// Number of its threads, if they want all CPU time that they can get.
+    pub(crate) threads: Option<u32>,
+}
 
 /// All works.
-pub(crate) const WORKS: [Work; 8] = [
-    ("append", append),
-    ("channels", channels),
-    ("compute", compute),
-    ("echo", echo),
-    ("mutex", mutex),
-    ("requests", requests),
-    ("sleep", sleep),
-    ("spawn", spawn),
+pub(crate) const WORKS: [Work; 11] = [
+    work("append", append, Some(1)),
+    work("channels", channels, Some(2)),
+    work("condvar", condvar, Some(LOCKERS)),
+    work("echo", echo, Some(2)),
+    work("mutex", mutex, Some(LOCKERS)),
+    work("rename", rename, Some(LOCKERS)),
+    work("requests", requests, None),
+    work("rwlock", rwlock, Some(LOCKERS)),
+    work("sleep", sleep, None),
+    work("spawn", spawn, Some(2)),
+    work("timers", timers, None),
 ];
+
+const fn work(name: &'static str, measure: fn(Duration) -> Figures, threads: Option<u32>) -> Work {
+    Work { name, measure, threads }
+}
 
 /// Calls `step` for `time`; returns how often in a second.
 fn rate(time: Duration, mut step: impl FnMut()) -> f64 {
@@ -74,12 +89,6 @@ fn channels(time: Duration) -> Figures {
     drop(to);
     let _: thread::Result<()> = other.join();
     vec![("channels: rounds a second", rounds)]
-}
-
-/// The threads of `busy` alone.
-fn compute(time: Duration) -> Figures {
-    thread::sleep(time);
-    Vec::new()
 }
 
 /// A connection over the loopback to a thread that sends each byte back.
@@ -139,43 +148,104 @@ fn requests(time: Duration) -> Figures {
 /// Number of threads that lock the same mutex.
 const LOCKERS: u32 = 4;
 
-/// Threads that lock a mutex, compute, and unlock it. The figure is the least number of turns of a thread, of its share.
-fn mutex(time: Duration) -> Figures {
-    let (mutex, is_over) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
-    let locker = || {
-        let (mutex, is_over) = (Arc::clone(&mutex), Arc::clone(&is_over));
-        thread::spawn(move || {
-            let mut turns = 0_u32;
-            while !is_over.load(Ordering::Relaxed) {
-                let guard = mutex.lock();
-                busy::round();
-                turns += 1;
-                drop(guard);
-            }
-            turns
-        })
+/// Runs [`LOCKERS`] threads, which call `turn` with their numbers, for `time`. Returns the least number of turns of a thread, of its
+/// share.
+fn least_share(time: Duration, turn: impl Fn(u32) + Sync) -> f64 {
+    let is_over = AtomicBool::new(false);
+    let take_turns = |number| {
+        let mut turns = 0_u32;
+        while !is_over.load(Ordering::Relaxed) {
+            turn(number);
+            turns += 1;
+        }
+        f64::from(turns)
     };
-    let threads: Vec<_> = (0..LOCKERS).map(|_| locker()).collect();
-    thread::sleep(time);
-    is_over.store(true, Ordering::Relaxed);
-    let turns: Vec<f64> = threads.into_iter().map(|thread| thread.join().map_or(0.0, f64::from)).collect();
-    let least = turns.iter().copied().fold(f64::MAX, f64::min);
-    let share = least * f64::from(LOCKERS) / turns.iter().sum::<f64>();
+    let turns: Vec<f64> = thread::scope(|scope| {
+        let take_turns = &take_turns;
+        let threads: Vec<_> = (0..LOCKERS).map(|number| scope.spawn(move || take_turns(number))).collect();
+        thread::sleep(time);
+        is_over.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+    });
+    turns.iter().copied().fold(f64::MAX, f64::min) * f64::from(LOCKERS) / turns.iter().sum::<f64>()
+}
+
+/// Threads that lock a mutex, compute, and unlock it.
+fn mutex(time: Duration) -> Figures {
+    let mutex = Mutex::new(());
+    let share = least_share(time, |_| {
+        let _guard = mutex.lock();
+        busy::round();
+    });
     vec![("mutex: least share of a thread", share)]
 }
 
-/// Sleeps of a millisecond: by how much they end late, in microseconds.
-fn sleep(time: Duration) -> Figures {
-    const SLEEP: Duration = Duration::from_millis(1);
+/// Threads that lock a lock for writing, compute, and unlock it.
+fn rwlock(time: Duration) -> Figures {
+    let lock = RwLock::new(());
+    let share = least_share(time, |_| {
+        let _guard = lock.write();
+        busy::round();
+    });
+    vec![("rwlock: least share of a thread", share)]
+}
+
+/// Threads that wait with a condition variable until a flag is free, take it, compute, and free it.
+fn condvar(time: Duration) -> Figures {
+    let (is_taken, is_free) = (Mutex::new(false), Condvar::new());
+    let lock = || is_taken.lock().unwrap_or_else(PoisonError::into_inner);
+    let share = least_share(time, |_| {
+        let taken = is_free.wait_while(lock(), |taken| *taken);
+        *taken.unwrap_or_else(PoisonError::into_inner) = true;
+        busy::round();
+        *lock() = false;
+        is_free.notify_one();
+    });
+    vec![("condvar: least share of a thread", share)]
+}
+
+/// Threads that rename files in the same directory: the locks are the kernel's.
+fn rename(time: Duration) -> Figures {
+    let folder = env::temp_dir().join(format!("mixed_bench.{}", process::id()));
+    fs::create_dir(&folder).expect("no folder");
+    let paths = |number| ["a", "b"].map(|end| folder.join(format!("{number}{end}")));
+    for number in 0..LOCKERS {
+        File::create(&paths(number)[0]).expect("no file");
+    }
+    let share = least_share(time, |number| {
+        let [one, other] = paths(number);
+        fs::rename(&one, &other).expect("not renamed");
+        fs::rename(&other, &one).expect("not renamed");
+    });
+    fs::remove_dir_all(&folder).expect("the folder stays");
+    vec![("rename: least share of a thread", share)]
+}
+
+/// Sleeps again and again. Returns by how much the sleeps end late.
+fn sleeps(length: Duration, time: Duration) -> Vec<Duration> {
     let start = Instant::now();
     let mut late = Vec::new();
     while start.elapsed() < time {
         let begin = Instant::now();
-        thread::sleep(SLEEP);
-        late.push(begin.elapsed().saturating_sub(SLEEP));
+        thread::sleep(length);
+        late.push(begin.elapsed().saturating_sub(length));
     }
-    let [median, late] = percentiles(late);
+    late
+}
+
+/// Sleeps of a millisecond: by how much they end late, in microseconds.
+fn sleep(time: Duration) -> Figures {
+    let [median, late] = percentiles(sleeps(Duration::from_millis(1), time));
     vec![("sleep of 1 ms: late by (us), p50", median), ("sleep of 1 ms: late by (us), p99", late)]
+}
+
+/// As many timers as a server has: threads that sleep for 10 to 17 ms.
+fn timers(time: Duration) -> Figures {
+    let lengths = || (0..100_u64).map(|number| Duration::from_millis(10 + number % 8));
+    let threads: Vec<_> = lengths().map(|length| thread::spawn(move || sleeps(length, time))).collect();
+    let late = threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect();
+    let [median, late] = percentiles(late);
+    vec![("100 timers: late by (us), p50", median), ("100 timers: late by (us), p99", late)]
 }
 
 /// Returns the median and the 99th percentile in microseconds.

@@ -2,7 +2,7 @@
 //!
 //! `linux_init ADDRESS/PREFIX PROGRAM [ARGUMENT...]` loads the kernel modules in `/modules`, sets the IPv4 address of the first
 //! Ethernet device, and executes the program. Debian's kernel for virtual machines has its network driver in a module, so it cannot
-//! set an address from its command line (`ip=`).
+//! set an address from its command line (`ip=`). With `lo` in place of the address there is the loopback device alone.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,9 @@ use std::{env, io};
 
 use netlink::Netlink;
 
+/// The first argument if there is no Ethernet device.
+const LOOPBACK: &str = "lo";
+
 /// Folder of the modules to load.
 const MODULES: &str = "/modules";
 
@@ -36,17 +39,19 @@ fn main() -> ExitCode {
 /// Configures the guest and executes the program; returns only if that fails.
 fn prepare(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
     let [network, program, arguments @ ..] = arguments else {
-        return Err(io::Error::other("usage: ADDRESS/PREFIX PROGRAM [ARGUMENT...]"));
+        return Err(io::Error::other("usage: ADDRESS/PREFIX|lo PROGRAM [ARGUMENT...]"));
     };
-    let network = network.to_str().and_then(parse_network);
-    let (address, prefix) =
-        network.ok_or_else(|| io::Error::other("the first argument is no ADDRESS/PREFIX"))?;
-    load_modules()?;
     let mut netlink = Netlink::new()?;
-    netlink.set_up(netlink.index("lo")?)?;
-    let device = wait_for_device(&netlink)?;
-    netlink.add_address(device, address, prefix)?;
-    netlink.set_up(device)?;
+    netlink.set_up(netlink.index(LOOPBACK)?)?;
+    if network != LOOPBACK {
+        let network = network.to_str().and_then(parse_network);
+        let (address, prefix) =
+            network.ok_or_else(|| io::Error::other("the first argument is neither ADDRESS/PREFIX nor lo"))?;
+        load_modules()?;
+        let device = wait_for_device(&netlink)?;
+        netlink.add_address(device, address, prefix)?;
+        netlink.set_up(device)?;
+    }
     Err(Command::new(program).args(arguments).exec())
 }
 

@@ -1,17 +1,15 @@
-//! The Linux guest of the suite `core`: Debian's kernel for virtual machines, with the program as its only process.
+//! Linux guests: Debian's kernel for virtual machines, with a program as its only process.
 //!
 //! The program is linked statically, so that it needs no other file. When it exits, Linux panics, because that was the init
 //! process, and reboots at once, which ends QEMU.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::COUNT_INSTRUCTIONS;
 use super::cpio::{self, EntryType};
 use super::debian_kernel::{self, LinuxKernel};
-use super::operations::{MEMORY, TIMEOUT};
 use xtask::qemu::{End, Guest, Input};
 use xtask::{build, cargo, process, workspace};
 
@@ -24,52 +22,71 @@ pub(super) const CONSOLE: EntryType<'_> = EntryType::Device(5, 1);
 /// Linux's command line: the console, few messages, and an immediate reboot after a panic, by a triple fault.
 pub(super) const OPTIONS: &str = "console=ttyS0 quiet panic=-1 reboot=t";
 
-/// A Linux guest whose first process is `core_bench`.
+/// What the command line has between Linux's options and the arguments of a program that `linux_init` starts.
+const LOOPBACK: &str = "lo /program ";
+
+/// A Linux guest with one program.
 #[derive(Debug)]
 pub(super) struct Linux {
     kernel: LinuxKernel,
     file_system: PathBuf,
+    /// Arguments of the first process before those of the program.
+    init_arguments: &'static str,
 }
 
 impl Linux {
-    /// Downloads the kernel if it is missing, and builds the program.
-    pub(super) fn prepare() -> Result<Self> {
-        let kernel = LinuxKernel::get()?;
-        let folder = debian_kernel::folder()?;
-        let program = folder.join("core_bench");
-        build::strip(&native_static("core_bench")?, &program)?;
-        let program = fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
-        let entries = [
-            ("dev", EntryType::Directory),
-            ("dev/console", CONSOLE),
-            ("init", EntryType::Executable(&program)),
-        ];
-        let archive = cpio::archive(&entries).context("the program is too large")?;
-        let file_system = folder.join("initramfs");
-        fs::write(&file_system, archive)
-            .with_context(|| format!("cannot write {}", file_system.display()))?;
-        Ok(Self { kernel, file_system })
+    /// A guest whose first process is the example: downloads the kernel if it is missing, and builds the program.
+    pub(super) fn with_init(example: &str) -> Result<Self> {
+        Self::prepare(example, &[("init", example)], "")
     }
 
-    /// Boots with arguments of the program, and returns the output of Linux and of the program.
-    pub(super) fn run(&self, arguments: &[&str]) -> Result<Vec<u8>> {
-        let mut extra_options = COUNT_INSTRUCTIONS.map(str::to_owned).to_vec();
+    /// Likewise, but `linux_init` sets up the loopback device before, and there is a folder `/tmp`.
+    pub(super) fn with_loopback(example: &str) -> Result<Self> {
+        Self::prepare(example, &[("init", "linux_init"), ("program", example)], LOOPBACK)
+    }
+
+    fn prepare(example: &str, programs: &[(&str, &str)], init_arguments: &'static str) -> Result<Self> {
+        let (kernel, folder) = (LinuxKernel::get()?, debian_kernel::folder()?);
+        let folders =
+            [("dev", EntryType::Directory), ("dev/console", CONSOLE), ("tmp", EntryType::Directory)];
+        let read = |&(_, package): &(&str, &str)| stripped(package, &folder);
+        let contents = programs.iter().map(read).collect::<Result<Vec<_>>>()?;
+        let files = programs.iter().zip(&contents);
+        let files = files.map(|((name, _), contents)| (*name, EntryType::Executable(contents)));
+        let entries: Vec<_> = folders.into_iter().chain(files).collect();
+        let archive = cpio::archive(&entries).context("the program is too large")?;
+        let file_system = folder.join(format!("initramfs-{example}"));
+        fs::write(&file_system, archive)
+            .with_context(|| format!("cannot write {}", file_system.display()))?;
+        Ok(Self { kernel, file_system, init_arguments })
+    }
+
+    /// The guest with arguments of the program, on the default machine.
+    pub(super) fn guest(&self, arguments: &[&str]) -> Guest {
+        let mut guest = Guest::new(self.kernel.image.clone(), Some(self.file_system.clone()), "init".into());
         // Overrides the command line for this kernel: QEMU uses the last `-append`.
-        extra_options.extend(["-append".to_owned(), format!("{OPTIONS} -- {}", arguments.join(" "))]);
-        let guest = Guest {
-            memory: MEMORY.parse().map_err(anyhow::Error::msg)?,
-            timeout: Some(TIMEOUT),
-            extra_options,
-            ..Guest::new(self.kernel.image.clone(), Some(self.file_system.clone()), "init".into())
-        };
-        let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
-        let text = String::from_utf8_lossy(&output);
-        ensure!(end == End::NoStatus, "the Linux guest ended with {end:?}:\n{text}");
-        Ok(output)
+        let options = format!("{OPTIONS} -- {}{}", self.init_arguments, arguments.join(" "));
+        guest.extra_options = vec!["-append".to_owned(), options];
+        guest
     }
 }
 
-/// Builds an example for Linux, linked statically with the system's C library.
+/// Runs a Linux guest, and returns the output of Linux and of the program.
+pub(super) fn run(guest: &Guest) -> Result<Vec<u8>> {
+    let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
+    let text = String::from_utf8_lossy(&output);
+    ensure!(end == End::NoStatus, "the Linux guest ended with {end:?}:\n{text}");
+    Ok(output)
+}
+
+/// Builds a package for Linux, and returns the contents of the stripped program.
+fn stripped(package: &str, folder: &Path) -> Result<Vec<u8>> {
+    let file = folder.join(package);
+    build::strip(&native_static(package)?, &file)?;
+    fs::read(&file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// Builds a package for Linux, linked statically with the system's C library.
 pub(super) fn native_static(name: &str) -> Result<PathBuf> {
     native_with(name, "-C target-feature=+crt-static")
 }

@@ -1,35 +1,43 @@
-//! The suite `mixed`: threads, messages, sleeps, locks and files beside threads that compute, in a guest of uhyve's process
-//! engine and as a process of this host, in turns, both pinned to as many CPUs.
+//! The suite `mixed`: threads, messages, sleeps, locks and files beside threads that compute, in a guest and on Linux, in
+//! turns: in uhyve's process engine beside a process of this host, both pinned to as many CPUs, and in QEMU beside a Linux
+//! guest.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::ffi::OsString;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 
+use super::beside_linux::BesideLinux;
 use super::core::parse;
-use super::native::{allowed_cpus, median, pinned};
-use super::{example, linux};
-use xtask::uhyve::{Engine, Uhyve};
-use xtask::{process, setup};
+use super::example;
+use super::linux::{self, Linux};
+use super::native::median;
+use xtask::qemu::{Board, End, Guest, Input};
+use xtask::{process, program, setup};
+
+/// The example that measures.
+const PROGRAM: &str = "mixed_bench";
 
 /// Numbers of CPUs, if the host has them.
-const CPUS: [usize; 2] = [1, 2];
+const CPUS: [usize; 3] = [1, 2, 4];
 
 /// Numbers of computing threads for each CPU.
 const BUSY: [usize; 3] = [0, 1, 2];
 
-/// Number of runs of guest and process, whose median is the figure.
+/// Number of runs of guest and Linux, whose median is the figure.
 const RUNS: usize = 3;
 
-/// Part of the names of figures that are printed and not recorded: what the computing threads get.
-const COMPUTING: &str = "computing threads";
+/// For how long each work is measured in a run, in seconds.
+const SECONDS: &str = "2";
 
-/// Time limit of a guest.
-const TIMEOUT: Duration = Duration::from_secs(120);
+/// What follows the name of a figure in the name of the computing threads' share beside that work.
+const COMPUTING: &str = "; computing threads";
+
+/// Time limit of a guest. QEMU on a busy machine takes long to start Linux.
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Memory of a guest.
 const MEMORY: &str = "256M";
@@ -37,99 +45,145 @@ const MEMORY: &str = "256M";
 /// Figures of each run, by name.
 type Figures = BTreeMap<String, Vec<f64>>;
 
-/// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this host.
-pub(super) fn main() -> Result<Value> {
-    let uhyve = Uhyve::check(setup::uhyve()?)?;
-    if !uhyve.works(Engine::Process) {
-        eprintln!("{}: not available: {}", Engine::Process, uhyve.about(Engine::Process));
-        return Ok(Value::Null);
-    }
-    let (image, program) = (example("mixed_bench")?, linux::native("mixed_bench")?);
-    let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
-    let host = allowed_cpus(&status).context("/proc/self/status has no Cpus_allowed_list")?;
-    println!("{:<70} {:>13} {:>13} {:>8}", "CPUs, computing threads: work", "ours", "Linux", "ratio");
+/// What one machine or the other prints in a run with so many CPUs and these arguments.
+type Run<'a> = &'a dyn Fn(usize, &[&str]) -> Result<String>;
+
+/// Measures in a process, prints and returns the figures; null if the engine does not run code at full speed on this host.
+pub(super) fn in_process() -> Result<Value> {
+    let Some(bench) = BesideLinux::prepare(PROGRAM)? else { return Ok(Value::Null) };
+    let guest = |cpus, words: &[&str]| process::output(bench.guest(cpus, MEMORY, TIMEOUT).args(words));
+    let linux = |cpus, words: &[&str]| process::output(bench.process(cpus).args(words));
+    measure(bench.max_cpus(), &guest, &linux)
+}
+
+/// Measures in QEMU, prints and returns the figures; null if there is no Linux guest.
+pub(super) fn in_qemu() -> Result<Value> {
+    let linux = match Linux::with_loopback(PROGRAM) {
+        Ok(linux) => linux,
+        Err(error) => {
+            eprintln!("the Linux guest is not available: {error:#}");
+            return Ok(Value::Null);
+        }
+    };
+    let (loader, image) = (setup::loader()?, example(PROGRAM)?);
+    let guest = |cpus, words: &[&str]| {
+        let guest = Guest {
+            arguments: words.iter().map(OsString::from).collect(),
+            ..Guest::new(loader.clone(), Some(image.clone()), program::name_of(&image))
+        };
+        let (end, output) = on_machine(guest, cpus)?.capture(Input::Bytes(Vec::new()))?;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        ensure!(end == End::Exited(0), "the guest ended with {end:?}:\n{text}");
+        Ok(text)
+    };
+    let linux = |cpus, words: &[&str]| {
+        let output = linux::run(&on_machine(linux.guest(words), cpus)?)?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
+    };
+    measure(thread::available_parallelism()?.get(), &guest, &linux)
+}
+
+/// The guest on the suite's machine: a PC, since on `microvm` Linux has only the PIT to measure the rate of the time-stamp counter, and
+/// on a busy host stops without a clock.
+fn on_machine(guest: Guest, cpus: usize) -> Result<Guest> {
+    let memory = MEMORY.parse().map_err(anyhow::Error::msg)?;
+    Ok(Guest { board: Board::Pc, memory, cpus: u32::try_from(cpus)?, timeout: Some(TIMEOUT), ..guest })
+}
+
+/// Measures with each number of CPUs and of computing threads; prints and returns the figures.
+fn measure(max_cpus: usize, ours: Run<'_>, linux: Run<'_>) -> Result<Value> {
     let mut all = Map::new();
-    for cpus in CPUS.into_iter().filter(|&cpus| cpus <= host.len()) {
+    for cpus in CPUS.into_iter().filter(|&cpus| cpus <= max_cpus) {
         for busy in BUSY.map(|each| each * cpus) {
-            let list = host[host.len() - cpus..].iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-            let guest = || guest(&uhyve, &image, &list, cpus, busy);
-            let rows = rows(guest, || native(&program, &list, busy))?;
-            let rows = rows.into_iter().map(|(name, row)| (format!("{cpus}, {busy}: {name}"), row));
-            all.extend(
-                rows.inspect(|(name, row)| print(name, row)).filter(|(name, _)| !name.contains(COMPUTING)),
-            );
+            let title = format!("CPUs {cpus}, computing threads {busy}");
+            println!("{title:<57} {:>13} {:>13} {:>8}  computing: ours, Linux", "ours", "Linux", "ratio");
+            let arguments = [&busy.to_string(), "--seconds", SECONDS];
+            let rows = rows(&|| ours(cpus, &arguments), &|| linux(cpus, &arguments))?;
+            rows.iter().for_each(|(name, row)| print(name, row));
+            all.insert(title, Value::Object(rows));
         }
     }
     Ok(Value::Object(all))
 }
 
 fn print(name: &str, row: &Value) {
-    let [ours, linux, ratio] = ["ours", "linux", "ratio"].map(|key| row[key].as_f64().unwrap_or(f64::NAN));
-    println!("{name:<70} {ours:>13.1} {linux:>13.1} {ratio:>8.2}");
+    let figure = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+    let [ours, linux, ratio] = ["ours", "linux", "ratio"].map(figure);
+    let shares = ["computing_ours", "computing_linux"].map(figure);
+    let shares =
+        if shares.iter().any(|share| share.is_nan()) { String::new() } else { format!("{shares:.2?}") };
+    println!("{name:<57} {ours:>13.3} {linux:>13.3} {ratio:>8.2}  {shares}");
 }
 
-/// The rows of the record of both commands, by the names of the figures.
-fn rows(ours: impl Fn() -> Command, linux: impl Fn() -> Command) -> Result<Vec<(String, Value)>> {
-    let [ours, linux] = measure(ours, linux)?;
-    let rows = ours.iter().map(|(name, runs)| {
-        let row = row(name, median(runs), linux.get(name).and_then(|runs| median(runs)));
-        Ok((name.clone(), row.with_context(|| format!("Linux has no figure of {name:?}"))?))
-    });
-    rows.collect()
-}
-
-/// Runs both commands in turns, and returns their figures.
-fn measure(ours: impl Fn() -> Command, linux: impl Fn() -> Command) -> Result<[Figures; 2]> {
+/// Runs both in turns, and returns the rows of the record by the names of the figures.
+fn rows(ours: &dyn Fn() -> Result<String>, linux: &dyn Fn() -> Result<String>) -> Result<Map<String, Value>> {
     let mut figures = [Figures::new(), Figures::new()];
     for _ in 0..RUNS {
-        for (mut command, figures) in [ours(), linux()].into_iter().zip(&mut figures) {
-            for (name, figure) in parse(&process::output(&mut command)?) {
+        for (run, figures) in [ours, linux].into_iter().zip(&mut figures) {
+            for (name, figure) in parse(&run()?) {
                 figures.entry(name).or_default().push(figure);
             }
         }
     }
-    Ok(figures)
+    let names = figures[0].keys().filter(|name| !name.ends_with(COMPUTING));
+    let row = |name: &String| {
+        let row = row(name, &figures).with_context(|| format!("Linux has no figure of {name:?}"))?;
+        Ok((name.clone(), row))
+    };
+    let rows: Map<_, _> = names.map(row).collect::<Result<_>>()?;
+    ensure!(!rows.is_empty(), "the program printed no figures");
+    Ok(rows)
 }
 
-/// A row of the record. The ratio is more than 1 if the guest is better.
-fn row(name: &str, ours: Option<f64>, linux: Option<f64>) -> Option<Value> {
+/// A row of the record: medians of both, of the guest first. The ratio is more than 1 if the guest is better.
+fn row(name: &str, figures: &[Figures; 2]) -> Option<Value> {
+    let of = |name: &str| figures.each_ref().map(|figures| figures.get(name).and_then(|runs| median(runs)));
+    let ([ours, linux], shares) = (of(name), of(&format!("{name}{COMPUTING}")));
     let (ours, linux) = ours.zip(linux)?;
-    let is_time = name.contains("(us)");
-    let ratio = if is_time { linux / ours } else { ours / linux };
-    Some(json!({ "ours": ours, "linux": linux, "ratio": ratio }))
-}
-
-/// The command of the guest, pinned to a list of `count` CPUs.
-fn guest(uhyve: &Uhyve, image: &Path, list: &str, count: usize, busy: usize) -> Command {
-    let mut command = pinned(&uhyve.program, list);
-    command.args([
-        "--engine",
-        &Engine::Process.to_string(),
-        "--cpus",
-        &count.to_string(),
-        "--memory",
-        MEMORY,
-    ]);
-    command.args(["--timeout", &TIMEOUT.as_secs().to_string()]).arg(image).args(["--", &busy.to_string()]);
-    command
-}
-
-/// The command of the program on Linux, pinned to a list of CPUs.
-fn native(program: &Path, list: &str, busy: usize) -> Command {
-    let mut command = pinned(program, list);
-    command.arg(busy.to_string());
-    command
+    let ratio = if name.contains("(us)") { linux / ours } else { ours / linux };
+    let mut row = json!({ "ours": ours, "linux": linux, "ratio": ratio });
+    if let [Some(ours), Some(linux)] = shares {
+        (row["computing_ours"], row["computing_linux"]) = (ours.into(), linux.into());
+    }
+    Some(row)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::row;
+    use std::cell::Cell;
+
+    use super::rows;
 
     #[test]
-    fn ratio_is_above_1_if_the_guest_is_better() {
-        let ratio = |name, ours, linux| row(name, Some(ours), Some(linux)).unwrap()["ratio"].as_f64();
-        assert_eq!(ratio("echo: rounds a second", 4.0, 2.0), Some(2.0));
-        assert_eq!(ratio("sleep: late by (us), p50", 4.0, 2.0), Some(0.5));
-        assert!(row("echo", Some(1.0), None).is_none());
+    fn row_has_medians_the_ratio_and_the_shares_of_the_computing_threads() {
+        let number = Cell::new(0);
+        let ours = || {
+            number.set(number.get() + 1);
+            let share = "echo: rounds a second; computing threads\t0.9";
+            Ok(format!("echo: rounds a second\t{}\n{share}\nsleep: late by (us), p50\t4\n", number.get()))
+        };
+        let linux = || {
+            let share = "echo: rounds a second; computing threads\t1.1";
+            Ok(format!(
+                "[ 0.1] Linux\necho: rounds a second\t1\r\n{share}\r\nsleep: late by (us), p50\t2\r\n"
+            ))
+        };
+        let rows = rows(&ours, &linux).unwrap();
+        assert_eq!(rows.len(), 2);
+        let [echo, sleep] = ["echo: rounds a second", "sleep: late by (us), p50"].map(|name| &rows[name]);
+        assert_eq!(["ours", "ratio"].map(|key| echo[key].as_f64()), [Some(2.0), Some(2.0)]);
+        assert_eq!(
+            ["computing_ours", "computing_linux"].map(|key| echo[key].as_f64()),
+            [Some(0.9), Some(1.1)]
+        );
+        // A shorter time is better.
+        assert_eq!(sleep["ratio"].as_f64(), Some(0.5));
+        assert_eq!(sleep.get("computing_ours"), None);
+    }
+
+    #[test]
+    fn figure_that_linux_lacks_is_an_error() {
+        assert!(rows(&|| Ok("echo\t1\n".to_owned()), &|| Ok(String::new())).is_err());
+        assert!(rows(&|| Ok(String::new()), &|| Ok(String::new())).is_err());
     }
 }

@@ -8,10 +8,12 @@
 //! | `fs` | calls with files in memory: instructions, beside a Linux guest; time, beside Linux's tmpfs; time in a mounted folder |
 //! | `heap` | scaling of the allocator with threads, and contention for its shared lock |
 //! | `hypervisor` | start, memory and size of uhyve: on KVM beside QEMU, in a process beside a plain process |
-//! | `mixed` | messages, requests, sleeps, locks and files beside computing threads, beside Linux itself |
+//! | `mixed` | messages, requests, sleeps, locks and files beside computing threads, beside Linux itself and a Linux guest |
 //! | `net` | throughput, latency and connection rates, beside Linux guests and Linux itself |
+//! | `plain` | plain loops over collections, text, memory, locks, clocks and mathematics, beside Linux itself |
 //! | `web` | rate and latency of requests to axum on tokio, beside Linux guests and Linux itself |
 
+mod beside_linux;
 mod boot;
 mod bursts;
 mod chart;
@@ -27,6 +29,7 @@ mod mixed;
 mod native;
 pub(crate) mod net;
 pub(crate) mod operations;
+mod plain;
 pub(crate) mod process;
 mod running;
 mod starts;
@@ -85,6 +88,8 @@ enum Suite {
     Mixed,
     /// Servers beside those of a Linux guest and of Linux itself: throughput, latency, connections, start
     Net,
+    /// Plain loops over what std offers, beside the same on Linux
+    Plain,
     /// axum on tokio, beside the same in a Linux guest and on Linux itself: requests per second, and how soon
     Web,
 }
@@ -110,7 +115,7 @@ impl Arguments {
 type Measure = fn() -> Result<Value>;
 
 /// The suites by platform, with their names in `--json` and in the record.
-const SUITES: [(Suite, BenchPlatform, &str, Measure); 12] = [
+const SUITES: [(Suite, BenchPlatform, &str, Measure); 14] = [
     (Suite::Boot, BenchPlatform::Qemu, "boot", boot::main),
     (Suite::Boot, BenchPlatform::Qemu, "starts", starts::main),
     (Suite::Bursts, BenchPlatform::Process, "bursts", bursts::main),
@@ -124,7 +129,9 @@ const SUITES: [(Suite, BenchPlatform, &str, Measure); 12] = [
     (Suite::Heap, BenchPlatform::Qemu, "heap", heap::main),
     (Suite::Hypervisor, BenchPlatform::Qemu, "hypervisor", hypervisor::main),
     (Suite::Hypervisor, BenchPlatform::Process, "hypervisor, process", process::main),
-    (Suite::Mixed, BenchPlatform::Process, "mixed", mixed::main),
+    (Suite::Mixed, BenchPlatform::Process, "mixed", mixed::in_process),
+    (Suite::Mixed, BenchPlatform::Qemu, "mixed, qemu", mixed::in_qemu),
+    (Suite::Plain, BenchPlatform::Process, "plain", plain::main),
 ];
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {

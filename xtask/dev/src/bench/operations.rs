@@ -49,7 +49,7 @@ const fn operation(title: &'static str, word: &'static str, count: Count, ratio:
 }
 
 /// The suite `core`.
-pub(crate) const CORE: [Operation; 12] = [
+pub(crate) const CORE: [Operation; 13] = [
     operation("process::id", "process-id", Count::Max(6), 20.0),
     operation("Instant::now", "now", Count::Max(40), 1.0),
     operation("yield_now, alone", "yield", Count::Max(30), 20.0),
@@ -61,6 +61,7 @@ pub(crate) const CORE: [Operation; 12] = [
     operation("spawn + join, 64 KiB stack", "spawn-64k", Count::Max(3_000), 10.0),
     operation("Box of 64 bytes, alloc + free", "box", Count::Max(60), 1.0),
     operation("Vec of 4 KiB, uninitialised", "vec", Count::Max(80), 1.0),
+    operation("catch_unwind of a panic, 8 frames above", "catch-unwind", Count::Max(60_000), 1.0),
     Operation {
         title: "threads alive at once",
         word: "threads-alive",

@@ -3,6 +3,7 @@
 mod files;
 mod lossy_path;
 mod mixed;
+mod plain;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -57,6 +58,10 @@ const MESSAGES: &[(&str, &str)] =
     &[("64 B", ""), ("1 KiB", ""), ("16 KiB", ""), ("64 KiB", ""), ("1 MiB", "")];
 
 /// Every table but the README's, which takes rows of several suites.
+fn tables() -> impl Iterator<Item = &'static SuiteTable> {
+    TABLES.iter().chain(&mixed::MIXED)
+}
+
 const TABLES: [SuiteTable; 24] = [
     SuiteTable {
         name: "boot",
@@ -213,7 +218,7 @@ const TABLES: [SuiteTable; 24] = [
         columns: NET_COLUMNS,
         rows: &[("first ping reply", ""), ("first HTTP byte", "")],
     },
-    mixed::MIXED,
+    plain::PLAIN,
     lossy_path::FROM_GUEST,
     lossy_path::TO_GUEST,
     lossy_path::AIMS,
@@ -254,7 +259,7 @@ struct Headline {
 }
 
 /// The table `readme`.
-const HEADLINES: [Headline; 5] = [
+const HEADLINES: [Headline; 6] = [
     Headline {
         name: "image of hello_world, stripped (bytes)",
         suite: "boot",
@@ -284,6 +289,13 @@ const HEADLINES: [Headline; 5] = [
         theirs: &["condvar round trip between two threads", "linux"],
     },
     Headline {
+        name: "echo beside a computing thread, 1 CPU, in a process (a second)",
+        suite: "mixed",
+        ours: &["CPUs 1, computing threads 1", "echo: rounds a second", "ours"],
+        other: "the same program on Linux",
+        theirs: &["CPUs 1, computing threads 1", "echo: rounds a second", "linux"],
+    },
+    Headline {
         name: "HTTP requests per second, in a process",
         suite: "net",
         ours: &["per second", "HTTP requests", "uhyve", "median"],
@@ -297,11 +309,9 @@ pub(super) fn markdown(name: &str, record: &FigureRecord) -> Result<String> {
     if name == "readme" {
         return Ok(headlines(record));
     }
-    let Some(table) = TABLES.iter().find(|table| table.name == name) else {
-        bail!(
-            "there is no table `{name}`: the tables are readme and {}",
-            TABLES.map(|it| it.name).join(", ")
-        );
+    let Some(table) = tables().find(|table| table.name == name) else {
+        let names: Vec<_> = tables().map(|table| table.name).collect();
+        bail!("there is no table `{name}`: the tables are readme and {}", names.join(", "));
     };
     let Some(figures) = record.figures(table.suite) else {
         return Ok(wrap(&format!(
@@ -379,7 +389,7 @@ fn at(value: &Value, path: &[&str]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::record::{Conditions, FigureRecord};
-    use super::{TABLES, markdown};
+    use super::{markdown, tables};
     use serde_json::json;
 
     #[test]
@@ -402,7 +412,7 @@ mod tests {
 
     #[test]
     fn suite_without_figures_is_not_recorded() {
-        for table in TABLES {
+        for table in tables() {
             assert!(markdown(table.name, &FigureRecord::default()).unwrap().starts_with("Not recorded"));
         }
         assert!(markdown("unknown", &FigureRecord::default()).is_err());

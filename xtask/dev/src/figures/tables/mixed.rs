@@ -1,68 +1,48 @@
-//! The table of the suite `mixed`.
+//! The tables of the suite `mixed`.
 
 use super::SuiteTable;
 
-/// Works beside none, one and two computing threads for each CPU, in a process beside Linux.
-pub(super) const MIXED: SuiteTable = SuiteTable {
-    name: "mixed",
-    suite: "mixed",
-    part: "",
-    title: "CPUs, computing threads: work",
-    columns: &[("this kernel", "ours"), ("Linux", "linux"), ("ratio", "ratio")],
-    rows: &[
-        ("1, 0: append of 4 KiB: a second", ""),
-        ("1, 0: channels: rounds a second", ""),
-        ("1, 0: echo: rounds a second", ""),
-        ("1, 0: mutex: least share of a thread", ""),
-        ("1, 0: requests, 1,000 a second: answered after (us), p50", ""),
-        ("1, 0: requests, 1,000 a second: answered after (us), p99", ""),
-        ("1, 0: sleep of 1 ms: late by (us), p50", ""),
-        ("1, 0: sleep of 1 ms: late by (us), p99", ""),
-        ("1, 0: spawn and join: a second", ""),
-        ("1, 1: append of 4 KiB: a second", ""),
-        ("1, 1: channels: rounds a second", ""),
-        ("1, 1: echo: rounds a second", ""),
-        ("1, 1: mutex: least share of a thread", ""),
-        ("1, 1: requests, 1,000 a second: answered after (us), p50", ""),
-        ("1, 1: requests, 1,000 a second: answered after (us), p99", ""),
-        ("1, 1: sleep of 1 ms: late by (us), p50", ""),
-        ("1, 1: sleep of 1 ms: late by (us), p99", ""),
-        ("1, 1: spawn and join: a second", ""),
-        ("1, 2: append of 4 KiB: a second", ""),
-        ("1, 2: channels: rounds a second", ""),
-        ("1, 2: echo: rounds a second", ""),
-        ("1, 2: mutex: least share of a thread", ""),
-        ("1, 2: requests, 1,000 a second: answered after (us), p50", ""),
-        ("1, 2: requests, 1,000 a second: answered after (us), p99", ""),
-        ("1, 2: sleep of 1 ms: late by (us), p50", ""),
-        ("1, 2: sleep of 1 ms: late by (us), p99", ""),
-        ("1, 2: spawn and join: a second", ""),
-        ("2, 0: append of 4 KiB: a second", ""),
-        ("2, 0: channels: rounds a second", ""),
-        ("2, 0: echo: rounds a second", ""),
-        ("2, 0: mutex: least share of a thread", ""),
-        ("2, 0: requests, 1,000 a second: answered after (us), p50", ""),
-        ("2, 0: requests, 1,000 a second: answered after (us), p99", ""),
-        ("2, 0: sleep of 1 ms: late by (us), p50", ""),
-        ("2, 0: sleep of 1 ms: late by (us), p99", ""),
-        ("2, 0: spawn and join: a second", ""),
-        ("2, 2: append of 4 KiB: a second", ""),
-        ("2, 2: channels: rounds a second", ""),
-        ("2, 2: echo: rounds a second", ""),
-        ("2, 2: mutex: least share of a thread", ""),
-        ("2, 2: requests, 1,000 a second: answered after (us), p50", ""),
-        ("2, 2: requests, 1,000 a second: answered after (us), p99", ""),
-        ("2, 2: sleep of 1 ms: late by (us), p50", ""),
-        ("2, 2: sleep of 1 ms: late by (us), p99", ""),
-        ("2, 2: spawn and join: a second", ""),
-        ("2, 4: append of 4 KiB: a second", ""),
-        ("2, 4: channels: rounds a second", ""),
-        ("2, 4: echo: rounds a second", ""),
-        ("2, 4: mutex: least share of a thread", ""),
-        ("2, 4: requests, 1,000 a second: answered after (us), p50", ""),
-        ("2, 4: requests, 1,000 a second: answered after (us), p99", ""),
-        ("2, 4: sleep of 1 ms: late by (us), p50", ""),
-        ("2, 4: sleep of 1 ms: late by (us), p99", ""),
-        ("2, 4: spawn and join: a second", ""),
-    ],
-};
+/// Works beside none, one and two computing threads for each CPU, in a process beside Linux, and in QEMU beside a Linux guest.
+pub(super) const MIXED: [SuiteTable; 12] = [
+    table("mixed-1-0", "mixed", "CPUs 1, computing threads 0"),
+    table("mixed-1-1", "mixed", "CPUs 1, computing threads 1"),
+    table("mixed-1-2", "mixed", "CPUs 1, computing threads 2"),
+    table("mixed-2-0", "mixed", "CPUs 2, computing threads 0"),
+    table("mixed-2-2", "mixed", "CPUs 2, computing threads 2"),
+    table("mixed-2-4", "mixed", "CPUs 2, computing threads 4"),
+    table("mixed-qemu-1-0", "mixed, qemu", "CPUs 1, computing threads 0"),
+    table("mixed-qemu-1-1", "mixed, qemu", "CPUs 1, computing threads 1"),
+    table("mixed-qemu-1-2", "mixed, qemu", "CPUs 1, computing threads 2"),
+    table("mixed-qemu-2-0", "mixed, qemu", "CPUs 2, computing threads 0"),
+    table("mixed-qemu-2-2", "mixed, qemu", "CPUs 2, computing threads 2"),
+    table("mixed-qemu-2-4", "mixed, qemu", "CPUs 2, computing threads 4"),
+];
+
+const fn table(name: &'static str, suite: &'static str, part: &'static str) -> SuiteTable {
+    SuiteTable { name, suite, part, title: part, columns: COLUMNS, rows: ROWS }
+}
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("this kernel", "ours"),
+    ("Linux", "linux"),
+    ("ratio", "ratio"),
+    ("computing threads", "computing_ours"),
+    ("on Linux", "computing_linux"),
+];
+
+const ROWS: &[(&str, &str)] = &[
+    ("append of 4 KiB: a second", ""),
+    ("channels: rounds a second", ""),
+    ("echo: rounds a second", ""),
+    ("spawn and join: a second", ""),
+    ("condvar: least share of a thread", ""),
+    ("mutex: least share of a thread", ""),
+    ("rwlock: least share of a thread", ""),
+    ("rename: least share of a thread", ""),
+    ("requests, 1,000 a second: answered after (us), p50", ""),
+    ("requests, 1,000 a second: answered after (us), p99", ""),
+    ("sleep of 1 ms: late by (us), p50", ""),
+    ("sleep of 1 ms: late by (us), p99", ""),
+    ("100 timers: late by (us), p50", ""),
+    ("100 timers: late by (us), p99", ""),
+];

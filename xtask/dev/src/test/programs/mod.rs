@@ -8,7 +8,9 @@ mod clock;
 mod faults;
 mod files;
 mod hello_world;
+mod mathematics;
 mod network;
+mod plain;
 mod starts;
 mod stdin;
 mod streams;
@@ -47,6 +49,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     abi_calls::test(tests, platform);
     clock::test(tests, platform);
     files::test(tests, platform);
+    mathematics::test(tests, platform);
+    plain::test(tests, platform);
     tree::test(tests, platform);
     unwinding::test(tests, platform);
     third_party::test(tests, platform)?;
