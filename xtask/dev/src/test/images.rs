@@ -12,7 +12,7 @@ use xtask::setup;
 use xtask::target::FloatAbi;
 
 /// Scheduling policies other than the default one: features of `hermit-sys`.
-pub(super) const POLICIES: [&str; 2] = ["fair", "fifo"];
+pub(super) const POLICIES: [&str; 2] = ["fifo", "round-robin"];
 
 /// Images of `abi_calls` with a feature of `hermit-sys`, by name: with a scheduling policy, and with other allocators.
 const CALLS: [(&str, &str); 3] = [(FIFO_CALLS, "fifo"), (BUMP_CALLS, "bump"), (TLSF_CALLS, "tlsf")];
@@ -26,14 +26,16 @@ const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
 /// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
-const HARD_FLOAT_ONLY: [&str; 13] = [
+const HARD_FLOAT_ONLY: [&str; 15] = [
     "abi_calls",
     "boot_mark",
     "core_bench",
     "file_calls",
     "http_client",
     "kv",
+    "mathematics",
     "notes",
+    "plain_bench",
     "poll_server",
     "third_party",
     "udp_echo",

@@ -69,8 +69,8 @@ const WAKE_UPS: Duration = Duration::from_secs(300);
 
 /// The other scheduling policies, and the checks that each passes. A busy thread may starve others with `fifo`.
 const POLICY_CHECKS: [(&str, &[&str]); 2] = [
-    ("fair", &["busy", "condvar", "mpsc", "mutex", "parallel", "sleep-together", "spawn-join"]),
     ("fifo", &["condvar", "mpsc", "mutex", "sleep-together", "spawn-join"]),
+    ("round-robin", &["busy", "condvar", "mpsc", "mutex", "parallel", "sleep-together", "spawn-join"]),
 ];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {

@@ -12,9 +12,9 @@ use super::{TIMEOUT, uninterrupted};
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Timeout of an attempt to reach a server that may not be ready: passt does not repeat the SYN that the guest has dropped because it
-/// had no address yet, and gives up after ten seconds.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout of the first attempt to reach a server that may not be ready: passt does not repeat the SYN that the guest has dropped
+/// because it had no address yet, and gives up after ten seconds.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A response.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,9 +32,9 @@ impl Connection {
         Ok(Self(BufReader::new(connect(address)?)))
     }
 
-    /// Connects to a server that may not be ready.
-    fn first(address: SocketAddr) -> Result<Self> {
-        Ok(Self(BufReader::new(connect_first(address)?)))
+    /// [`Self::new`] with another timeout.
+    fn within(address: SocketAddr, timeout: Duration) -> Result<Self> {
+        Ok(Self(BufReader::new(connect_within(address, timeout)?)))
     }
 
     /// Gets the body at a path.
@@ -107,12 +107,8 @@ pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
     connect_within(address, TIMEOUT)
 }
 
-/// Opens a connection to a server that may not be ready, even if the program that forwards the port accepts it already.
-pub(super) fn connect_first(address: SocketAddr) -> Result<TcpStream> {
-    connect_within(address, ATTEMPT_TIMEOUT)
-}
-
-fn connect_within(address: SocketAddr, time: Duration) -> Result<TcpStream> {
+/// [`connect`] with another timeout.
+pub(super) fn connect_within(address: SocketAddr, time: Duration) -> Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, time)?;
     stream.set_read_timeout(Some(time))?;
     stream.set_write_timeout(Some(time))?;
@@ -125,22 +121,34 @@ pub(super) fn get(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     Connection::new(address)?.get(path)
 }
 
-/// As [`get`], from a server that may not be ready.
-pub(super) fn get_first(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
-    Connection::first(address)?.get(path)
+/// [`get`] with another timeout.
+pub(super) fn get_within(address: SocketAddr, path: &str, timeout: Duration) -> Result<Vec<u8>> {
+    Connection::within(address, timeout)?.get(path)
 }
 
 /// As [`get`], repeated: the program that forwards a port accepts connections before the guest is ready, and then drops them.
 pub(super) fn get_with_retries(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
-    with_retries(|| get_first(address, path))
+    with_timeouts(|timeout| get_within(address, path, timeout))
+}
+
+/// Timeout of an attempt to reach a server that may not be ready, of which the first began at `start`: as long as all before it
+/// together. A guest that needs a second for an answer would else be kept busy by connections that were given up.
+pub(super) fn attempt_timeout(start: Instant) -> Duration {
+    start.elapsed().max(FIRST_TIMEOUT)
 }
 
 /// Repeats an action until it succeeds or [`TIMEOUT`] has passed. There are at least two attempts.
 pub(super) fn with_retries<T>(mut action: impl FnMut() -> Result<T>) -> Result<T> {
+    with_timeouts(|_| action())
+}
+
+/// [`with_retries`] of an action that reaches a server that may not be ready, even if the program that forwards the port accepts its
+/// connection already. The action gets the timeout of the attempt.
+pub(super) fn with_timeouts<T>(mut action: impl FnMut(Duration) -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
         let is_last = start.elapsed() > TIMEOUT;
-        match action() {
+        match action(attempt_timeout(start)) {
             Err(error) if is_last => return Err(error),
             Err(_) => thread::sleep(RETRY_INTERVAL),
             result => return result,

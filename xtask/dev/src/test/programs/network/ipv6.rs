@@ -51,8 +51,10 @@ fn served(
 ) -> Result<()> {
     let guest = platform.guest("httpd", &[]).memory(64).nic(nic);
     let ask = || {
-        let answer =
-            http::with_retries(|| before().and_then(|()| http::get_first(address, "/bytes/100000")))?;
+        let answer = http::with_timeouts(|timeout| {
+            before()?;
+            http::get_within(address, "/bytes/100000", timeout)
+        })?;
         ensure!(answer.len() == 100_000, "{} bytes", answer.len());
         Ok(())
     };

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, bail};
 
@@ -23,9 +23,9 @@ pub(in crate::test) fn serves(guest: Guest) -> Result<bool> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     thread::scope(|scope| {
         let running = scope.spawn(|| guest.capture(Input::Bytes(Vec::new())));
-        let mut is_served = false;
+        let (start, mut is_served) = (Instant::now(), false);
         while !running.is_finished() {
-            is_served = is_served || http::get_first(address, "/").is_ok();
+            is_served = is_served || http::get_within(address, "/", http::attempt_timeout(start)).is_ok();
             // The machine may end before the response is transmitted: then its exit code alone says so.
             if !is_served || http::exit(address).is_err() {
                 thread::sleep(RETRY_INTERVAL);

@@ -198,7 +198,7 @@ fn poll_server(address: SocketAddr) -> Result<()> {
         ensure!(answer == *b"hi", "{answer:?}");
         Ok(stream)
     };
-    http::with_retries(|| hello(http::connect_first(address)?))?;
+    http::with_timeouts(|timeout| hello(http::connect_within(address, timeout)?))?;
     at_once(
         || hello(http::connect(address)?),
         |number, stream| {
