@@ -1,4 +1,4 @@
-//! What threads get beside others that compute: messages, echo over the loopback, requests, new threads, sleeps, locks, writes to
+//! What threads get beside others that compute: messages, echo and HTTP over the loopback, new threads, sleeps, locks, writes to
 //! files.
 //!
 //! `mixed_bench BUSY [--seconds S] [NAME...]` starts BUSY computing threads, measures each work for S seconds (2 if it is
@@ -9,6 +9,7 @@
 use hermit_sys as _;
 
 mod busy;
+mod http;
 mod work;
 
 use std::process::ExitCode;

@@ -5,11 +5,12 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, RwLock, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, process};
 
 use crate::busy;
+use crate::http::Client;
 
 /// Figures with their names.
 type Figures = Vec<(&'static str, f64)>;
@@ -31,9 +32,9 @@ pub(crate) const WORKS: [Work; 11] = [
     work("channels", channels, Some(2)),
     work("condvar", condvar, Some(LOCKERS)),
     work("echo", echo, Some(2)),
+    work("http", http, None),
     work("mutex", mutex, Some(LOCKERS)),
     work("rename", rename, Some(LOCKERS)),
-    work("requests", requests, None),
     work("rwlock", rwlock, Some(LOCKERS)),
     work("sleep", sleep, None),
     work("spawn", spawn, Some(2)),
@@ -91,8 +92,8 @@ fn channels(time: Duration) -> Figures {
     vec![("channels: rounds a second", rounds)]
 }
 
-/// A connection over the loopback to a thread that sends each byte back.
-fn echo_server() -> (TcpStream, JoinHandle<()>) {
+/// Bytes over the loopback, each sent back by a thread.
+fn echo(time: Duration) -> Figures {
     let listener = TcpListener::bind("127.0.0.1:0").expect("no port");
     let address = listener.local_addr().expect("no address");
     let server = thread::spawn(move || {
@@ -103,45 +104,37 @@ fn echo_server() -> (TcpStream, JoinHandle<()>) {
             let _: Result<(), _> = connection.write_all(&byte);
         }
     });
-    let client = TcpStream::connect(address).expect("no connection");
+    let mut client = TcpStream::connect(address).expect("no connection");
     let _: Result<(), _> = client.set_nodelay(true);
-    (client, server)
-}
-
-/// Sends a byte and waits for the answer.
-fn request(client: &mut TcpStream) {
     let mut byte = [1];
-    client.write_all(&byte).expect("nothing was sent");
-    client.read_exact(&mut byte).expect("no answer");
-}
-
-fn echo(time: Duration) -> Figures {
-    let (mut client, server) = echo_server();
-    let rounds = rate(time, || request(&mut client));
+    let rounds = rate(time, || {
+        client.write_all(&byte).expect("nothing was sent");
+        client.read_exact(&mut byte).expect("no answer");
+    });
     drop(client);
     let _: thread::Result<()> = server.join();
     vec![("echo: rounds a second", rounds)]
 }
 
 /// A request each millisecond: when it is answered, from the time at which it was to be sent, in microseconds.
-fn requests(time: Duration) -> Figures {
+fn http(time: Duration) -> Figures {
     const INTERVAL: Duration = Duration::from_millis(1);
-    let (mut client, server) = echo_server();
+    let (mut client, server) = Client::with_server().expect("no connection");
     let start = Instant::now();
     let mut due = start;
     let mut times = Vec::new();
     while start.elapsed() < time {
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        request(&mut client);
+        client.get().expect("no answer");
         times.push(due.elapsed());
         due += INTERVAL;
     }
     drop(client);
-    let _: thread::Result<()> = server.join();
+    let _: thread::Result<_> = server.join();
     let [median, late] = percentiles(times);
     vec![
-        ("requests, 1,000 a second: answered after (us), p50", median),
-        ("requests, 1,000 a second: answered after (us), p99", late),
+        ("HTTP, 1,000 requests a second: answered after (us), p50", median),
+        ("HTTP, 1,000 requests a second: answered after (us), p99", late),
     ]
 }
 
