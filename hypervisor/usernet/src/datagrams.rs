@@ -1,0 +1,388 @@
+//! Flows of datagrams: UDP, and ICMP echo.
+//!
+//! A flow of the guest's has a socket of its own, which is connected: so the host filters what comes back, and reports
+//! errors. A client of a forwarded port has a flow without a socket, which leads answers back to that port.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use smoltcp::wire::IpProtocol;
+
+use crate::Guest;
+use crate::config::Config;
+use crate::emit::{self, Offload, ip_offset};
+use crate::host::{Host, Protocol, Token};
+use crate::icmp::{self, Unreachable};
+use crate::parse::{Ends, UDP};
+use crate::slab::Slab;
+use crate::tcp::output::{Output, Place};
+
+/// Maximum number of flows.
+const MAX_FLOWS: usize = 4_096;
+
+/// Time in nanoseconds after which an idle flow ends (RFC 4787 §4.3 asks for two minutes at least).
+const IDLE_TIMEOUT: u64 = 180_000_000_000;
+
+/// Time in nanoseconds between two searches for idle flows.
+const SCAN_INTERVAL: u64 = 30_000_000_000;
+
+/// Size in bytes of the header of an ICMP echo message, and positions in it.
+const ECHO: usize = 8;
+const CHECKSUM: Range<usize> = 2..4;
+const IDENT: Range<usize> = 4..6;
+
+/// Both ends of a flow. The ports of echo messages are their identifier, and 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) protocol: Protocol,
+    pub(crate) ends: Ends,
+}
+
+/// Way to the peer of a flow.
+#[derive(Clone, Copy, Debug)]
+enum Route<D> {
+    Socket(D),
+    /// The forwarded port of this number, and the address of the client there.
+    Port(usize, SocketAddr),
+}
+
+#[derive(Debug)]
+struct Flow<D> {
+    key: Key,
+    route: Route<D>,
+    last_used: u64,
+    is_queued: bool,
+}
+
+/// Where datagrams may have arrived.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Flow(Token),
+    Port(usize),
+}
+
+/// All flows of datagrams.
+#[derive(Debug)]
+pub(crate) struct Datagrams<D> {
+    flows: Slab<Flow<D>>,
+    by_key: HashMap<Key, Token>,
+    ready: VecDeque<Source>,
+    /// True for each forwarded port that is in the queue.
+    is_port_queued: Vec<bool>,
+    scan_at: Option<u64>,
+}
+
+impl<D> Datagrams<D> {
+    pub(crate) fn new(ports: usize) -> Self {
+        Self {
+            flows: Slab::new(MAX_FLOWS),
+            by_key: HashMap::new(),
+            ready: VecDeque::new(),
+            is_port_queued: vec![false; ports],
+            scan_at: None,
+        }
+    }
+
+    /// Number of flows.
+    pub(crate) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// True if a datagram may have arrived for the guest.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Sends a datagram of the guest's: a part of its frame. Returns why the guest is to be told that it did not arrive.
+    pub(crate) fn transmit<H: Host<Datagrams = D>>(
+        &mut self,
+        host: &mut H,
+        config: &Config,
+        key: Key,
+        (frame, part): (&H::Frame<'_>, Range<usize>),
+    ) -> Option<Unreachable> {
+        let token = match self.by_key.get(&key) {
+            Some(&token) => token,
+            None => match self.open(host, config, key) {
+                Ok(token) => token?,
+                Err(reason) => return Some(reason),
+            },
+        };
+        let flow = self.flows.get_mut(token)?;
+        flow.last_used = host.now();
+        let result = match &flow.route {
+            Route::Socket(socket) => host.send_datagram(socket, frame, part),
+            &Route::Port(port, client) => host.reply(port, client, frame, part),
+        };
+        reason(&result.err()?)
+    }
+
+    /// Opens a flow for the guest. Returns `None` if the datagram is dropped without a word.
+    fn open<H: Host<Datagrams = D>>(
+        &mut self,
+        host: &mut H,
+        config: &Config,
+        key: Key,
+    ) -> Result<Option<Token>, Unreachable> {
+        let Some(to) = config.outside(key.ends.peer) else { return Ok(None) };
+        if !host.is_permitted(key.protocol, to) {
+            return Err(Unreachable::Prohibited);
+        }
+        self.make_room();
+        let Some(token) = self.flows.next() else { return Ok(None) };
+        match host.open(key.protocol, to, token) {
+            Ok(socket) => Ok(self.insert(key, Route::Socket(socket), host.now())),
+            Err(error) => reason(&error).map_or(Ok(None), Err),
+        }
+    }
+
+    fn insert(&mut self, key: Key, route: Route<D>, now: u64) -> Option<Token> {
+        let token = self.flows.insert(Flow { key, route, last_used: now, is_queued: false })?;
+        self.by_key.insert(key, token);
+        self.scan_at.get_or_insert(now + SCAN_INTERVAL);
+        Some(token)
+    }
+
+    /// Ends the flow that was used least recently if there are too many.
+    fn make_room(&mut self) {
+        if self.flows.next().is_some() {
+            return;
+        }
+        let all = self.flows.tokens(|_| true);
+        let oldest = all.into_iter().min_by_key(|&token| self.flows.get(token).map(|flow| flow.last_used));
+        if let Some(token) = oldest {
+            self.remove(token);
+        }
+    }
+
+    fn remove(&mut self, token: Token) {
+        if let Some(flow) = self.flows.remove(token) {
+            self.by_key.remove(&flow.key);
+        }
+    }
+
+    /// Notes that a flow's socket has a datagram or an error.
+    pub(crate) fn note(&mut self, token: Token) {
+        let Some(flow) = self.flows.get_mut(token).filter(|flow| !flow.is_queued) else { return };
+        flow.is_queued = true;
+        self.ready.push_back(Source::Flow(token));
+    }
+
+    /// Notes that a forwarded port has a datagram.
+    pub(crate) fn note_port(&mut self, port: usize) {
+        if let Some(is_queued) = self.is_port_queued.get_mut(port).filter(|is_queued| !**is_queued) {
+            *is_queued = true;
+            self.ready.push_back(Source::Port(port));
+        }
+    }
+
+    /// Time at which [`Self::handle_timer`] is to be called.
+    pub(crate) const fn deadline(&self) -> Option<u64> {
+        self.scan_at
+    }
+
+    /// Ends idle flows, if it is time.
+    pub(crate) fn handle_timer(&mut self, now: u64) {
+        if self.scan_at.is_none_or(|at| at > now) {
+            return;
+        }
+        for token in self.flows.tokens(|flow| flow.last_used + IDLE_TIMEOUT <= now) {
+            self.remove(token);
+        }
+        self.scan_at = (self.flows.len() > 0).then_some(now + SCAN_INTERVAL);
+    }
+
+    /// Writes the next datagram for the guest. An error is a frame of its own, with an ICMP message.
+    pub(crate) fn next_datagram<H: Host<Datagrams = D>>(
+        &mut self,
+        host: &mut H,
+        (config, guest): (&Config, &Guest),
+        place: &mut Place<'_, '_, H>,
+    ) -> Result<Option<Output>, Vec<u8>> {
+        while let Some(source) = self.ready.pop_front() {
+            let result = match source {
+                Source::Flow(token) => self.receive(host, config, token, place),
+                Source::Port(port) => self.receive_at_port(host, (config, guest), port, place),
+            };
+            match result {
+                Ok(Some(output)) => return Ok(Some(output)),
+                Ok(None) => {}
+                Err(frame) => return Err(frame),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Receives a datagram of a flow.
+    fn receive<H: Host<Datagrams = D>>(
+        &mut self,
+        host: &mut H,
+        config: &Config,
+        token: Token,
+        place: &mut Place<'_, '_, H>,
+    ) -> Result<Option<Output>, Vec<u8>> {
+        let Some(flow) = self.flows.get_mut(token) else { return Ok(None) };
+        flow.is_queued = false;
+        let Route::Socket(socket) = &flow.route else { return Ok(None) };
+        let Key { protocol, ends } = flow.key;
+        let offset = ip_offset(ends.peer.is_ipv4()) + UDP;
+        let max = max_data(config, ends).min(place.limits.max_frame.saturating_sub(offset));
+        let mut header = [0; ECHO];
+        let header = if protocol == Protocol::Echo { &mut header[..] } else { &mut header[..0] };
+        let result = host.receive(socket, header, place.space, offset..offset + max);
+        flow.last_used = host.now();
+        match result {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            // There may be more behind an error.
+            Err(error) => {
+                self.note(token);
+                let message =
+                    reason(&error).and_then(|reason| icmp::datagram_unreachable(config, reason, ends));
+                message.map_or(Ok(None), Err)
+            }
+            Ok(length) => {
+                let output = match protocol {
+                    Protocol::Echo => write_echo(config, ends, header, length, place),
+                    _ => write_udp(config, ends, length, place),
+                };
+                self.note(token);
+                Ok((length <= max).then_some(output))
+            }
+        }
+    }
+
+    /// Receives a datagram at a forwarded port.
+    fn receive_at_port<H: Host<Datagrams = D>>(
+        &mut self,
+        host: &mut H,
+        (config, guest): (&Config, &Guest),
+        port: usize,
+        place: &mut Place<'_, '_, H>,
+    ) -> Result<Option<Output>, Vec<u8>> {
+        if let Some(is_queued) = self.is_port_queued.get_mut(port) {
+            *is_queued = false;
+        }
+        let guest_port = config.udp_ports.get(port).copied().unwrap_or_default();
+        // The data of IPv4 begins where that of IPv6 would not, so that the address has to be known before.
+        let offset = ip_offset(true) + UDP;
+        let max =
+            usize::from(config.mtu).saturating_sub(offset).min(place.limits.max_frame.saturating_sub(offset));
+        let datagram = match host.receive_from(port, place.space, offset..offset + max) {
+            Ok(datagram) => datagram,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(_) => {
+                self.note_port(port);
+                return Ok(None);
+            }
+        };
+        self.note_port(port);
+        let to = SocketAddr::new(guest.v4.into(), guest_port);
+        let Some(ends) = self.client(host, config, (port, to), datagram.from) else { return Ok(None) };
+        let output = write_udp(config, ends, datagram.length, place);
+        Ok((datagram.length <= max).then_some(output))
+    }
+
+    /// Ends of the flow of a client of a forwarded port.
+    fn client<H: Host<Datagrams = D>>(
+        &mut self,
+        host: &H,
+        config: &Config,
+        (port, guest): (usize, SocketAddr),
+        from: SocketAddr,
+    ) -> Option<Ends> {
+        let mut peer = config.inside(from, guest.ip());
+        let now = host.now();
+        for _ in 0..=u16::MAX {
+            let key = Key { protocol: Protocol::Udp, ends: Ends { guest, peer } };
+            let Some(&token) = self.by_key.get(&key) else {
+                self.make_room();
+                self.insert(key, Route::Port(port, from), now)?;
+                return Some(key.ends);
+            };
+            let flow = self.flows.get_mut(token)?;
+            if matches!(flow.route, Route::Port(other, client) if (other, client) == (port, from)) {
+                flow.last_used = now;
+                return Some(key.ends);
+            }
+            // Another client has the same address and port in the guest's eyes.
+            peer = SocketAddr::new(config.gateway(guest.ip()), peer.port().wrapping_add(1).max(1));
+        }
+        None
+    }
+}
+
+/// Maximum number of bytes of data in a datagram for the guest.
+fn max_data(config: &Config, ends: Ends) -> usize {
+    let headers = ip_offset(ends.peer.is_ipv4()) - crate::parse::ETHERNET + UDP;
+    usize::from(config.mtu).saturating_sub(headers)
+}
+
+fn write_udp<H: Host>(config: &Config, ends: Ends, length: usize, place: &mut Place<'_, '_, H>) -> Output {
+    Output { data: length, offload: emit::write_udp(config.guest_mac, ends, length, place.head) }
+}
+
+/// Writes the headers of an echo reply: the identifier is the guest's in place of the socket's.
+fn write_echo<H: Host>(
+    config: &Config,
+    ends: Ends,
+    echo: &mut [u8],
+    length: usize,
+    place: &mut Place<'_, '_, H>,
+) -> Output {
+    let protocol = if ends.peer.is_ipv4() { IpProtocol::Icmp } else { IpProtocol::Icmpv6 };
+    let ident = ends.guest.port().to_be_bytes();
+    let old = [word(echo, IDENT), word(echo, CHECKSUM)];
+    let checksum = replaced_checksum(old[1], old[0], u16::from_be_bytes(ident));
+    for (part, bytes) in [(IDENT, ident), (CHECKSUM, checksum.to_be_bytes())] {
+        if let Some(place) = echo.get_mut(part) {
+            place.copy_from_slice(&bytes);
+        }
+    }
+    let ips = (ends.peer.ip(), ends.guest.ip());
+    emit::write_ip_header(place.head, config.guest_mac, ips, protocol, ECHO + length);
+    place.head.extend_from_slice(echo);
+    Output { data: length, offload: Offload::default() }
+}
+
+fn word(bytes: &[u8], part: Range<usize>) -> u16 {
+    bytes.get(part).and_then(|bytes| bytes.first_chunk()).map_or(0, |&bytes| u16::from_be_bytes(bytes))
+}
+
+/// Checksum after a word was replaced (RFC 1624 §3).
+fn replaced_checksum(checksum: u16, old: u16, new: u16) -> u16 {
+    let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let [_, _, high, low] = ((sum & 0xffff) + (sum >> 16)).to_be_bytes();
+    !u16::from_be_bytes([high, low])
+}
+
+/// Why a datagram did not arrive, as far as a router or a host has said so.
+fn reason(error: &io::Error) -> Option<Unreachable> {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Some(Unreachable::Port),
+        ErrorKind::NetworkUnreachable => Some(Unreachable::Network),
+        ErrorKind::HostUnreachable | ErrorKind::AddrNotAvailable => Some(Unreachable::Host),
+        ErrorKind::PermissionDenied => Some(Unreachable::Prohibited),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replaced_checksum;
+    use proptest::{prop_assert_eq, proptest};
+    use smoltcp::wire::checksum;
+
+    proptest! {
+        #[test]
+        fn replaced_checksum_is_that_of_the_new_words(words: [u16; 4], new: u16) {
+            let sum = |words: [u16; 4]| !checksum::data(&words.map(u16::to_be_bytes).concat());
+            // A sum of 0 has two representations.
+            proptest::prop_assume!(words[1..].iter().any(|&word| word != 0));
+            let [_, b, c, d] = words;
+            prop_assert_eq!(replaced_checksum(sum(words), words[0], new), sum([new, b, c, d]));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The host's side of the network: its sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+/// Identifies a flow in the events of its socket. Numbers are not used again for another flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl From<Token> for u64 {
+    fn from(token: Token) -> Self {
+        Self::from(token.generation) << 32 | Self::from(token.index)
+    }
+}
+
+impl From<u64> for Token {
+    fn from(number: u64) -> Self {
+        let [a, b, c, d, e, f, g, h] = number.to_le_bytes();
+        Self { index: u32::from_le_bytes([a, b, c, d]), generation: u32::from_le_bytes([e, f, g, h]) }
+    }
+}
+
+/// Protocols whose flows have sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP echo requests and replies.
+    Echo,
+}
+
+/// Received datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Number of bytes. If it is more than there was room for, the datagram is truncated.
+    pub length: usize,
+    /// Its sender.
+    pub from: SocketAddr,
+}
+
+/// Sockets of the host. No call blocks: what cannot be done now fails with [`io::ErrorKind::WouldBlock`], and an event
+/// follows. Events are edge-triggered (epoll(7), `EPOLLET`).
+pub trait Host {
+    /// TCP socket.
+    type Stream;
+    /// UDP socket, or one for ICMP echo.
+    type Datagrams;
+    /// Frame of the guest's, in the guest's memory. The guest may modify it at any time.
+    type Frame<'a>;
+    /// Space for a frame for the guest.
+    type Space<'a>;
+
+    /// Monotonic time in nanoseconds.
+    fn now(&self) -> u64;
+
+    /// True if the guest may open a flow to an address.
+    fn is_permitted(&mut self, protocol: Protocol, to: SocketAddr) -> bool;
+
+    /// Begins to connect a socket. It becomes writable when it is connected, or when that has failed.
+    ///
+    /// # Errors
+    ///
+    /// Those of socket(2) and connect(2), but for `EINPROGRESS`.
+    fn connect(&mut self, to: SocketAddr, token: Token) -> io::Result<Self::Stream>;
+
+    /// Returns the error that has ended a connection, or the attempt to connect (`SO_ERROR`).
+    fn take_error(&mut self, stream: &Self::Stream) -> Option<io::Error>;
+
+    /// Accepts a connection at the listener of this number.
+    ///
+    /// # Errors
+    ///
+    /// Those of accept(2).
+    fn accept(&mut self, listener: usize, token: Token) -> io::Result<(Self::Stream, SocketAddr)>;
+
+    /// Sends the bytes of a part of the guest's frame. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// Those of send(2).
+    fn send(
+        &mut self,
+        stream: &Self::Stream,
+        frame: &Self::Frame<'_>,
+        part: Range<usize>,
+    ) -> io::Result<usize>;
+
+    /// Sends bytes. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// Those of send(2).
+    fn send_bytes(&mut self, stream: &Self::Stream, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Appends a part of the guest's frame to `bytes`.
+    fn copy(&mut self, frame: &Self::Frame<'_>, part: Range<usize>, bytes: &mut Vec<u8>);
+
+    /// Copies bytes that have arrived to a part of the space, and leaves them in the socket. The next call goes on
+    /// after them. Returns their number, 0 at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// Those of recv(2).
+    fn peek(
+        &mut self,
+        stream: &Self::Stream,
+        space: &mut Self::Space<'_>,
+        part: Range<usize>,
+    ) -> io::Result<usize>;
+
+    /// Has [`Self::peek`] begin again with the first byte that was not discarded.
+    fn rewind(&mut self, stream: &Self::Stream);
+
+    /// Removes the first bytes from the socket, which were peeked.
+    fn discard(&mut self, stream: &Self::Stream, count: usize);
+
+    /// Ends the stream to the peer (`SHUT_WR`).
+    fn shutdown(&mut self, stream: &Self::Stream);
+
+    /// Closes a socket. The peer is reset.
+    fn reset(&mut self, stream: Self::Stream);
+
+    /// Creates a socket that exchanges datagrams with one peer.
+    ///
+    /// # Errors
+    ///
+    /// Those of socket(2) and connect(2).
+    fn open(&mut self, protocol: Protocol, to: SocketAddr, token: Token) -> io::Result<Self::Datagrams>;
+
+    /// Sends a part of the guest's frame as a datagram.
+    ///
+    /// # Errors
+    ///
+    /// Those of send(2), also the errors of former datagrams (ICMP).
+    fn send_datagram(
+        &mut self,
+        socket: &Self::Datagrams,
+        frame: &Self::Frame<'_>,
+        part: Range<usize>,
+    ) -> io::Result<()>;
+
+    /// Sends a part of the guest's frame as a datagram from the forwarded port of this number.
+    ///
+    /// # Errors
+    ///
+    /// Those of send(2).
+    fn reply(
+        &mut self,
+        port: usize,
+        to: SocketAddr,
+        frame: &Self::Frame<'_>,
+        part: Range<usize>,
+    ) -> io::Result<()>;
+
+    /// Receives a datagram from the peer: its first bytes into `header`, the others into a part of the space. Returns
+    /// the number of bytes in the space.
+    ///
+    /// # Errors
+    ///
+    /// Those of recv(2), also the errors of former datagrams (ICMP).
+    fn receive(
+        &mut self,
+        socket: &Self::Datagrams,
+        header: &mut [u8],
+        space: &mut Self::Space<'_>,
+        part: Range<usize>,
+    ) -> io::Result<usize>;
+
+    /// Receives a datagram at the forwarded port of this number into a part of the space.
+    ///
+    /// # Errors
+    ///
+    /// Those of recvfrom(2).
+    fn receive_from(
+        &mut self,
+        port: usize,
+        space: &mut Self::Space<'_>,
+        part: Range<usize>,
+    ) -> io::Result<Datagram>;
+}

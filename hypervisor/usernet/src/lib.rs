@@ -1,0 +1,343 @@
+//! User-mode network of a guest.
+//!
+//! The guest's Ethernet frames end here. What they carry goes on by ordinary sockets of the host, and what these receive
+//! becomes frames for the guest: so a guest has a network without root, without an interface of the host, and without
+//! another program. The gateway answers for all addresses but the guest's; DHCP and router advertisements configure the
+//! guest.
+//!
+//! ```text
+//!  guest ── frame ──► UserNetwork::transmit ─► parse ─► link, dhcp, icmp: answered here ──┐
+//!                                               │                                         ▼
+//!                                               └─► tcp, datagrams ─► Host: sockets     queue of frames
+//!                                                        ▲                │ events         │
+//!  guest ◄── frame ── UserNetwork::receive ◄─────────────┴── handle_event ┘ ◄──────────────┘
+//! ```
+//!
+//! Nothing here blocks or makes a system call: [`Host`] does, which also moves the data, from the guest's memory to sockets
+//! and back, without a copy in between. Frames are untrusted. The number of flows and the memory for them are bounded.
+//!
+//! | module | |
+//! | --- | --- |
+//! | `host` | sockets, a trait |
+//! | `config` | addresses, forwarded ports |
+//! | `parse`, `emit` | headers of frames |
+//! | `link`, `dhcp`, `icmp` | ARP, neighbor discovery, router advertisements; DHCP; errors |
+//! | `tcp` | TCP flows |
+//! | `datagrams` | flows of UDP and of ICMP echo |
+//! | `slab` | flows by their numbers |
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+mod datagrams;
+mod dhcp;
+mod emit;
+pub mod host;
+mod icmp;
+mod link;
+mod parse;
+mod slab;
+mod tcp;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use bitflags::bitflags;
+use smoltcp::wire::IpProtocol;
+
+use self::config::{Config, PREFIX_V6};
+use self::datagrams::{Datagrams, Key};
+pub use self::emit::Offload;
+use self::host::{Host, Protocol, Token};
+use self::icmp::Unreachable;
+pub use self::parse::MAX_HEADERS;
+use self::parse::{Ends, Packet, Parsed};
+use self::tcp::output::Place;
+pub use self::tcp::output::{Limits, Output};
+use self::tcp::{Answer, Tcp};
+
+/// Maximum number of frames that wait for the guest, without those of flows.
+const MAX_FRAMES: usize = 256;
+
+/// Size of a message that is answered here, at most: longer ones are dropped.
+const MAX_MESSAGE: usize = 2_048;
+
+/// Time in nanoseconds between two router advertisements, a third of the router's lifetime.
+const ADVERTISEMENT_INTERVAL: u64 = 6 * 3_600 * 1_000_000_000;
+
+bitflags! {
+    /// State of a socket that has changed.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Readiness: u8 {
+        /// There is something to be read.
+        const READABLE = 1 << 0;
+        /// There is room to be written to.
+        const WRITABLE = 1 << 1;
+        /// The peer has ended the stream, or the socket has failed.
+        const HANG_UP = 1 << 2;
+    }
+}
+
+/// Source of an event of the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The socket of a TCP flow.
+    Stream(Token, Readiness),
+    /// The socket of a flow of datagrams has a datagram, or an error.
+    Datagrams(Token),
+    /// The TCP listener of this number has clients.
+    Listener(usize),
+    /// The forwarded UDP port of this number has datagrams.
+    Port(usize),
+}
+
+/// Addresses of the guest.
+#[derive(Clone, Copy, Debug)]
+struct Guest {
+    v4: Ipv4Addr,
+    v6: Option<Ipv6Addr>,
+}
+
+impl Guest {
+    /// Address of the guest for a client: of the same IP version, unless the guest could not see the client's address.
+    fn address_for(&self, client: IpAddr) -> IpAddr {
+        match (client.to_canonical(), self.v6) {
+            (IpAddr::V6(client), Some(address)) if !client.is_loopback() => address.into(),
+            _ => self.v4.into(),
+        }
+    }
+}
+
+/// Network of a guest.
+#[derive(Debug)]
+pub struct UserNetwork<H: Host> {
+    config: Config,
+    guest: Guest,
+    limits: Limits,
+    /// Frames for the guest that belong to no flow.
+    frames: VecDeque<Vec<u8>>,
+    tcp: Tcp<H::Stream>,
+    datagrams: Datagrams<H::Datagrams>,
+    advertise_at: Option<u64>,
+}
+
+impl<H: Host> UserNetwork<H> {
+    /// Network with this configuration.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            guest: Guest { v4: config.guest_v4.0, v6: config.guest_v6 },
+            limits: Limits::default(),
+            frames: VecDeque::new(),
+            tcp: Tcp::new(config.tcp_ports.len()),
+            datagrams: Datagrams::new(config.udp_ports.len()),
+            advertise_at: None,
+            config,
+        }
+    }
+
+    /// Sets what the guest's driver takes.
+    pub const fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Number of TCP flows, and of others.
+    #[must_use]
+    pub fn flows(&self) -> (usize, usize) {
+        (self.tcp.len(), self.datagrams.len())
+    }
+
+    /// True if [`Self::receive`] may return a frame.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.frames.is_empty() || self.tcp.has_output() || self.datagrams.has_output()
+    }
+
+    /// Handles a frame of the guest's of `length` bytes. `head` are its first bytes, at least [`MAX_HEADERS`] unless it is
+    /// shorter.
+    pub fn transmit(&mut self, host: &mut H, head: &[u8], frame: &H::Frame<'_>, length: usize) {
+        let packet = match parse::frame(head, length, self.config.guest_mac) {
+            Some(Parsed::Arp) => return self.push(link::answer_arp(&self.config, head)),
+            Some(Parsed::Ip(packet)) => packet,
+            None => return,
+        };
+        self.learn(packet.source);
+        match packet.protocol {
+            IpProtocol::Tcp => self.transmit_tcp(host, &packet, head, frame),
+            IpProtocol::Udp => self.transmit_udp(host, &packet, head, frame),
+            IpProtocol::Icmp | IpProtocol::Icmpv6 => self.transmit_icmp(host, &packet, head, frame),
+            _ => {}
+        }
+    }
+
+    /// Notes the IPv6 address that the guest has chosen.
+    fn learn(&mut self, source: IpAddr) {
+        if let IpAddr::V6(address) = source
+            && self.config.guest_v6.is_none()
+            && address.octets().starts_with(PREFIX_V6.octets().first_chunk::<8>().unwrap_or(&[0; 8]))
+        {
+            self.guest.v6 = Some(address);
+        }
+    }
+
+    fn transmit_tcp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
+        let Some(segment) = packet.segment(head) else { return };
+        let answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
+        let start = head.get(packet.payload.start..).unwrap_or_default();
+        self.answer(answer, segment.ends, (start, packet.payload.len()));
+    }
+
+    fn transmit_udp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
+        let Some((ends, data)) = packet.datagram(head) else { return };
+        if dhcp::is_server(ends.peer, &self.config) {
+            if self.config.has_servers {
+                let message = copy(host, frame, data);
+                self.push(dhcp::answer(&self.config, &message));
+            }
+            return;
+        }
+        let key = Key { protocol: Protocol::Udp, ends };
+        let refused = self.datagrams.transmit(host, &self.config, key, (frame, data));
+        self.refuse(refused, ends, packet, head);
+    }
+
+    fn transmit_icmp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
+        let gateway = self.config.gateway(packet.destination);
+        let is_outside = match packet.destination {
+            IpAddr::V4(_) => packet.destination != gateway,
+            // Neighbor discovery is on the link.
+            IpAddr::V6(address) => {
+                packet.destination != gateway && !address.is_multicast() && !address.is_unicast_link_local()
+            }
+        };
+        let Some(&[kind, code, .., a, b]) = head.get(packet.payload.start..packet.payload.start + 6) else {
+            return;
+        };
+        let is_echo = code == 0 && kind == if packet.source.is_ipv4() { 8 } else { 128 };
+        if !(is_outside && is_echo) {
+            let message = copy(host, frame, packet.payload.clone());
+            let answer = match packet.source {
+                IpAddr::V4(_) if packet.destination == gateway => {
+                    link::answer_icmp_v4(&self.config, packet, &message)
+                }
+                IpAddr::V4(_) => None,
+                IpAddr::V6(_) => link::answer_icmp_v6(&self.config, packet, &message),
+            };
+            if packet.source.is_ipv6() && kind == 133 && self.config.has_servers {
+                self.advertise_at.get_or_insert(host.now() + ADVERTISEMENT_INTERVAL);
+            }
+            return self.push(answer);
+        }
+        let ident = u16::from_be_bytes([a, b]);
+        let (guest, peer) = (SocketAddr::new(packet.source, ident), SocketAddr::new(packet.destination, 0));
+        let key = Key { protocol: Protocol::Echo, ends: Ends { guest, peer } };
+        let refused = self.datagrams.transmit(host, &self.config, key, (frame, packet.payload.clone()));
+        self.refuse(refused, key.ends, packet, head);
+    }
+
+    /// Tells the guest why its packet did not arrive, if it is to be told.
+    fn refuse(&mut self, reason: Option<Unreachable>, ends: Ends, packet: &Packet, head: &[u8]) {
+        let Some(reason) = reason else { return };
+        let start = head.get(packet.payload.start..).unwrap_or_default();
+        self.push(icmp::unreachable(
+            &self.config,
+            reason,
+            ends,
+            packet.protocol,
+            (start, packet.payload.len()),
+        ));
+    }
+
+    /// Answers a segment, whose first bytes and length are given.
+    fn answer(&mut self, answer: Answer, ends: Ends, segment: (&[u8], usize)) {
+        match answer {
+            Answer::Silence => {}
+            Answer::Segment(frame) => self.push(Some(frame)),
+            Answer::Unreachable(reason) => {
+                self.push(icmp::unreachable(&self.config, reason, ends, IpProtocol::Tcp, segment));
+            }
+        }
+    }
+
+    fn push(&mut self, frame: Option<Vec<u8>>) {
+        self.frames.extend(frame.filter(|_| self.frames.len() < MAX_FRAMES));
+    }
+
+    /// Handles an event of the host's.
+    pub fn handle_event(&mut self, host: &mut H, event: Event) {
+        match event {
+            Event::Stream(token, readiness) => {
+                let (answer, ends) =
+                    self.tcp.handle_event(host, (&self.config, &self.guest), token, readiness);
+                if let Some(ends) = ends {
+                    // The guest's SYN, as far as an error quotes it.
+                    let [a, b] = ends.guest.port().to_be_bytes();
+                    let [c, d] = ends.peer.port().to_be_bytes();
+                    self.answer(answer, ends, (&[a, b, c, d, 0, 0, 0, 0], parse::TCP));
+                }
+            }
+            Event::Datagrams(token) => self.datagrams.note(token),
+            Event::Listener(listener) => self.tcp.note_clients(listener),
+            Event::Port(port) => self.datagrams.note_port(port),
+        }
+        self.tcp.accept(host, &self.config, &self.guest);
+    }
+
+    /// Time in nanoseconds at which [`Self::handle_timers`] is to be called; `None` if nothing waits for it.
+    #[must_use]
+    pub fn deadline(&self) -> Option<u64> {
+        [self.tcp.deadline(), self.datagrams.deadline(), self.advertise_at].into_iter().flatten().min()
+    }
+
+    /// Handles the timers that have expired.
+    pub fn handle_timers(&mut self, host: &mut H) {
+        let now = host.now();
+        self.datagrams.handle_timer(now);
+        for answer in self.tcp.handle_timers(host, (&self.config, &self.guest)) {
+            if let Answer::Segment(frame) = answer {
+                self.push(Some(frame));
+            }
+        }
+        if self.advertise_at.is_some_and(|at| at <= now) {
+            self.advertise_at = Some(now + ADVERTISEMENT_INTERVAL);
+            self.push(link::advertisement(&self.config));
+        }
+    }
+
+    /// Writes the next frame for the guest: its first bytes to `head`, which is cleared before, and the others to the space
+    /// after as many bytes. Returns `None` if there is no frame.
+    pub fn receive(&mut self, host: &mut H, head: &mut Vec<u8>, space: &mut H::Space<'_>) -> Option<Output> {
+        loop {
+            head.clear();
+            if let Some(frame) = self.frames.pop_front() {
+                head.extend_from_slice(&frame);
+                return Some(Output::default());
+            }
+            let mut place = Place { head, space, limits: self.limits };
+            let environment = (&self.config, &self.guest);
+            match self.datagrams.next_datagram(host, environment, &mut place) {
+                Ok(None) => {}
+                Ok(output) => return output,
+                Err(frame) => {
+                    self.push(Some(frame));
+                    continue;
+                }
+            }
+            match self.tcp.next_segment(host, environment, &mut place) {
+                Ok(output) => return output,
+                Err(Answer::Segment(frame)) => self.push(Some(frame)),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Copies a message that is answered here.
+fn copy<H: Host>(host: &mut H, frame: &H::Frame<'_>, part: std::ops::Range<usize>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let end = part.end.min(part.start + MAX_MESSAGE);
+    host.copy(frame, part.start..end, &mut bytes);
+    bytes
+}

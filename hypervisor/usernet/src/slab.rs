@@ -1,0 +1,96 @@
+//! Flows by their numbers.
+
+use crate::host::Token;
+
+/// A table whose entries have tokens. A token is valid until its entry is removed.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+    limit: usize,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Slab<T> {
+    /// Table for at most `limit` entries.
+    pub(crate) const fn new(limit: usize) -> Self {
+        Self { entries: Vec::new(), free: Vec::new(), limit }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// Token that the next inserted entry gets. `None` if the table is full.
+    pub(crate) fn next(&self) -> Option<Token> {
+        let index = match self.free.last() {
+            Some(&index) => index,
+            None if self.entries.len() < self.limit => u32::try_from(self.entries.len()).ok()?,
+            None => return None,
+        };
+        let generation = self.entries.get(index as usize).map_or(0, |entry| entry.generation);
+        Some(Token { index, generation })
+    }
+
+    /// Adds an entry. Returns its token, or `None` if the table is full.
+    pub(crate) fn insert(&mut self, value: T) -> Option<Token> {
+        let token = self.next()?;
+        self.free.pop();
+        match self.entries.get_mut(token.index as usize) {
+            Some(entry) => entry.value = Some(value),
+            None => self.entries.push(Entry { generation: 0, value: Some(value) }),
+        }
+        Some(token)
+    }
+
+    pub(crate) fn get(&self, token: Token) -> Option<&T> {
+        let entry = self.entries.get(token.index as usize)?;
+        entry.value.as_ref().filter(|_| entry.generation == token.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
+        let entry = self.entries.get_mut(token.index as usize)?;
+        entry.value.as_mut().filter(|_| entry.generation == token.generation)
+    }
+
+    pub(crate) fn remove(&mut self, token: Token) -> Option<T> {
+        let entry = self.entries.get_mut(token.index as usize)?;
+        if entry.generation != token.generation {
+            return None;
+        }
+        let value = entry.value.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(token.index);
+        Some(value)
+    }
+
+    /// Tokens of all entries for which `predicate` holds.
+    pub(crate) fn tokens(&self, predicate: impl Fn(&T) -> bool) -> Vec<Token> {
+        let entries = (0..).zip(&self.entries);
+        let matching = entries.filter(|(_, entry)| entry.value.as_ref().is_some_and(&predicate));
+        matching.map(|(index, entry)| Token { index, generation: entry.generation }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Slab;
+
+    #[test]
+    fn token_is_invalid_after_its_entry_was_removed() {
+        let mut slab = Slab::new(2);
+        let (a, b) = (slab.insert('a').unwrap(), slab.insert('b').unwrap());
+        assert!(slab.insert('c').is_none() && slab.next().is_none());
+        assert_eq!(slab.remove(a), Some('a'));
+        let c = slab.insert('c').unwrap();
+        assert_eq!((c.index, slab.len()), (a.index, 2));
+        assert_eq!((slab.get(a), slab.get(b), slab.get(c)), (None, Some(&'b'), Some(&'c')));
+        assert_eq!((slab.remove(a), slab.get_mut(a)), (None, None));
+        assert_eq!(slab.tokens(|&value| value == 'c'), [c]);
+    }
+}

@@ -1,0 +1,258 @@
+//! State of a TCP flow.
+//!
+//! A flow joins two connections: the guest's with the network, of which one end is here, and that of a socket of the host.
+//! Between guest and network nothing is lost unless the guest has no memory for it, so this end is simple: it has no
+//! congestion control, and repeats everything that is not acknowledged when a timer expires.
+//!
+//! Bytes for the guest stay in the socket until the guest has acknowledged them: they are peeked into the guest's memory,
+//! and peeked again to be repeated. Bytes of the guest's go from its memory to the socket. Only those that the socket does
+//! not take are kept here, up to the advertised window.
+
+use std::collections::VecDeque;
+
+use hermit_tcp::Seq;
+
+use crate::parse::{Ends, Segment};
+
+/// Window that is advertised to the guest, in bytes.
+pub(crate) const WINDOW: u32 = 1 << 20;
+
+/// Window scale of this end: [`WINDOW`] in 16 bits.
+pub(crate) const SCALE: u8 = 5;
+
+/// Maximum window scale (RFC 7323 §2.3).
+const MAX_SCALE: u8 = 14;
+
+/// Maximum segment size of a guest that announces none (RFC 9293 §3.7.1).
+const DEFAULT_MSS: u16 = 536;
+
+/// Time after which what the guest has not acknowledged is repeated, at first.
+pub(crate) const RETRANSMISSION_TIMEOUT: u64 = 1_000_000_000;
+
+/// Number of repetitions after which the flow is given up.
+pub(crate) const MAX_ATTEMPTS: u8 = 8;
+
+/// Progress of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The guest has sent a SYN, and the socket connects.
+    Connecting,
+    /// The socket is connected, and the guest's SYN is answered.
+    SynReceived,
+    /// The socket was accepted, and a SYN is sent to the guest.
+    SynSent,
+    /// Data flows.
+    Established,
+}
+
+/// When an acknowledgement is to be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum AckDue {
+    #[default]
+    No,
+    /// With the next tick, unless data leaves before.
+    Delayed,
+    Now,
+}
+
+/// The way from the socket to the guest.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// SND.UNA and SND.NXT.
+    pub(crate) una: Seq,
+    pub(crate) nxt: Seq,
+    /// Number after the last one that was sent. [`Self::nxt`] is before it while something is repeated.
+    pub(crate) max: Seq,
+    /// Number after the last one that the guest's window permits.
+    pub(crate) edge: Seq,
+    /// Window scale and maximum segment size of the guest.
+    pub(crate) scale: u8,
+    pub(crate) mss: u16,
+    /// True unless the socket has said that there is no more to read for now.
+    pub(crate) is_readable: bool,
+    /// True if the peer has ended the stream, or the connection has failed: reading goes on up to the end.
+    pub(crate) has_hung_up: bool,
+    /// Number of the FIN, if the end of the stream was read.
+    pub(crate) fin: Option<Seq>,
+    /// Bytes at the front of the socket that are acknowledged, and for how many acknowledgements they have stayed there.
+    pub(crate) acknowledged: u32,
+    pub(crate) deferrals: u8,
+    /// Number of acknowledgements that acknowledged nothing while something was in flight.
+    pub(crate) duplicates: u8,
+    /// When what is in flight is repeated, and how often that has happened.
+    pub(crate) retransmit_at: Option<u64>,
+    pub(crate) attempts: u8,
+    /// True if a SYN or a window probe is to be sent.
+    pub(crate) is_due: bool,
+}
+
+/// The way from the guest to the socket.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    /// RCV.NXT.
+    pub(crate) nxt: Seq,
+    /// Number after the advertised window.
+    pub(crate) edge: Seq,
+    /// RCV.NXT in the last segment for the guest.
+    pub(crate) acknowledged: Seq,
+    pub(crate) scale: u8,
+    /// Bytes that the socket has not taken.
+    pub(crate) pending: VecDeque<u8>,
+    /// True unless the socket has refused bytes.
+    pub(crate) is_writable: bool,
+    /// True if the guest has sent its FIN, and if the socket was told so.
+    pub(crate) has_ended: bool,
+    pub(crate) is_shut_down: bool,
+    pub(crate) ack: AckDue,
+    /// True if the flow is in the list of those whose acknowledgements are delayed.
+    pub(crate) is_listed: bool,
+}
+
+/// TCP flow.
+#[derive(Debug)]
+pub(crate) struct Flow<S> {
+    pub(crate) stream: S,
+    pub(crate) ends: Ends,
+    pub(crate) phase: Phase,
+    pub(crate) outgoing: Outgoing,
+    pub(crate) incoming: Incoming,
+    /// True if the flow is in the queue of those that may have a segment for the guest.
+    pub(crate) is_queued: bool,
+    /// The listener at which a client was accepted.
+    pub(crate) listener: Option<usize>,
+}
+
+impl<S> Flow<S> {
+    /// Flow that the guest opens by a SYN. `iss` is the initial number of this end.
+    pub(crate) fn from_guest(stream: S, syn: &Segment, iss: Seq) -> Self {
+        let mut flow = Self::new(stream, syn.ends, Phase::Connecting, iss);
+        flow.take_syn(syn);
+        flow
+    }
+
+    /// Flow of a client that was accepted at a listener.
+    pub(crate) fn from_client(stream: S, ends: Ends, listener: usize, iss: Seq) -> Self {
+        let mut flow = Self::new(stream, ends, Phase::SynSent, iss);
+        flow.outgoing.is_due = true;
+        flow.listener = Some(listener);
+        flow
+    }
+
+    fn new(stream: S, ends: Ends, phase: Phase, iss: Seq) -> Self {
+        let outgoing = Outgoing {
+            una: iss,
+            nxt: iss,
+            max: iss,
+            edge: iss + 1,
+            scale: 0,
+            mss: DEFAULT_MSS,
+            is_readable: false,
+            has_hung_up: false,
+            fin: None,
+            acknowledged: 0,
+            deferrals: 0,
+            duplicates: 0,
+            retransmit_at: None,
+            attempts: 0,
+            is_due: false,
+        };
+        let incoming = Incoming {
+            nxt: Seq(0),
+            edge: Seq(0),
+            acknowledged: Seq(0),
+            scale: 0,
+            pending: VecDeque::new(),
+            is_writable: true,
+            has_ended: false,
+            is_shut_down: false,
+            ack: AckDue::No,
+            is_listed: false,
+        };
+        Self { stream, ends, phase, outgoing, incoming, is_queued: false, listener: None }
+    }
+
+    /// Takes over what the guest's SYN says.
+    pub(crate) fn take_syn(&mut self, syn: &Segment) {
+        let has_scale = syn.window_scale.is_some();
+        self.outgoing.scale = syn.window_scale.unwrap_or(0).min(MAX_SCALE);
+        self.outgoing.mss = syn.mss.filter(|&mss| mss > 0).unwrap_or(DEFAULT_MSS);
+        // The window of a SYN is not scaled.
+        self.outgoing.edge = self.outgoing.nxt.max(self.outgoing.una + 1) + u32::from(syn.window);
+        self.incoming.scale = if has_scale { SCALE } else { 0 };
+        self.incoming.nxt = syn.seq + 1;
+        self.incoming.acknowledged = self.incoming.nxt;
+        self.incoming.edge = self.incoming.nxt;
+        self.incoming.open_window();
+    }
+
+    /// Flags that the phase is over in which only a SYN was sent.
+    pub(crate) fn establish(&mut self, now: u64) {
+        self.phase = Phase::Established;
+        self.outgoing.is_readable = true;
+        self.outgoing.attempts = 0;
+        self.outgoing.restart_timer(now);
+    }
+
+    /// True if both directions have ended, and the guest knows.
+    pub(crate) fn is_over(&self) -> bool {
+        let Outgoing { fin, una, .. } = self.outgoing;
+        self.incoming.is_shut_down && fin.is_some_and(|fin| fin.is_before(una))
+    }
+
+    /// True if the flow counts as one that is not established.
+    pub(crate) fn is_half_open(&self) -> bool {
+        self.phase != Phase::Established
+    }
+}
+
+impl Outgoing {
+    /// Number of bytes of data that are in flight, without SYN and FIN.
+    pub(crate) fn in_flight(&self) -> u32 {
+        let has_fin = self.fin.is_some_and(|fin| self.una.is_up_to(fin) && fin.is_before(self.nxt));
+        self.nxt.since(self.una) - u32::from(has_fin)
+    }
+
+    /// Counts `length` numbers after [`Self::nxt`] as sent.
+    pub(crate) fn advance(&mut self, length: u32, now: u64) {
+        self.nxt = self.nxt + length;
+        self.max = self.max.max(self.nxt);
+        if self.retransmit_at.is_none() {
+            self.restart_timer(now);
+        }
+    }
+
+    /// Number of bytes that the guest's window has room for.
+    pub(crate) fn window(&self) -> u32 {
+        self.edge.since(self.nxt)
+    }
+
+    /// Starts the timer anew if something is in flight, else stops it.
+    pub(crate) fn restart_timer(&mut self, now: u64) {
+        self.retransmit_at = (self.una != self.nxt).then_some(now + self.timeout());
+    }
+
+    /// Starts the timer of window probes, unless it runs.
+    pub(crate) fn start_probe_timer(&mut self, now: u64) {
+        let at = now + self.timeout();
+        self.retransmit_at.get_or_insert(at);
+    }
+
+    /// Time until the next repetition, which doubles with each.
+    fn timeout(&self) -> u64 {
+        RETRANSMISSION_TIMEOUT << self.attempts.min(MAX_ATTEMPTS)
+    }
+}
+
+impl Incoming {
+    /// Moves the edge of the window as far as there is room.
+    pub(crate) fn open_window(&mut self) {
+        let kept = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
+        let max = u32::from(u16::MAX) << self.scale;
+        self.edge = self.edge.max(self.nxt + WINDOW.saturating_sub(kept).min(max));
+    }
+
+    /// Window as it is in a segment, without the bits that scaling drops.
+    pub(crate) fn window(&self) -> u16 {
+        u16::try_from(self.edge.since(self.nxt) >> self.scale).unwrap_or(u16::MAX)
+    }
+}

@@ -1,0 +1,434 @@
+//! TCP flows.
+//!
+//! | module | |
+//! | --- | --- |
+//! | `flow` | state of a flow |
+//! | `segments` | segments of the guest's |
+//! | `output` | segments for the guest |
+//! | `timers` | delayed acknowledgements, repetitions, window probes |
+//!
+//! A flow that may have a segment for the guest is in a queue, and is asked in turn. So a guest that takes frames slowly
+//! makes none wait in this process, and no flow starves another one.
+
+pub(crate) mod flow;
+pub(crate) mod output;
+pub(crate) mod segments;
+mod timers;
+
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+use hermit_tcp::{Flags, Seq};
+
+use self::flow::{AckDue, Flow, Phase};
+use self::output::{Next, Output, Place};
+use self::segments::Fate;
+use self::timers::Timers;
+use crate::config::Config;
+use crate::emit::TcpHeader;
+use crate::host::{Host, Protocol, Token};
+use crate::icmp::Unreachable;
+use crate::parse::{Ends, Segment};
+use crate::slab::Slab;
+use crate::{Guest, Readiness};
+
+/// Maximum number of flows.
+const MAX_FLOWS: usize = 32_768;
+
+/// Maximum number of flows that are not established: those that the guest opens, and those of clients.
+const MAX_CONNECTING: usize = 1_024;
+const MAX_CLIENTS: usize = 128;
+
+/// Maximum number of bytes of the guest's that all flows together keep while their sockets take no more.
+const MAX_KEPT: usize = 64 << 20;
+
+/// Answer to a segment that belongs to no flow.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// None.
+    Silence,
+    /// A segment without data.
+    Segment(Vec<u8>),
+    /// An ICMP error about the segment.
+    Unreachable(Unreachable),
+}
+
+/// All TCP flows of a network.
+#[derive(Debug)]
+pub(crate) struct Tcp<S> {
+    flows: Slab<Flow<S>>,
+    by_ends: HashMap<Ends, Token>,
+    /// Flows that may have a segment for the guest.
+    ready: VecDeque<Token>,
+    timers: Timers,
+    /// Number of flows that are not established: opened by the guest, and by clients.
+    connecting: usize,
+    clients: usize,
+    /// Number of kept bytes of all flows.
+    kept: usize,
+    /// Key of initial sequence numbers.
+    secret: RandomState,
+    /// True for each listener that may have clients to be accepted.
+    has_clients: Vec<bool>,
+}
+
+impl<S> Tcp<S> {
+    pub(crate) fn new(listeners: usize) -> Self {
+        Self {
+            flows: Slab::new(MAX_FLOWS),
+            by_ends: HashMap::new(),
+            ready: VecDeque::new(),
+            timers: Timers::default(),
+            connecting: 0,
+            clients: 0,
+            kept: 0,
+            secret: RandomState::new(),
+            has_clients: vec![false; listeners],
+        }
+    }
+
+    /// Number of flows.
+    pub(crate) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// True if a flow may have a segment for the guest.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Initial sequence number (RFC 6528): larger than those of former connections with the same ends.
+    fn iss(&self, ends: &Ends, now: u64) -> Seq {
+        let [a, b, c, d, ..] = self.secret.hash_one(ends).to_le_bytes();
+        let [e, f, g, h, ..] = (now / 4_000).to_le_bytes();
+        Seq(u32::from_le_bytes([a, b, c, d]).wrapping_add(u32::from_le_bytes([e, f, g, h])))
+    }
+
+    /// Handles a segment of the guest's.
+    pub(crate) fn transmit<H: Host<Stream = S>>(
+        &mut self,
+        host: &mut H,
+        (config, guest): (&Config, &Guest),
+        segment: &Segment,
+        frame: &H::Frame<'_>,
+    ) -> Answer {
+        let Some(&token) = self.by_ends.get(&segment.ends) else { return self.open(host, config, segment) };
+        let room = MAX_KEPT.saturating_sub(self.kept);
+        let fate = self.update(token, |flow| flow.receive(host, segment, frame, room));
+        if fate == Fate::Lives {
+            self.enqueue_if_useful(token, host.now());
+            return Answer::Silence;
+        }
+        self.end(host, (config, guest), token, fate)
+    }
+
+    /// Calls `action` for a flow, and counts what it changes.
+    fn update(&mut self, token: Token, action: impl FnOnce(&mut Flow<S>) -> Fate) -> Fate {
+        let Some(flow) = self.flows.get_mut(token) else { return Fate::Lives };
+        let (kept, was_half_open) = (flow.incoming.pending.len(), flow.is_half_open());
+        let fate = action(flow);
+        let is_established = was_half_open && !flow.is_half_open();
+        let (listener, now_kept) = (flow.listener, flow.incoming.pending.len());
+        self.kept = self.kept + now_kept - kept;
+        if is_established {
+            self.count_established(listener);
+        }
+        fate
+    }
+
+    /// Counts a flow that is not half open any more.
+    fn count_established(&mut self, listener: Option<usize>) {
+        let count = if listener.is_some() { &mut self.clients } else { &mut self.connecting };
+        *count = count.saturating_sub(1);
+    }
+
+    /// Puts a flow into the queue if it may have a segment for the guest.
+    fn enqueue_if_useful(&mut self, token: Token, now: u64) {
+        let Some(flow) = self.flows.get_mut(token) else { return };
+        let outgoing = &flow.outgoing;
+        let is_useful = outgoing.is_readable
+            || outgoing.is_due
+            || outgoing.fin == Some(outgoing.nxt)
+            || flow.incoming.ack == AckDue::Now;
+        if is_useful {
+            self.enqueue(token);
+        } else if flow.incoming.ack == AckDue::Delayed && !flow.incoming.is_listed {
+            flow.incoming.is_listed = true;
+            self.timers.delay_ack(token, now);
+        }
+    }
+
+    fn enqueue(&mut self, token: Token) {
+        let Some(flow) = self.flows.get_mut(token).filter(|flow| !flow.is_queued) else { return };
+        flow.is_queued = true;
+        self.ready.push_back(token);
+    }
+
+    /// Handles a segment that belongs to no flow.
+    fn open<H: Host<Stream = S>>(&mut self, host: &mut H, config: &Config, segment: &Segment) -> Answer {
+        if segment.flags.contains(Flags::RST) {
+            return Answer::Silence;
+        }
+        if segment.flags & (Flags::SYN | Flags::ACK) != Flags::SYN {
+            return Answer::Segment(reset_of_segment(config, segment));
+        }
+        let Some(to) = config.outside(segment.ends.peer) else {
+            return Answer::Segment(reset_of_segment(config, segment));
+        };
+        if !host.is_permitted(Protocol::Tcp, to) {
+            return Answer::Unreachable(Unreachable::Prohibited);
+        }
+        let token = self.flows.next().filter(|_| self.connecting < MAX_CONNECTING);
+        // The guest repeats its SYN.
+        let Some(token) = token else { return Answer::Silence };
+        match host.connect(to, token) {
+            Ok(stream) => {
+                let iss = self.iss(&segment.ends, host.now());
+                self.flows.insert(Flow::from_guest(stream, segment, iss));
+                self.by_ends.insert(segment.ends, token);
+                self.connecting += 1;
+                Answer::Silence
+            }
+            Err(error) => refusal(&error, || reset_of_segment(config, segment)),
+        }
+    }
+
+    /// Handles an event of a flow's socket.
+    pub(crate) fn handle_event<H: Host<Stream = S>>(
+        &mut self,
+        host: &mut H,
+        (config, guest): (&Config, &Guest),
+        token: Token,
+        readiness: Readiness,
+    ) -> (Answer, Option<Ends>) {
+        let Some(flow) = self.flows.get_mut(token) else { return (Answer::Silence, None) };
+        let ends = Some(flow.ends);
+        if flow.phase == Phase::Connecting {
+            if !readiness.intersects(Readiness::WRITABLE | Readiness::HANG_UP) {
+                return (Answer::Silence, ends);
+            }
+            return match host.take_error(&flow.stream) {
+                None => {
+                    flow.phase = Phase::SynReceived;
+                    flow.outgoing.is_due = true;
+                    self.enqueue(token);
+                    (Answer::Silence, ends)
+                }
+                Some(error) => {
+                    let reset = || reset_of_flow(config, flow);
+                    let answer = refusal(&error, reset);
+                    drop(self.remove(token));
+                    (answer, ends)
+                }
+            };
+        }
+        flow.outgoing.is_readable |= readiness.intersects(Readiness::READABLE | Readiness::HANG_UP);
+        flow.outgoing.has_hung_up |= readiness.contains(Readiness::HANG_UP);
+        let mut fate = Fate::Lives;
+        // After the end of the stream, and while the guest's window is shut, nothing is read that would fail.
+        let is_reading = flow.outgoing.fin.is_none() && flow.outgoing.window() > 0;
+        if !is_reading && readiness.contains(Readiness::HANG_UP) {
+            fate = host.take_error(&flow.stream).map_or(Fate::Lives, |_| Fate::ResetGuest);
+        }
+        if fate == Fate::Lives && readiness.contains(Readiness::WRITABLE) {
+            flow.incoming.is_writable = true;
+            fate = self.update(token, |flow| match flow.flush(host) {
+                Ok(()) if flow.is_over() => Fate::Ends,
+                Ok(()) => Fate::Lives,
+                Err(_) => Fate::ResetGuest,
+            });
+        }
+        if fate == Fate::Lives {
+            self.enqueue_if_useful(token, host.now());
+            return (Answer::Silence, ends);
+        }
+        (self.end(host, (config, guest), token, fate), ends)
+    }
+
+    /// Ends a flow.
+    fn end<H: Host<Stream = S>>(
+        &mut self,
+        host: &mut H,
+        (config, guest): (&Config, &Guest),
+        token: Token,
+        fate: Fate,
+    ) -> Answer {
+        if fate == Fate::ResetPeer && self.try_ipv4(config, guest, token) {
+            return Answer::Silence;
+        }
+        let Some(mut flow) = self.remove(token) else { return Answer::Silence };
+        match fate {
+            Fate::Lives => Answer::Silence,
+            Fate::Ends => {
+                // Closing a socket with unread bytes would reset the peer.
+                flow.discard(host);
+                Answer::Silence
+            }
+            Fate::ResetPeer => {
+                host.reset(flow.stream);
+                Answer::Silence
+            }
+            Fate::ResetGuest => Answer::Segment(reset_of_flow(config, &flow)),
+        }
+    }
+
+    /// Offers a client whose connection the guest has refused over IPv6 over IPv4: many servers listen there only.
+    fn try_ipv4(&mut self, config: &Config, guest: &Guest, token: Token) -> bool {
+        let Some(flow) = self.flows.get(token) else { return false };
+        if flow.phase != Phase::SynSent || flow.ends.guest.is_ipv4() {
+            return false;
+        }
+        let (ends, guest) = (flow.ends, SocketAddr::new(guest.v4.into(), flow.ends.guest.port()));
+        let Some(other) = self.free_ends(config, guest, ends.peer) else { return false };
+        self.by_ends.remove(&ends);
+        self.by_ends.insert(other, token);
+        if let Some(flow) = self.flows.get_mut(token) {
+            flow.ends = other;
+            (flow.outgoing.is_due, flow.outgoing.attempts) = (true, 0);
+        }
+        self.enqueue(token);
+        true
+    }
+
+    /// Removes a flow from all tables.
+    fn remove(&mut self, token: Token) -> Option<Flow<S>> {
+        let flow = self.flows.remove(token)?;
+        self.by_ends.remove(&flow.ends);
+        self.kept -= flow.incoming.pending.len();
+        if flow.is_half_open() {
+            self.count_established(flow.listener);
+        }
+        Some(flow)
+    }
+
+    /// Notes that a listener has clients.
+    pub(crate) fn note_clients(&mut self, listener: usize) {
+        if let Some(has_clients) = self.has_clients.get_mut(listener) {
+            *has_clients = true;
+        }
+    }
+
+    /// Accepts clients, as long as there are not too many to whom the guest has not answered yet: the others wait in the
+    /// backlog of the listener.
+    pub(crate) fn accept<H: Host<Stream = S>>(&mut self, host: &mut H, config: &Config, guest: &Guest) {
+        for listener in 0..self.has_clients.len() {
+            while self.accept_one(host, config, guest, listener).is_some() {}
+        }
+    }
+
+    /// Accepts a client, if there is one and the host can.
+    fn accept_one<H: Host<Stream = S>>(
+        &mut self,
+        host: &mut H,
+        config: &Config,
+        guest: &Guest,
+        listener: usize,
+    ) -> Option<()> {
+        if self.has_clients.get(listener) != Some(&true) || self.clients >= MAX_CLIENTS {
+            return None;
+        }
+        let token = self.flows.next()?;
+        let (stream, from) = match host.accept(listener, token) {
+            Ok(client) => client,
+            Err(error) => {
+                // Without descriptors, say, the client waits until a flow ends.
+                *self.has_clients.get_mut(listener)? = error.kind() != ErrorKind::WouldBlock;
+                return None;
+            }
+        };
+        let port = config.tcp_ports.get(listener).copied().unwrap_or_default();
+        let address = SocketAddr::new(guest.address_for(from.ip()), port);
+        let Some(ends) = self.free_ends(config, address, from) else {
+            host.reset(stream);
+            return Some(());
+        };
+        let iss = self.iss(&ends, host.now());
+        self.flows.insert(Flow::from_client(stream, ends, listener, iss))?;
+        self.by_ends.insert(ends, token);
+        self.clients += 1;
+        self.enqueue(token);
+        Some(())
+    }
+
+    /// Ends of a flow between the guest and a client, which no other flow has: the client's address and port as far as the
+    /// guest can see them.
+    fn free_ends(&self, config: &Config, guest: SocketAddr, from: SocketAddr) -> Option<Ends> {
+        let mut peer = config.inside(from, guest.ip());
+        for _ in 0..=u16::MAX {
+            let ends = Ends { guest, peer };
+            if peer.port() != 0 && !self.by_ends.contains_key(&ends) {
+                return Some(ends);
+            }
+            peer = SocketAddr::new(config.gateway(guest.ip()), peer.port().wrapping_add(1));
+        }
+        None
+    }
+
+    /// Writes the next segment of all flows for the guest. An answer is a frame of its own, for a flow that has ended.
+    pub(crate) fn next_segment<H: Host<Stream = S>>(
+        &mut self,
+        host: &mut H,
+        (config, guest): (&Config, &Guest),
+        place: &mut Place<'_, '_, H>,
+    ) -> Result<Option<Output>, Answer> {
+        while let Some(token) = self.ready.pop_front() {
+            let Some(flow) = self.flows.get_mut(token) else { continue };
+            flow.is_queued = false;
+            let next = flow.next_segment(host, config, place);
+            self.timers.watch(flow.outgoing.retransmit_at, host.now());
+            match next {
+                Next::Segment(output) => {
+                    self.enqueue_if_useful(token, host.now());
+                    return Ok(Some(output));
+                }
+                Next::Nothing => {}
+                Next::Failed => return Err(self.end(host, (config, guest), token, Fate::ResetGuest)),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Answer to a SYN whose connection has failed.
+fn refusal(error: &io::Error, reset: impl FnOnce() -> Vec<u8>) -> Answer {
+    match error.kind() {
+        ErrorKind::NetworkUnreachable => Answer::Unreachable(Unreachable::Network),
+        ErrorKind::HostUnreachable | ErrorKind::AddrNotAvailable => Answer::Unreachable(Unreachable::Host),
+        ErrorKind::PermissionDenied => Answer::Unreachable(Unreachable::Prohibited),
+        // The guest has timeouts of its own.
+        ErrorKind::TimedOut => Answer::Silence,
+        _ => Answer::Segment(reset()),
+    }
+}
+
+/// The reset that answers a segment (RFC 9293 §3.10.7.1).
+fn reset_of_segment(config: &Config, segment: &Segment) -> Vec<u8> {
+    let has_ack = segment.flags.contains(Flags::ACK);
+    let control = segment.flags.intersection(Flags::SYN | Flags::FIN).bits().count_ones();
+    let length = u32::try_from(segment.data.len()).unwrap_or(u32::MAX).wrapping_add(control);
+    reset(
+        config,
+        segment.ends,
+        if has_ack { segment.ack } else { Seq(0) },
+        (!has_ack).then(|| segment.seq + length),
+    )
+}
+
+/// The reset that ends the guest's half of a flow.
+fn reset_of_flow<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
+    let is_refused = flow.phase == Phase::Connecting;
+    // What is being repeated may have arrived.
+    let seq = if is_refused { Seq(0) } else { flow.outgoing.max };
+    reset(config, flow.ends, seq, Some(flow.incoming.nxt))
+}
+
+fn reset(config: &Config, ends: Ends, seq: Seq, ack: Option<Seq>) -> Vec<u8> {
+    let header = TcpHeader { ends, seq, ack, flags: Flags::RST, window: 0, syn_options: None };
+    let mut frame = Vec::new();
+    header.write(config.guest_mac, 0, &mut frame);
+    crate::emit::complete_tcp(&mut frame, ends);
+    frame
+}

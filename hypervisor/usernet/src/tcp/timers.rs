@@ -1,0 +1,100 @@
+//! Timers of TCP flows: two for all of them. An idle network has none.
+
+use std::mem;
+
+use super::flow::{AckDue, MAX_ATTEMPTS};
+use super::segments::Fate;
+use super::{Answer, Tcp};
+use crate::Guest;
+use crate::config::Config;
+use crate::host::{Host, Token};
+
+/// Time in nanoseconds by which an acknowledgement is delayed, so that it leaves with an answer.
+const ACK_DELAY: u64 = 5_000_000;
+
+/// Time in nanoseconds between two searches for flows whose timers have expired.
+const SCAN_INTERVAL: u64 = 500_000_000;
+
+/// The timers.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    /// Flows whose acknowledgements are delayed, and when they are sent.
+    delayed: Vec<Token>,
+    acks_at: Option<u64>,
+    scan_at: Option<u64>,
+}
+
+impl Timers {
+    /// Sends the acknowledgement of a flow a little later.
+    pub(super) fn delay_ack(&mut self, token: Token, now: u64) {
+        self.delayed.push(token);
+        self.acks_at.get_or_insert(now + ACK_DELAY);
+    }
+
+    /// Has the flows searched, if a flow has a timer.
+    pub(super) fn watch(&mut self, timer: Option<u64>, now: u64) {
+        if timer.is_some() {
+            self.scan_at.get_or_insert(now + SCAN_INTERVAL);
+        }
+    }
+}
+
+impl<S> Tcp<S> {
+    /// Time in nanoseconds at which [`Self::handle_timers`] is to be called; `None` if nothing waits for it.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.timers.acks_at.into_iter().chain(self.timers.scan_at).min()
+    }
+
+    /// Handles the timers that have expired. Returns answers for the guest.
+    pub(crate) fn handle_timers<H: Host<Stream = S>>(
+        &mut self,
+        host: &mut H,
+        (config, guest): (&Config, &Guest),
+    ) -> Vec<Answer> {
+        let now = host.now();
+        if self.timers.acks_at.is_some_and(|at| at <= now) {
+            self.send_delayed_acks();
+        }
+        if self.timers.scan_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        let has_timer = self.flows.tokens(|flow| flow.outgoing.retransmit_at.is_some());
+        self.timers.scan_at = (!has_timer.is_empty()).then_some(now + SCAN_INTERVAL);
+        let mut given_up = has_timer;
+        given_up.retain(|&token| self.expire(host, token, now));
+        given_up.into_iter().map(|token| self.end(host, (config, guest), token, Fate::ResetPeer)).collect()
+    }
+
+    fn send_delayed_acks(&mut self) {
+        self.timers.acks_at = None;
+        for token in mem::take(&mut self.timers.delayed) {
+            let Some(flow) = self.flows.get_mut(token) else { continue };
+            flow.incoming.is_listed = false;
+            if flow.incoming.ack == AckDue::Delayed {
+                flow.incoming.ack = AckDue::Now;
+                self.enqueue(token);
+            }
+        }
+    }
+
+    /// Handles the timer of a flow, if it has expired. Returns true if the guest does not answer any more.
+    fn expire<H: Host<Stream = S>>(&mut self, host: &mut H, token: Token, now: u64) -> bool {
+        let Some(flow) = self.flows.get_mut(token) else { return false };
+        if flow.outgoing.retransmit_at.is_none_or(|at| at > now) {
+            return false;
+        }
+        if flow.outgoing.attempts >= MAX_ATTEMPTS {
+            return true;
+        }
+        flow.outgoing.attempts += 1;
+        if flow.is_half_open() || flow.outgoing.una == flow.outgoing.nxt {
+            // A SYN, or a window probe.
+            flow.outgoing.is_due = true;
+            flow.outgoing.retransmit_at = None;
+        } else {
+            flow.rewind(host);
+        }
+        self.enqueue(token);
+        false
+    }
+}

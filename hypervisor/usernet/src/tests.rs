@@ -1,0 +1,8 @@
+//! Tests of the network as a whole, beside a host whose sockets are buffers.
+
+mod datagrams;
+mod fake_host;
+mod lab;
+mod link;
+mod streams;
+mod tcp;

@@ -1,0 +1,380 @@
+//! TCP segment by segment.
+
+use std::io::ErrorKind;
+
+use hermit_tcp::Flags;
+use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, IpProtocol};
+
+use super::lab::{GUEST, Lab, Received, SECOND, Sent, answer};
+use crate::Readiness;
+
+const HERE: &str = "10.0.2.15:4000";
+const PEER: &str = "192.0.2.1:80";
+
+fn lab() -> Lab {
+    Lab::new(|config| config.tcp_ports = vec![80])
+}
+
+#[test]
+fn guest_connects_and_both_sides_end() {
+    let mut lab = lab();
+    let mut guest = lab.connect(HERE, PEER);
+    assert_eq!(lab.socket(0, |socket| socket.to), Some(PEER.parse().unwrap()));
+    guest.data = b"request".to_vec();
+    lab.send(&guest);
+    assert_eq!(lab.socket(0, |socket| socket.sent.clone()), b"request");
+    // The acknowledgement leaves with the answer.
+    assert_eq!(lab.segment(), None);
+    lab.arrive(0, b"answer");
+    let received = lab.segment().unwrap();
+    assert_eq!((&received.data[..], received.ack), (&b"answer"[..], guest.seq + 7));
+    lab.hang_up(0);
+    let fin = lab.segment().unwrap();
+    assert_eq!((fin.flags, fin.seq), (Flags::FIN | Flags::ACK, received.seq.wrapping_add(6)));
+    guest = Sent { seq: guest.seq + 7, ack: fin.seq.wrapping_add(1), data: Vec::new(), ..guest };
+    lab.send(&Sent { flags: Flags::FIN | Flags::ACK, ..guest.clone() });
+    assert!(lab.socket(0, |socket| socket.is_shut_down && socket.is_closed && !socket.is_reset));
+    // Nothing was left unread, which would reset the peer.
+    assert!(lab.socket(0, |socket| socket.received.is_empty()));
+    assert_eq!(lab.network.flows(), (0, 0));
+}
+
+#[test]
+fn acknowledgement_without_an_answer_is_delayed() {
+    let mut lab = lab();
+    let guest = lab.connect(HERE, PEER);
+    lab.send(&Sent { data: b"a".to_vec(), ..guest.clone() });
+    lab.send(&Sent { data: b"b".to_vec(), seq: guest.seq + 1, ..guest.clone() });
+    assert_eq!(lab.segment(), None);
+    let ack = lab.late_segment().unwrap();
+    assert_eq!((ack.flags, ack.ack, lab.segment()), (Flags::ACK, guest.seq + 2, None));
+    lab.pass(10 * SECOND);
+    // An idle network has no timers.
+    assert_eq!((lab.segment(), lab.network.deadline()), (None, None));
+}
+
+#[test]
+fn refused_connection_is_a_reset() {
+    let mut lab = lab();
+    let syn = Sent { seq: 7, flags: Flags::SYN, ..Sent::new(HERE, PEER) };
+    lab.send(&syn);
+    lab.socket(0, |socket| socket.error = Some(ErrorKind::ConnectionRefused));
+    lab.event(0, Readiness::WRITABLE | Readiness::HANG_UP);
+    let reset = lab.segment().unwrap();
+    assert_eq!((reset.flags, reset.ack, reset.seq), (Flags::RST | Flags::ACK, 8, 0));
+    assert_eq!(lab.network.flows(), (0, 0));
+    // The same, if connect(2) itself fails.
+    lab.host.connect_error = Some(ErrorKind::ConnectionRefused);
+    lab.send(&syn);
+    assert_eq!(lab.segment().unwrap().flags, Flags::RST | Flags::ACK);
+}
+
+#[test]
+fn unreachable_host_is_an_icmp_error_that_quotes_the_syn() {
+    for (error, is_closed, code) in [
+        (ErrorKind::HostUnreachable, false, 1),
+        (ErrorKind::NetworkUnreachable, false, 0),
+        (ErrorKind::Other, true, 13),
+    ] {
+        for is_late in [false, true] {
+            let mut lab = lab();
+            lab.host.is_closed_to_guest = is_closed;
+            lab.host.connect_error = (!is_late).then_some(error);
+            lab.send(&Sent { flags: Flags::SYN, ..Sent::new(HERE, PEER) });
+            if is_late && !is_closed {
+                lab.socket(0, |socket| socket.error = Some(error));
+                lab.event(0, Readiness::WRITABLE | Readiness::HANG_UP);
+            }
+            let (from, to, protocol, message) = lab.packet().unwrap();
+            assert_eq!((from.to_string(), to.to_string()), ("10.0.2.2".to_owned(), GUEST.to_owned()));
+            assert_eq!(protocol, IpProtocol::Icmp);
+            let packet = Icmpv4Packet::new_checked(&message[..]).unwrap();
+            assert!(packet.verify_checksum());
+            assert_eq!((packet.msg_type(), packet.msg_code()), (Icmpv4Message::DstUnreachable, code));
+            // The IP header, and the ports.
+            assert_eq!(message[8 + 12..8 + 24], [10, 0, 2, 15, 192, 0, 2, 1, 0x0f, 0xa0, 0, 80]);
+        }
+    }
+}
+
+#[test]
+fn segment_of_no_flow_is_reset() {
+    let mut lab = lab();
+    let stray = Sent { seq: 5, ack: 9, flags: Flags::ACK, data: vec![1; 10], ..Sent::new(HERE, PEER) };
+    lab.send(&stray);
+    let reset = lab.segment().unwrap();
+    assert_eq!((reset.flags, reset.seq), (Flags::RST, 9));
+    lab.send(&Sent { flags: Flags::FIN, ..stray.clone() });
+    let reset = lab.segment().unwrap();
+    assert_eq!((reset.flags, reset.ack), (Flags::RST | Flags::ACK, 16));
+    lab.send(&Sent { flags: Flags::RST, ..stray });
+    assert_eq!(lab.segment(), None);
+    // The gateway itself has no ports.
+    lab.send(&Sent { flags: Flags::SYN, ..Sent::new(HERE, "10.0.2.2:80") });
+    assert_eq!(lab.segment().unwrap().flags, Flags::RST | Flags::ACK);
+}
+
+#[test]
+fn client_is_connected_to_the_guest() {
+    let mut lab = lab();
+    let syn = lab.client("198.51.100.7:9999").unwrap();
+    assert_eq!((syn.flags, syn.mss, syn.scale), (Flags::SYN, Some(1460), Some(5)));
+    assert_eq!(
+        (syn.from.to_string(), syn.to.to_string()),
+        ("198.51.100.7:9999".into(), format!("{GUEST}:80"))
+    );
+    // Bytes of the client's wait until the guest has answered.
+    lab.arrive(0, b"hello");
+    assert_eq!(lab.segment(), None);
+    let guest = answer(&syn);
+    lab.send(&guest);
+    let data = lab.segment().unwrap();
+    assert_eq!((&data.data[..], data.ack), (&b"hello"[..], guest.seq + 1));
+    assert_eq!(lab.segment(), None);
+}
+
+#[test]
+fn guest_that_refuses_resets_the_client() {
+    let mut lab = lab();
+    let syn = lab.client("198.51.100.7:9999").unwrap();
+    lab.send(&Sent { flags: Flags::RST | Flags::ACK, ..answer(&syn) });
+    assert!(lab.socket(0, |socket| socket.is_reset));
+    assert_eq!(lab.network.flows(), (0, 0));
+}
+
+#[test]
+fn client_over_ipv6_is_offered_over_ipv4_if_the_guest_refuses() {
+    let mut lab = Lab::new(|config| {
+        config.tcp_ports = vec![80];
+        config.guest_v6 = Some("fd00:10:0:2::15".parse().unwrap());
+    });
+    let syn = lab.client("[2001:db8::1]:9999").unwrap();
+    assert_eq!(syn.from, "[2001:db8::1]:9999".parse().unwrap());
+    lab.send(&Sent { flags: Flags::RST | Flags::ACK, ..answer(&syn) });
+    let other = lab.segment().unwrap();
+    assert_eq!((other.from.to_string(), other.flags), ("10.0.2.2:9999".to_owned(), Flags::SYN));
+    assert!(!lab.socket(0, |socket| socket.is_reset));
+    lab.send(&answer(&other));
+    lab.arrive(0, b"x");
+    assert_eq!(lab.segment().unwrap().data, b"x");
+    // A client on the host itself cannot be seen by its address anyway.
+    let local = lab.client("[::1]:9999").unwrap();
+    assert_eq!(local.from.ip().to_string(), "10.0.2.2");
+    assert_ne!(local.from.port(), 9999, "another flow has these ends");
+}
+
+#[test]
+fn clients_wait_in_the_backlog_while_the_guest_does_not_answer() {
+    let mut lab = lab();
+    for number in 0..200 {
+        lab.host.clients[0].push_back(format!("198.51.100.7:{}", 1000 + number).parse().unwrap());
+    }
+    lab.network.handle_event(&mut lab.host, crate::Event::Listener(0));
+    assert_eq!((lab.network.flows().0, lab.host.clients[0].len()), (128, 72));
+    let syns: Vec<Received> = std::iter::from_fn(|| lab.segment()).collect();
+    assert_eq!(syns.len(), 128);
+    syns.iter().for_each(|syn| lab.send(&answer(syn)));
+    lab.event(0, Readiness::READABLE);
+    assert_eq!((lab.network.flows().0, lab.host.clients[0].len()), (200, 0));
+}
+
+#[test]
+fn silent_guest_gets_its_syn_again_and_is_given_up() {
+    let mut lab = lab();
+    lab.client("198.51.100.7:9999").unwrap();
+    let mut repeated = 0;
+    for _ in 0..2_000 {
+        lab.pass(SECOND / 2);
+        repeated += u32::from(lab.segment().is_some_and(|segment| segment.flags == Flags::SYN));
+    }
+    assert_eq!(repeated, 8);
+    assert!(lab.socket(0, |socket| socket.is_reset));
+    assert_eq!(lab.network.deadline(), None);
+}
+
+#[test]
+fn unacknowledged_data_is_sent_again() {
+    let mut lab = lab();
+    let guest = lab.connect(HERE, PEER);
+    lab.arrive(0, b"abcdef");
+    let first = lab.segment().unwrap();
+    lab.send(&Sent { ack: first.seq.wrapping_add(2), ..guest.clone() });
+    assert_eq!(lab.segment(), None);
+    lab.pass(2 * SECOND);
+    let second = lab.segment().unwrap();
+    assert_eq!((second.seq, &second.data[..]), (first.seq.wrapping_add(2), &b"cdef"[..]));
+    // All had arrived: the acknowledgement was late.
+    lab.pass(3 * SECOND);
+    lab.send(&Sent { ack: first.seq.wrapping_add(6), ..guest.clone() });
+    assert_eq!(lab.segment(), None);
+    lab.arrive(0, b"gh");
+    let third = lab.segment().unwrap();
+    assert_eq!((third.seq, &third.data[..]), (first.seq.wrapping_add(6), &b"gh"[..]));
+}
+
+#[test]
+fn three_duplicate_acknowledgements_repeat_at_once() {
+    let mut lab = lab();
+    let guest = lab.connect(HERE, PEER);
+    lab.arrive(0, b"abcdef");
+    let first = lab.segment().unwrap();
+    for _ in 0..3 {
+        assert_eq!(lab.segment(), None);
+        lab.send(&guest);
+    }
+    assert_eq!(lab.segment(), Some(first));
+}
+
+#[test]
+fn fin_is_sent_again_too() {
+    let mut lab = lab();
+    let guest = lab.connect(HERE, PEER);
+    lab.arrive(0, b"end");
+    lab.hang_up(0);
+    let (data, fin) = (lab.segment().unwrap(), lab.segment().unwrap());
+    assert_eq!((&data.data[..], fin.flags), (&b"end"[..], Flags::FIN | Flags::ACK));
+    lab.pass(2 * SECOND);
+    assert_eq!((lab.segment().unwrap().data, lab.segment().unwrap().seq), (b"end".to_vec(), fin.seq));
+    lab.send(&Sent { ack: fin.seq, ..guest.clone() });
+    lab.pass(4 * SECOND);
+    assert_eq!(lab.segment().unwrap().flags, Flags::FIN | Flags::ACK);
+    lab.send(&Sent { ack: fin.seq.wrapping_add(1), ..guest });
+    lab.pass(100 * SECOND);
+    assert_eq!((lab.segment(), lab.network.flows()), (None, (1, 0)));
+}
+
+#[test]
+fn window_of_the_guest_is_not_exceeded_and_probed_while_shut() {
+    let mut lab = lab();
+    let guest = lab.connect(HERE, PEER);
+    lab.send(&Sent { window: 1, ..guest.clone() });
+    lab.arrive(0, &[7; 1000]);
+    let part = lab.segment().unwrap();
+    // The window is scaled by 7.
+    assert_eq!((part.data.len(), lab.segment()), (128, None));
+    let shut = Sent { window: 0, ack: part.seq.wrapping_add(128), ..guest.clone() };
+    lab.send(&shut);
+    assert_eq!(lab.segment(), None);
+    for _ in 0..20 {
+        lab.pass(1_000 * SECOND);
+        let probe = lab.segment().unwrap();
+        assert_eq!((probe.seq, probe.data.len()), (part.seq.wrapping_add(127), 0));
+        lab.send(&shut);
+        assert_eq!(lab.segment(), None);
+    }
+    lab.send(&Sent { window: 100, ..shut });
+    assert_eq!(lab.segment().unwrap().data.len(), 872);
+}
+
+#[test]
+fn socket_that_takes_nothing_shuts_the_window() {
+    let mut lab = lab();
+    lab.host.room = 1_000;
+    let guest = lab.connect(HERE, PEER);
+    let (mut seq, mut window) = (guest.seq, u32::MAX);
+    while window > 0 {
+        lab.send(&Sent { seq, data: vec![3; 8_000], ..guest.clone() });
+        seq += 8_000;
+        while let Some(ack) = lab.late_segment() {
+            window = u32::from(ack.window) << 5;
+            seq = ack.ack;
+        }
+        assert!(seq - guest.seq <= (1 << 20) + 1_000);
+    }
+    assert!(seq - guest.seq > 1 << 20);
+    // A probe is answered.
+    lab.send(&Sent { seq: seq - 1, ..guest.clone() });
+    assert_eq!(lab.segment().unwrap().window, 0);
+    // The peer reads: the guest learns of it without asking.
+    lab.socket(0, |socket| socket.room = 900_000);
+    lab.event(0, Readiness::WRITABLE);
+    assert!(u32::from(lab.segment().unwrap().window) << 5 > 800_000);
+    lab.send(&Sent { seq, flags: Flags::FIN | Flags::ACK, ..guest });
+    assert!(!lab.socket(0, |socket| socket.is_shut_down));
+    lab.socket(0, |socket| socket.room = usize::MAX);
+    lab.event(0, Readiness::WRITABLE);
+    assert!(lab.socket(0, |socket| socket.is_shut_down && socket.sent.len() == 1_000 + (1 << 20)));
+}
+
+#[test]
+fn reset_of_the_guest_resets_the_peer_and_the_reverse() {
+    let mut lab = lab();
+    let guest = lab.connect(HERE, PEER);
+    // Not in the window: forged, or late.
+    lab.send(&Sent { flags: Flags::RST, seq: guest.seq - 1, ..guest.clone() });
+    assert_eq!(lab.network.flows(), (1, 0));
+    lab.send(&Sent { flags: Flags::RST, ..guest });
+    assert!(lab.socket(0, |socket| socket.is_reset) && lab.network.flows() == (0, 0));
+
+    let guest = lab.connect(HERE, PEER);
+    lab.socket(1, |socket| socket.error = Some(ErrorKind::ConnectionReset));
+    lab.event(1, Readiness::HANG_UP);
+    let reset = lab.segment().unwrap();
+    assert_eq!((reset.flags, reset.seq), (Flags::RST | Flags::ACK, guest.ack));
+    assert_eq!(lab.network.flows(), (0, 0));
+}
+
+#[test]
+fn data_out_of_order_is_asked_for_again() {
+    let mut lab = lab();
+    let guest = lab.connect(HERE, PEER);
+    lab.send(&Sent { seq: guest.seq + 5, data: b"world".to_vec(), ..guest.clone() });
+    assert_eq!(lab.segment().unwrap().ack, guest.seq);
+    // Half of it is old.
+    lab.send(&Sent { data: b"hello".to_vec(), ..guest.clone() });
+    lab.send(&Sent { seq: guest.seq + 3, data: b"lo world".to_vec(), ..guest.clone() });
+    lab.send(&Sent { data: b"hello".to_vec(), ..guest.clone() });
+    assert_eq!(lab.segment().unwrap().ack, guest.seq + 11);
+    assert_eq!(lab.socket(0, |socket| socket.sent.clone()), b"hello world");
+}
+
+#[test]
+fn half_closed_flow_goes_on_in_the_other_direction() {
+    let mut lab = lab();
+    let guest = lab.connect(HERE, PEER);
+    lab.send(&Sent { data: b"q".to_vec(), flags: Flags::FIN | Flags::ACK, ..guest.clone() });
+    assert_eq!(lab.segment().unwrap().ack, guest.seq + 2);
+    assert!(lab.socket(0, |socket| socket.is_shut_down && !socket.is_closed));
+    for _ in 0..3 {
+        lab.arrive(0, b"a");
+        assert_eq!(lab.segment().unwrap().data, b"a");
+    }
+    let guest = Sent { seq: guest.seq + 2, ack: guest.ack.wrapping_add(3), ..guest };
+    lab.send(&guest);
+    lab.hang_up(0);
+    let fin = lab.segment().unwrap();
+    lab.send(&Sent { ack: fin.seq.wrapping_add(1), ..guest });
+    assert!(lab.socket(0, |socket| socket.is_closed && !socket.is_reset));
+}
+
+#[test]
+fn large_segments_have_the_size_of_small_ones() {
+    let mut lab = lab();
+    lab.connect(HERE, PEER);
+    lab.socket(0, |socket| socket.received.extend(vec![1; 40_000]));
+    lab.event(0, Readiness::READABLE);
+    let (mut head, mut bytes) = (Vec::new(), vec![0; 70_000]);
+    let output = lab.network.receive(&mut lab.host, &mut head, &mut &mut bytes[..]).unwrap();
+    assert_eq!((output.data, output.offload.segment_size), (40_000, Some(1460)));
+    // A guest without large segments.
+    lab.network.set_limits(crate::Limits { max_frame: 1_514, has_large_segments: (false, false) });
+    lab.arrive(0, &[2; 2_000]);
+    let output = lab.network.receive(&mut lab.host, &mut head, &mut &mut bytes[..]).unwrap();
+    assert_eq!((output.data, output.offload.segment_size), (1_460, None));
+}
+
+#[test]
+fn repeated_syn_is_answered_again() {
+    let mut lab = lab();
+    let syn = Sent { seq: 7, flags: Flags::SYN, ..Sent::new(HERE, PEER) };
+    lab.send(&syn);
+    lab.send(&syn);
+    assert_eq!((lab.segment(), lab.host.sockets.len()), (None, 1));
+    lab.event(0, Readiness::WRITABLE);
+    let first = lab.segment().unwrap();
+    lab.send(&syn);
+    assert_eq!(lab.segment(), Some(first));
+    // Without window scaling, which the guest does not offer.
+    lab.send(&Sent { flags: Flags::RST, ..syn });
+    assert_eq!(lab.segment(), None);
+}
