@@ -113,6 +113,8 @@ pub struct DeviceManager {
     pub workers: Vec<WorkerConfig>,
     /// File descriptor of the network device's tap, if it has one.
     pub tap: Option<RawFd>,
+    /// True if the network device opens sockets while the guest runs.
+    pub has_sockets: bool,
     /// Program behind the network device that is still starting, if it has one.
     pub starting: Option<StartingPasst>,
     /// Folders of the host that the guest mounts.
@@ -148,13 +150,13 @@ impl DeviceManager {
         }
         // Optional devices come last, so that the lines of the others do not depend on them.
         let connection = config.network.as_ref().map(network::create_device).transpose()?;
-        let (tap, starting) = match connection {
-            Some(PreparedNetwork { device, tap, starting }) => {
+        let (tap, has_sockets, starting) = match connection {
+            Some(PreparedNetwork { device, tap, has_sockets, starting }) => {
                 let serving = Serving::Own(Role::Network, Role::Network.to_string());
                 devices.push((serving, Box::new(device)));
-                (tap, starting)
+                (tap, has_sockets, starting)
             }
-            None => (None, None),
+            None => (None, false, None),
         };
         if let Some(error) = &error {
             let console = ConsoleDevice::new(error.clone(), None);
@@ -182,7 +184,16 @@ impl DeviceManager {
             descriptions.push(description);
         }
         let text = text_ports(&transports, output, error);
-        Ok(Self { bus, workers: workers(&transports), tap, starting, folders, descriptions, text })
+        Ok(Self {
+            bus,
+            workers: workers(&transports),
+            tap,
+            has_sockets,
+            starting,
+            folders,
+            descriptions,
+            text,
+        })
     }
 }
 

@@ -216,7 +216,7 @@ impl Vm<Configured> {
         let workers = devices.workers.into_iter().map(worker).collect::<Result<_, _>>()?;
         let (debugger, process) = (gdb.is_some(), platform == Platform::Process);
         let allow_partial = config.allow_partial_sandbox;
-        let tap = devices.tap;
+        let (tap, sockets) = (devices.tap, devices.has_sockets);
         let rate_limits = has_rate_limits(&config);
         let folders = devices.folders;
         let (jail, mitigations) = (config.jail.clone(), config.mitigations);
@@ -226,6 +226,7 @@ impl Vm<Configured> {
             process,
             allow_partial,
             tap,
+            sockets,
             rate_limits,
             jail,
             mitigations,

@@ -62,6 +62,8 @@ pub struct NetworkConfig {
 pub enum BackendConfig {
     /// A TAP interface of the host.
     Tap(InterfaceName),
+    /// Sockets of uhyve's own, with these forwarded ports.
+    User(Vec<PortForward>),
     /// passt(1), with these forwarded ports.
     Passt(Vec<PortForward>),
 }
@@ -178,7 +180,7 @@ impl BackendConfig {
     const fn max_mtu(&self) -> u16 {
         match self {
             Self::Tap(_) => MAX_TAP_MTU,
-            Self::Passt(_) => passt::MAX_MTU,
+            Self::User(_) | Self::Passt(_) => passt::MAX_MTU,
         }
     }
 }
@@ -233,8 +235,8 @@ impl FromStr for NetworkOption {
         let backend = match kind.split_once('=') {
             Some(("tap", name)) => BackendConfig::Tap(name.parse()?),
             None if kind == "tap" => return Err("which tap? write tap=NAME, such as tap=tap0".to_owned()),
-            // The network without privileges, by the name of its program, too.
-            None if kind == "user" || kind == "passt" => BackendConfig::Passt(Vec::new()),
+            None if kind == "user" => BackendConfig::User(Vec::new()),
+            None if kind == "passt" => BackendConfig::Passt(Vec::new()),
             None if kind == "none" => {
                 return options.map_or(Ok(Self(None)), |_| Err("nothing goes with none".to_owned()));
             }
@@ -269,6 +271,9 @@ pub fn device(
         None => Some(NetworkConfig::new(BackendConfig::Passt(Vec::new()))),
     };
     match network {
+        Some(NetworkConfig { backend: BackendConfig::User(_), .. }) => {
+            Ok(network.map(|network| NetworkConfig { backend: BackendConfig::User(ports), ..network }))
+        }
         Some(NetworkConfig { backend: BackendConfig::Passt(_), .. }) => {
             Ok(network.map(|network| NetworkConfig { backend: BackendConfig::Passt(ports), ..network }))
         }
@@ -303,9 +308,8 @@ mod tests {
         assert_eq!(network.congestion, Some(CongestionControl::Bbr));
         assert_eq!(network.limits.bytes, Some("10M".parse().unwrap()));
         assert_eq!(network.limits.operations, Some("100/200".parse().unwrap()));
-        for text in ["passt", "user"] {
-            assert_eq!(parse(text), Ok(Some(NetworkConfig::new(BackendConfig::Passt(Vec::new())))));
-        }
+        assert_eq!(parse("passt"), Ok(Some(NetworkConfig::new(BackendConfig::Passt(Vec::new())))));
+        assert_eq!(parse("user"), Ok(Some(NetworkConfig::new(BackendConfig::User(Vec::new())))));
         assert_eq!(parse("none"), Ok(None));
         assert!(
             !network.host_loopback && parse("passt,host-loopback,mtu=1500").unwrap().unwrap().host_loopback

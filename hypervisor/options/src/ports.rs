@@ -44,18 +44,48 @@ pub enum PortError {
 ///
 /// See [`PortError`].
 pub fn choose(forwards: &mut [PortForward]) -> Result<Vec<PortForward>, PortError> {
-    // The sockets stay open until all are bound. The given ports come first, so that none of them is chosen for another.
-    let (mut sockets, mut chosen) = (Vec::new(), Vec::new());
+    // The sockets stay open until all are bound.
+    bind(forwards).map(|bound| bound.chosen)
+}
+
+/// Sockets that are bound to forwarded ports.
+#[derive(Debug, Default)]
+pub struct BoundPorts {
+    /// TCP listeners, each with the port of the guest.
+    pub listeners: Vec<(TcpListener, u16)>,
+    /// UDP sockets, each with the port of the guest.
+    pub sockets: Vec<(UdpSocket, u16)>,
+    /// The forwards whose port of the host was chosen.
+    pub chosen: Vec<PortForward>,
+}
+
+/// Binds all ports, and replaces port 0 of the host by the free one that it got.
+///
+/// # Errors
+///
+/// See [`PortError`].
+pub fn bind(forwards: &mut [PortForward]) -> Result<BoundPorts, PortError> {
+    let mut bound = BoundPorts::default();
+    // The given ports come first, so that none of them is chosen for another.
     for forward in forwards.iter().filter(|forward| forward.host != 0) {
-        sockets.push(bind_forward(forward)?);
+        bound.add(bind_forward(forward)?, forward.guest.get());
     }
     for forward in forwards.iter_mut().filter(|forward| forward.host == 0) {
         let socket = bind_forward(forward)?;
         forward.host = socket.port().map_err(|error| PortError::Host(0, error))?;
-        chosen.push(*forward);
-        sockets.push(socket);
+        bound.chosen.push(*forward);
+        bound.add(socket, forward.guest.get());
     }
-    Ok(chosen)
+    Ok(bound)
+}
+
+impl BoundPorts {
+    fn add(&mut self, socket: Socket, guest: u16) {
+        match socket {
+            Socket::Tcp(listener) => self.listeners.push((listener, guest)),
+            Socket::Udp(socket) => self.sockets.push((socket, guest)),
+        }
+    }
 }
 
 /// Checks that sockets are bound to the forwarded ports now, and that they belong to the users `owners`.

@@ -1,7 +1,7 @@
 //! Creation of the network device and its backend from the configuration.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
 use hermit_interface::command_line::{Encoder, HostAddress, Ip};
@@ -9,11 +9,13 @@ use hermit_options::egress::{EgressPolicy, HostNetwork};
 use hermit_options::host_network;
 use hermit_options::passt::{self, DNS_FORWARD, MAX_MTU, PasstError, PasstStartup};
 use hermit_options::ports::{self, PortError};
+use hermit_usernet::config::Config;
 
 use crate::config::network::{BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward};
 use crate::devices::net::backend::Backend;
 use crate::devices::net::backend::passt::Passt;
 use crate::devices::net::backend::tap::{Tap, TapError};
+use crate::devices::net::backend::user::User;
 use crate::devices::net::egress::EgressFilter;
 use crate::devices::net::{Net, NetConfig};
 use crate::devices::rate_limiter::RateLimiter;
@@ -44,6 +46,9 @@ pub enum NetworkError {
         /// Minimum MTU of the guest in bytes.
         min: u16,
     },
+    /// The host has no more file descriptors or memory for sockets.
+    #[error("network: sockets for the guest: {0}")]
+    Sockets(io::Error),
     /// The host does not list its addresses, which are closed to the guest.
     #[error("network: the addresses of the host, which are closed to the guest: {0}")]
     HostAddresses(io::Error),
@@ -62,6 +67,8 @@ pub struct PreparedNetwork {
     pub device: Net,
     /// File descriptor of the TAP interface, if that is the backend.
     pub tap: Option<RawFd>,
+    /// True if the backend opens sockets while the guest runs.
+    pub has_sockets: bool,
     /// passt process of the backend, which may still initialise itself.
     pub starting: Option<StartingPasst>,
 }
@@ -97,8 +104,57 @@ impl StartingPasst {
 pub fn create_device(network: &NetworkConfig) -> Result<PreparedNetwork, NetworkError> {
     match &network.backend {
         BackendConfig::Tap(name) => create_tap_device(network, name),
+        BackendConfig::User(forwards) => create_user_device(network, forwards),
         BackendConfig::Passt(forwards) => create_passt_device(network, forwards),
     }
+}
+
+fn create_user_device(
+    network: &NetworkConfig,
+    forwards: &[PortForward],
+) -> Result<PreparedNetwork, NetworkError> {
+    let mtu = network.mtu.unwrap_or(MAX_MTU);
+    let mac = mac(network)?;
+    let mut bound = ports::bind(&mut forwards.to_vec())?;
+    let host = host_network(network)?;
+    let policy = EgressPolicy::of_sockets(&network.egress, &host);
+    let mut config = user_config(network, mac, mtu, &host);
+    config.tcp_ports = bound.listeners.iter().map(|(_, guest)| *guest).collect();
+    config.udp_ports = bound.sockets.iter().map(|(_, guest)| *guest).collect();
+    let listeners = bound.listeners.drain(..).map(|(listener, _)| listener).collect();
+    let sockets = bound.sockets.drain(..).map(|(socket, _)| socket).collect();
+    let user = User::new(config, listeners, sockets, policy).map_err(NetworkError::Sockets)?;
+    // The ports accept connections from now on.
+    bound.chosen.iter().for_each(|chosen| say(format_args!("{}", ports::message(chosen))));
+    let device = device_with(network, Box::new(user), mac, mtu)?;
+    Ok(PreparedNetwork { device, tap: None, has_sockets: true, starting: None })
+}
+
+/// Addresses of the user-mode network, as the options say.
+fn user_config(network: &NetworkConfig, mac: MacAddress, mtu: u16, host: &HostNetwork) -> Config {
+    let mut config = Config::new(mac.bytes(), mtu);
+    for own in network.addresses.iter().rev() {
+        match own.address {
+            IpAddr::V4(address) => config.guest_v4 = (address, own.prefix),
+            IpAddr::V6(address) => config.guest_v6 = Some(address),
+        }
+    }
+    for gateway in &network.gateways {
+        match gateway {
+            IpAddr::V4(address) => config.gateways.0 = *address,
+            IpAddr::V6(address) => config.gateways.1 = *address,
+        }
+    }
+    if !network.nameservers.is_empty() || network.egress.is_closed() {
+        let is_v4 = |address: &IpAddr| if let IpAddr::V4(address) = address { Some(*address) } else { None };
+        config.nameservers = network.nameservers.iter().filter_map(is_v4).collect();
+    } else {
+        config.resolver = host.nameservers.first().map(|&server| SocketAddr::new(server, 53));
+    }
+    config.search.clone_from(&network.search);
+    config.hostname.clone_from(&network.hostname);
+    config.has_host_loopback = network.host_loopback;
+    config
 }
 
 fn create_tap_device(network: &NetworkConfig, name: &InterfaceName) -> Result<PreparedNetwork, NetworkError> {
@@ -109,7 +165,7 @@ fn create_tap_device(network: &NetworkConfig, name: &InterfaceName) -> Result<Pr
         return Err(NetworkError::SmallMtu { name: name.as_str().to_owned(), mtu, min });
     }
     let device = device(network, Box::new(tap), mtu)?;
-    Ok(PreparedNetwork { device, tap: Some(fd), starting: None })
+    Ok(PreparedNetwork { device, tap: Some(fd), has_sockets: false, starting: None })
 }
 
 fn create_passt_device(
@@ -126,7 +182,7 @@ fn create_passt_device(
     let (passt, startup) = Passt::start(&passt_arguments(network, &forwards, mtu), egress)?;
     let device = device(network, Box::new(passt), mtu)?;
     let starting = StartingPasst { startup, forwards, chosen };
-    Ok(PreparedNetwork { device, tap: None, starting: Some(starting) })
+    Ok(PreparedNetwork { device, tap: None, has_sockets: false, starting: Some(starting) })
 }
 
 /// Networks of the host that bear on the egress of a guest behind passt.
@@ -150,14 +206,25 @@ fn host_network(network: &NetworkConfig) -> Result<HostNetwork, NetworkError> {
 }
 
 fn device(network: &NetworkConfig, backend: Box<dyn Backend>, mtu: u16) -> Result<Net, NetworkError> {
-    let mac = match network.mac {
-        Some(mac) => mac,
-        None => {
-            let mut bytes = [0; 6];
-            random::fill(&mut bytes)?;
-            MacAddress::local(bytes)
-        }
-    };
+    device_with(network, backend, mac(network)?, mtu)
+}
+
+/// MAC address of the guest: the given one, or a random one.
+fn mac(network: &NetworkConfig) -> Result<MacAddress, NetworkError> {
+    if let Some(mac) = network.mac {
+        return Ok(mac);
+    }
+    let mut bytes = [0; 6];
+    random::fill(&mut bytes)?;
+    Ok(MacAddress::local(bytes))
+}
+
+fn device_with(
+    network: &NetworkConfig,
+    backend: Box<dyn Backend>,
+    mac: MacAddress,
+    mtu: u16,
+) -> Result<Net, NetworkError> {
     log::info!("network: address {mac}, packets of up to {mtu} bytes");
     let limiter = || RateLimiter::new(network.limits).map_err(|error| NetworkError::Timer(error.into()));
     let net = Net::new(backend, NetConfig { mac: mac.bytes(), mtu });

@@ -10,16 +10,17 @@ use kvm_bindings::{
     kvm_debugregs, kvm_fpu, kvm_guest_debug, kvm_regs, kvm_sregs, kvm_translation, kvm_vcpu_events,
 };
 use libc::{
-    SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_epoll_create1,
+    SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_connect, SYS_epoll_create1,
     SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_exit, SYS_exit_group, SYS_faccessat, SYS_fallocate,
     SYS_fchmod, SYS_fcntl, SYS_fdatasync, SYS_fstat, SYS_fstatfs, SYS_fsync, SYS_ftruncate, SYS_futex,
-    SYS_getdents64, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl, SYS_linkat, SYS_lseek, SYS_madvise,
-    SYS_mkdirat, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_openat, SYS_openat2,
+    SYS_getdents64, SYS_getpid, SYS_getrandom, SYS_getsockopt, SYS_gettid, SYS_ioctl, SYS_linkat, SYS_lseek,
+    SYS_madvise, SYS_mkdirat, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_openat, SYS_openat2,
     SYS_pidfd_send_signal, SYS_poll, SYS_ppoll, SYS_pread64, SYS_preadv, SYS_ptrace, SYS_pwrite64,
-    SYS_pwritev, SYS_read, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_renameat2, SYS_restart_syscall,
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto, SYS_sigaltstack,
-    SYS_symlinkat, SYS_tgkill, SYS_timerfd_settime, SYS_tkill, SYS_unlinkat, SYS_utimensat, SYS_wait4,
-    SYS_waitid, SYS_write, SYS_writev,
+    SYS_pwritev, SYS_read, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_renameat2,
+    SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_sendto,
+    SYS_setsockopt, SYS_shutdown, SYS_sigaltstack, SYS_socket, SYS_symlinkat, SYS_tgkill,
+    SYS_timerfd_settime, SYS_tkill, SYS_unlinkat, SYS_utimensat, SYS_wait4, SYS_waitid, SYS_write,
+    SYS_writev,
 };
 use linux_raw_sys::ptrace;
 use rustix::ioctl::Opcode;
@@ -340,6 +341,45 @@ const TAP_NETWORK: &[CallRule] = &[
     (SYS_ioctl, &[&[Tap(0), Request(1, ioctl::TUNSETOFFLOAD), Within(2, ioctl::USED_OFFLOADS)]]),
 ];
 
+/// Families of the sockets that a network thread opens, and their kinds.
+const SOCKET_FLAGS: c_int = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+const STREAM: ArgumentCheck = Is(1, libc::SOCK_STREAM | SOCKET_FLAGS);
+const DATAGRAM: ArgumentCheck = Is(1, libc::SOCK_DGRAM | SOCKET_FLAGS);
+
+/// Network thread with the backend `user`: sockets of TCP and UDP, and those of ICMP echo, which connect the guest. It
+/// binds none: the listeners of the forwarded ports were open before.
+const SOCKETS: &[CallRule] = &[
+    (
+        SYS_socket,
+        &[
+            &[Is(0, libc::AF_INET), STREAM, Is(2, 0)],
+            &[Is(0, libc::AF_INET6), STREAM, Is(2, 0)],
+            &[Is(0, libc::AF_INET), DATAGRAM, Is(2, 0)],
+            &[Is(0, libc::AF_INET6), DATAGRAM, Is(2, 0)],
+            &[Is(0, libc::AF_INET), DATAGRAM, Is(2, libc::IPPROTO_ICMP)],
+            &[Is(0, libc::AF_INET6), DATAGRAM, Is(2, libc::IPPROTO_ICMPV6)],
+        ],
+    ),
+    (SYS_connect, &[]),
+    (SYS_accept4, &[&[Is(3, SOCKET_FLAGS)]]),
+    (SYS_shutdown, &[&[Is(1, libc::SHUT_WR)]]),
+    (SYS_getsockopt, &[&[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_ERROR)]]),
+    (
+        SYS_setsockopt,
+        &[
+            &[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_PEEK_OFF)],
+            &[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_LINGER)],
+            &[Is(1, libc::IPPROTO_TCP), Is(2, libc::TCP_NODELAY)],
+        ],
+    ),
+    (SYS_recvmsg, &[&[Is(2, libc::MSG_PEEK | libc::MSG_DONTWAIT)]]),
+    (SYS_recvfrom, &[]),
+    (SYS_readv, &[]),
+    (SYS_writev, &[]),
+    (SYS_sendto, &[&[Is(3, libc::MSG_NOSIGNAL)]]),
+    (SYS_timerfd_settime, &[&[Is(1, 0)]]),
+];
+
 /// Disk, files or network thread with limits of its rate: sets the timer by which it waits.
 const RATE_LIMITS: &[CallRule] = &[(SYS_timerfd_settime, &[&[Is(1, 0)]])];
 
@@ -376,6 +416,7 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
     let debugging = if rules.debugger { debugging } else { &[] };
     let kind = match role {
         Role::Network if rules.tap.is_some() => TAP_NETWORK,
+        Role::Network if rules.sockets => SOCKETS,
         Role::Network => PASST_NETWORK,
         Role::Files => FILES,
         Role::ReadOnlyFiles => READ_ONLY_FILES,

@@ -152,6 +152,8 @@ pub struct Rules {
     pub allow_partial: bool,
     /// File descriptor of the tap that the network thread may use.
     pub tap: Option<RawFd>,
+    /// The network thread opens sockets, which connect the guest.
+    pub sockets: bool,
     /// File descriptor of the guest's memory, of which vCPU threads may return parts to the host; `None` if the memory is
     /// private.
     pub memory: Option<RawFd>,
@@ -244,7 +246,7 @@ impl Sandbox {
         if rules.jail.is_some() {
             privileges::limit_descriptors(!rules.folders.is_empty()).map_err(SandboxError::Privileges)?;
         }
-        paths::restrict(&rules.folders, landlock)
+        paths::restrict(&rules.folders, rules.sockets, landlock)
     }
 
     /// Drops the capability that the start of the guest's process takes: call it after that.

@@ -67,14 +67,19 @@ impl LandlockLevel {
     }
 }
 
-/// Denies access to all paths except below `folders`, bind and connect of TCP ports, and signals and abstract sockets
-/// to other processes. Open files remain usable.
+/// Denies access to all paths except below `folders`, bind of TCP ports, and their connect unless `may_connect`, and
+/// signals and abstract sockets to other processes. Open files remain usable.
 ///
 /// # Errors
 ///
 /// The host does not enforce what it has of landlock, which is `level`.
-pub(super) fn restrict(folders: &[Folder], level: LandlockLevel) -> Result<(), SandboxError> {
-    let mut ruleset = new_ruleset()?;
+pub(super) fn restrict(
+    folders: &[Folder],
+    may_connect: bool,
+    level: LandlockLevel,
+) -> Result<(), SandboxError> {
+    let all = AccessNet::from_all(ABI_VERSION);
+    let mut ruleset = new_ruleset(if may_connect { all & !AccessNet::ConnectTcp } else { all })?;
     for folder in folders {
         ruleset = ruleset.add_rule(PathBeneath::new(&*folder.descriptor, rights(folder)))?;
     }
@@ -86,14 +91,14 @@ pub(super) fn restrict(folders: &[Folder], level: LandlockLevel) -> Result<(), S
 
 /// Creates a ruleset that allows nothing, for the guest's process. Returns `None` if the kernel lacks landlock.
 pub(crate) fn empty_ruleset() -> Result<Option<OwnedFd>, RulesetError> {
-    new_ruleset().map(Option::from)
+    new_ruleset(AccessNet::from_all(ABI_VERSION)).map(Option::from)
 }
 
-/// Creates a ruleset that handles all access rights and allows none.
-fn new_ruleset() -> Result<RulesetCreated, RulesetError> {
+/// Creates a ruleset that handles all access rights, but of TCP ports those of `net`, and allows none.
+fn new_ruleset(net: BitFlags<AccessNet>) -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
         .handle_access(AccessFs::from_all(ABI_VERSION))?
-        .handle_access(AccessNet::from_all(ABI_VERSION))?
+        .handle_access(net)?
         .scope(Scope::from_all(ABI_VERSION))?
         .create()
 }

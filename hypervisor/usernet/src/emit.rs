@@ -30,6 +30,8 @@ pub struct Offload {
     pub checksum: Option<(u16, u16)>,
     /// Maximum size in bytes of the data of each segment, if the data is more than one segment has.
     pub segment_size: Option<u16>,
+    /// True if the packet is one of IPv4.
+    pub is_v4: bool,
 }
 
 /// Size in bytes of the headers before an IP payload.
@@ -136,7 +138,7 @@ impl TcpHeader {
             // Without window scaling, three bytes of padding.
             scale.map_or(TcpOption::EndOfList, TcpOption::WindowScale).emit(rest);
         }
-        Offload { checksum: Some((short(offset), TCP_CHECKSUM)), segment_size: None }
+        Offload { checksum: Some((short(offset), TCP_CHECKSUM)), segment_size: None, is_v4: from.is_ipv4() }
     }
 }
 
@@ -153,7 +155,7 @@ pub(crate) fn write_udp(guest: Mac, ends: Ends, length: usize, head: &mut Vec<u8
     packet.set_dst_port(to.port());
     packet.set_len(short(UDP + length));
     packet.set_checksum(pseudo_header(ips, IpProtocol::Udp, UDP + length));
-    Offload { checksum: Some((short(offset), UDP_CHECKSUM)), segment_size: None }
+    Offload { checksum: Some((short(offset), UDP_CHECKSUM)), segment_size: None, is_v4: from.is_ipv4() }
 }
 
 /// A frame with a UDP datagram whose data is given whole, and whose checksum is complete.
@@ -173,6 +175,20 @@ pub(crate) fn complete_tcp(frame: &mut [u8], ends: Ends) {
     let (from, to) = (IpAddress::from(ends.peer.ip()), IpAddress::from(ends.guest.ip()));
     if let Some(bytes) = frame.get_mut(ip_offset(ends.peer.is_ipv4())..) {
         TcpPacket::new_unchecked(bytes).fill_checksum(&from, &to);
+    }
+}
+
+/// Completes the checksum of a frame for a receiver that cannot: `start` and `offset` are those of [`Offload::checksum`].
+pub fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) {
+    let Some(bytes) = frame.get_mut(start..) else { return };
+    // The field has the sum of the pseudo header.
+    let sum = match !checksum::data(bytes) {
+        // Zero would mean that a datagram has none (RFC 768).
+        0 => u16::MAX,
+        sum => sum,
+    };
+    if let Some(field) = bytes.get_mut(offset..offset + 2) {
+        field.copy_from_slice(&sum.to_be_bytes());
     }
 }
 

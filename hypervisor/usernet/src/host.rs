@@ -4,7 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// Identifies a flow in the events of its socket. Numbers are not used again for another flow.
+/// Identifies a flow in the events of its socket. As a number it has 62 bits. 2^30 other flows have its place before a number is
+/// used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     pub(crate) index: u32,

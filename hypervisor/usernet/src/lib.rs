@@ -49,7 +49,7 @@ use smoltcp::wire::IpProtocol;
 
 use self::config::{Config, PREFIX_V6};
 use self::datagrams::{Datagrams, Key};
-pub use self::emit::Offload;
+pub use self::emit::{Offload, complete_checksum};
 use self::host::{Host, Protocol, Token};
 use self::icmp::Unreachable;
 pub use self::parse::MAX_HEADERS;

@@ -2,6 +2,9 @@
 
 use crate::host::Token;
 
+/// Maximum generation: the upper bits of tokens are free for the host.
+const MAX_GENERATION: u32 = (1 << 30) - 1;
+
 /// A table whose entries have tokens. A token is valid until its entry is removed.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
@@ -64,7 +67,7 @@ impl<T> Slab<T> {
             return None;
         }
         let value = entry.value.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
+        entry.generation = entry.generation.wrapping_add(1) & MAX_GENERATION;
         self.free.push(token.index);
         Some(value)
     }

@@ -108,6 +108,15 @@ impl VnetHeader {
         [self.flags, self.gso_type, a, b, c, d, e, f, g, h, i, j]
     }
 
+    /// Header of a frame whose checksum is left to the receiver: where it starts in the frame, and the offset of its field
+    /// from there. `segment` is the size of segments, and of all headers, if the frame has more data than one segment.
+    #[must_use]
+    pub fn partial(csum_start: u16, csum_offset: u16, segment: Option<(u16, u16)>, is_v4: bool) -> Self {
+        let header = Self { flags: NEEDS_CSUM, csum_start, csum_offset, ..Self::default() };
+        let Some((gso_size, hdr_len)) = segment else { return header };
+        Self { gso_type: if is_v4 { GSO_TCPV4 } else { GSO_TCPV6 }, gso_size, hdr_len, ..header }
+    }
+
     /// Offset in the frame of the checksum that the receiver is to fill in, if it is to.
     #[must_use]
     pub fn checksum_field(self) -> Option<usize> {

@@ -61,14 +61,15 @@ impl Sent {
     }
 
     pub(super) fn frame(&self) -> Vec<u8> {
-        let options = if self.scale.is_some() { 8 } else { 0 };
-        let mut bytes = vec![0; 20 + options + self.data.len()];
+        let options: u8 = if self.scale.is_some() { 8 } else { 0 };
+        let start = 20 + usize::from(options);
+        let mut bytes = vec![0; start + self.data.len()];
         let mut packet = TcpPacket::new_unchecked(&mut bytes);
         packet.set_src_port(self.from.port());
         packet.set_dst_port(self.to.port());
         packet.set_seq_number(smoltcp::wire::TcpSeqNumber(self.seq.cast_signed()));
         packet.set_ack_number(smoltcp::wire::TcpSeqNumber(self.ack.cast_signed()));
-        packet.set_header_len(20 + options as u8);
+        packet.set_header_len(20 + options);
         packet.set_window_len(self.window);
         bytes[13] = self.flags.bits();
         if let Some(scale) = self.scale {
@@ -76,7 +77,6 @@ impl Sent {
             let rest = TcpOption::WindowScale(scale).emit(rest);
             TcpOption::NoOperation.emit(rest);
         }
-        let start = 20 + options;
         bytes[start..].copy_from_slice(&self.data);
         packet_frame(self.from.ip(), self.to.ip(), IpProtocol::Tcp, &bytes)
     }
@@ -156,10 +156,7 @@ impl Lab {
         bytes.truncate(head.len() + output.data);
         bytes[..head.len()].copy_from_slice(&head);
         if let Some((start, offset)) = output.offload.checksum {
-            let (start, offset) = (usize::from(start), usize::from(offset));
-            // The field has the sum of the pseudo header.
-            let sum = !smoltcp::wire::checksum::data(&bytes[start..]);
-            bytes[start + offset..start + offset + 2].copy_from_slice(&sum.to_be_bytes());
+            crate::complete_checksum(&mut bytes, start.into(), offset.into());
         }
         Some(bytes)
     }

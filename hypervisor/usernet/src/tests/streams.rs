@@ -54,7 +54,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// The byte of a stream at an offset.
 fn byte(offset: usize) -> u8 {
-    (offset ^ offset >> 8 ^ offset >> 16) as u8
+    (offset ^ offset >> 8 ^ offset >> 16).to_le_bytes()[0]
 }
 
 fn bytes(from: usize, count: usize) -> Vec<u8> {
@@ -101,20 +101,7 @@ impl Pair {
 
     /// Frames in both directions until there are none.
     fn exchange(&mut self) {
-        loop {
-            let has_sent = self.guest_sends();
-            let Some(segment) = self.lab.segment() else {
-                if has_sent {
-                    continue;
-                }
-                return;
-            };
-            if self.to_lose > 0 {
-                self.to_lose -= 1;
-            } else {
-                self.guest_receives(&segment);
-            }
-        }
+        while self.guest_sends() || self.network_sends() {}
     }
 
     fn guest_sends(&mut self) -> bool {
@@ -137,6 +124,17 @@ impl Pair {
             has_sent = true;
         }
         has_sent
+    }
+
+    /// Passes the next segment to the guest, or loses it. Returns false if there is none.
+    fn network_sends(&mut self) -> bool {
+        let Some(segment) = self.lab.segment() else { return false };
+        if self.to_lose > 0 {
+            self.to_lose -= 1;
+        } else {
+            self.guest_receives(&segment);
+        }
+        true
     }
 
     fn guest_receives(&mut self, segment: &Received) {

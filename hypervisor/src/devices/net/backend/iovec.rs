@@ -1,13 +1,13 @@
 //! Scatter-gather I/O: one frame, several buffers of guest memory, one system call.
 #![expect(
     unsafe_code,
-    reason = "readv(2) and writev(2) on memory that the guest may modify at the same time"
+    reason = "readv(2), writev(2) and recvmsg(2) on memory that the guest may modify at the same time"
 )]
 
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::{io, mem, ptr};
 
-use libc::{c_int, iovec};
+use libc::{c_int, iovec, msghdr};
 use vm_memory::VolatileSlice;
 
 /// Maximum number of guest buffers of one call: Linux's `UIO_MAXIOV` (1024) less one for the header.
@@ -57,6 +57,75 @@ pub(in crate::devices::net) fn write(
     // and `guards` keep guest memory mapped.
     let result = unsafe { libc::writev(sink.as_raw_fd(), iovecs.as_ptr(), count) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Copies bytes that have arrived at a socket to guest memory, by one recvmsg(2), and leaves them in the socket. Returns
+/// the number of bytes.
+///
+/// # Errors
+///
+/// The host's error; `EMSGSIZE` for more than [`MAX_IOVECS`] buffers.
+pub(in crate::devices::net) fn peek(
+    source: BorrowedFd<'_>,
+    buffers: &[VolatileSlice<'_>],
+) -> io::Result<usize> {
+    let guards: Vec<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
+    let buffers = guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast(), iov_len: guard.len() });
+    let mut iovecs: Vec<_> = buffers.collect();
+    let mut message = empty_message();
+    message.msg_iov = iovecs.as_mut_ptr();
+    message.msg_iovlen = to_number(iovecs.len())?;
+    // SAFETY: `message` describes `iovecs`, which live until the call returns, and neither a name nor control data. The
+    // kernel writes to the message itself, which is exclusively borrowed, and to the memory that `iovecs` describe:
+    // `guards` keep guest memory mapped. Those writes race only with the guest and with volatile accesses: vm-memory never
+    // creates a reference to it.
+    let result =
+        unsafe { libc::recvmsg(source.as_raw_fd(), &raw mut message, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Converts a number to the type of a field, which differs between C libraries.
+fn to_number<T: TryFrom<usize>>(number: usize) -> io::Result<T> {
+    T::try_from(number).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// Header of a message without name, buffers and control data. (musl's structure has private padding.)
+fn empty_message() -> msghdr {
+    // SAFETY: the structure consists of integers and pointers, for which zero is valid.
+    unsafe { mem::zeroed() }
+}
+
+/// Removes the first bytes of a TCP socket, as far as they have arrived.
+///
+/// # Errors
+///
+/// The host's error.
+pub(in crate::devices::net) fn discard(socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
+    // SAFETY: with MSG_TRUNC, a TCP socket writes nothing to the buffer (tcp(7)), so that a null pointer is valid.
+    let result = unsafe {
+        libc::recv(socket.as_raw_fd(), ptr::null_mut(), count, libc::MSG_TRUNC | libc::MSG_DONTWAIT)
+    };
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sets from which byte on [`peek`] copies (`SO_PEEK_OFF`). Each call of it goes on after the last one's bytes.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` for TCP before Linux 6.9.
+pub(in crate::devices::net) fn set_peek_offset(socket: BorrowedFd<'_>, offset: c_int) -> io::Result<()> {
+    let size = libc::socklen_t::try_from(size_of::<c_int>()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the option's value is an `int`, which lives until the call returns.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEEK_OFF,
+            (&raw const offset).cast(),
+            size,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Copies `bytes` to guest memory, as far as the buffers' size permits.

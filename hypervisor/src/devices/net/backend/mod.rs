@@ -3,6 +3,7 @@
 //! | module | |
 //! | --- | --- |
 //! | [`tap`] | a TAP interface of the host |
+//! | [`user`] | sockets of the host |
 //! | [`passt`] | passt(1), which maps the guest's connections to sockets of the host |
 //! | [`stream`] | frames in the byte stream between passt and this device |
 //! | `reset` | resets of passt that refuse a connection |
@@ -17,6 +18,7 @@ mod reset;
 pub mod stream;
 pub(crate) mod syn_ack;
 pub mod tap;
+pub mod user;
 
 use std::fmt::Debug;
 use std::io;

@@ -1,0 +1,142 @@
+//! The backend `user`: the guest's connections become sockets of the host, in this thread. It takes neither root nor another
+//! program.
+//!
+//! [`hermit_usernet`] has what frames mean; this module has the sockets, and moves frames between them and the device.
+
+mod frames;
+mod sockets;
+
+use std::io;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
+
+use hermit_options::egress::EgressPolicy;
+use hermit_usernet::config::Config;
+use hermit_usernet::{Limits, MAX_HEADERS, Offload, Output, UserNetwork, complete_checksum};
+use vm_memory::VolatileSlice;
+
+use self::sockets::Sockets;
+use super::iovec::{gather, scatter};
+use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
+use crate::devices::net::header::{Offloads, VnetHeader};
+
+/// User-mode network of a guest.
+#[derive(Debug)]
+pub struct User {
+    network: UserNetwork<Sockets>,
+    sockets: Sockets,
+    /// True if the sockets were asked for events, and all that followed was received.
+    is_polled: bool,
+    offloads: Offloads,
+    /// First bytes of a frame.
+    head: Vec<u8>,
+}
+
+impl User {
+    /// Network with this configuration. The listeners and ports are those of `config`, in the same order.
+    ///
+    /// # Errors
+    ///
+    /// The host has no more file descriptors.
+    pub fn new(
+        config: Config,
+        listeners: Vec<TcpListener>,
+        ports: Vec<UdpSocket>,
+        policy: EgressPolicy,
+    ) -> io::Result<Self> {
+        let sockets = Sockets::new(listeners, ports, policy)?;
+        Ok(Self {
+            network: UserNetwork::new(config),
+            sockets,
+            is_polled: false,
+            offloads: Offloads::default(),
+            head: Vec::new(),
+        })
+    }
+
+    /// Handles the events of sockets, and timers.
+    fn poll(&mut self) {
+        for event in self.sockets.events() {
+            self.network.handle_event(&mut self.sockets, event);
+        }
+        self.network.handle_timers(&mut self.sockets);
+    }
+
+    /// The next frame, after events were handled if there is none.
+    fn next_frame(&mut self, buffers: &[VolatileSlice<'_>]) -> Option<Output> {
+        let mut space = buffers;
+        let output = self.network.receive(&mut self.sockets, &mut self.head, &mut space);
+        if output.is_some() || self.is_polled {
+            return output;
+        }
+        self.is_polled = true;
+        self.poll();
+        self.network.receive(&mut self.sockets, &mut self.head, &mut space)
+    }
+}
+
+/// Header of a frame with this output, whose headers have `head` bytes.
+fn vnet_header(offload: Offload, head: usize) -> VnetHeader {
+    let Some((start, offset)) = offload.checksum else { return VnetHeader::default() };
+    let head = u16::try_from(head).unwrap_or(u16::MAX);
+    VnetHeader::partial(start, offset, offload.segment_size.map(|size| (size, head)), offload.is_v4)
+}
+
+impl Backend for User {
+    fn has_offloads(&self) -> bool {
+        true
+    }
+
+    fn set_offloads(&mut self, offloads: Offloads) -> io::Result<()> {
+        self.offloads = offloads;
+        Ok(())
+    }
+
+    fn receive(&mut self, buffers: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
+        // The device offers a byte more than a frame may have.
+        let max_frame = frames::length(buffers).saturating_sub(1);
+        let has_large_segments = (self.offloads.tcp4, self.offloads.tcp6);
+        self.network.set_limits(Limits { max_frame, has_large_segments });
+        let Some(output) = self.next_frame(buffers) else {
+            self.is_polled = false;
+            self.sockets.withdraw();
+            self.sockets.wake_at(self.network.deadline());
+            return Ok(None);
+        };
+        let length = self.head.len() + output.data;
+        scatter(&self.head, buffers);
+        let mut header = vnet_header(output.offload, self.head.len());
+        if let Some((start, offset)) = output.offload.checksum.filter(|_| !self.offloads.checksum) {
+            let mut frame = Vec::new();
+            gather(&frames::part(buffers, 0..length), &mut frame);
+            complete_checksum(&mut frame, start.into(), offset.into());
+            scatter(&frame, buffers);
+            header = VnetHeader::default();
+        }
+        Ok(Some(ReceivedFrame { header, length }))
+    }
+
+    fn send(&mut self, _: VnetHeader, frame: &[VolatileSlice<'_>]) -> Result<TxStatus, Disconnected> {
+        let length = frames::length(frame);
+        let mut head = Vec::with_capacity(MAX_HEADERS);
+        gather(&frames::part(frame, 0..length.min(MAX_HEADERS)), &mut head);
+        self.network.transmit(&mut self.sockets, &head, &frame, length);
+        Ok(TxStatus::Accepted)
+    }
+
+    fn flush(&mut self) -> Result<TxStatus, Disconnected> {
+        if self.network.has_output() {
+            self.sockets.announce();
+        }
+        self.sockets.wake_at(self.network.deadline());
+        Ok(TxStatus::Accepted)
+    }
+
+    fn input(&self) -> RawFd {
+        self.sockets.events_fd().as_raw_fd()
+    }
+
+    fn output(&self) -> RawFd {
+        self.sockets.output_fd().as_raw_fd()
+    }
+}
