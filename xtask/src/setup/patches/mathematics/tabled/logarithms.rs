@@ -139,7 +139,9 @@ pub(super) fn log_as_sum(x: f64) -> Sum {
     let high = linear - half_square;
     let low =
         (whole - linear + rest + whole_low) + (linear - high - half_square - half_square_low) + polynomial;
-    Sum { high, low }
+    // Near 1, the second part may be 2^-17 of the first one, which is too much for a power with a large exponent.
+    let sum = high + low;
+    Sum { high: sum, low: high - sum + low }
 }
 
 /// The logarithm whose base has a natural logarithm with this inverse.
