@@ -55,9 +55,10 @@ unsafe extern "C" {
     #[link_name = "sys_heap_lock_count"]
     pub fn heap_lock_count() -> u64;
 
-    /// Which string instructions move memory faster than vector registers do, for `memcpy` and the like:
-    /// [`STRING_MOVES_NONE`](crate::STRING_MOVES_NONE), [`STRING_MOVES_WORDS`](crate::STRING_MOVES_WORDS) or
-    /// [`STRING_MOVES_BYTES`](crate::STRING_MOVES_BYTES).
+    /// Instructions that move memory faster than vector registers of 16 bytes do, for `memcpy` and the like:
+    /// [`STRING_MOVES_NONE`](crate::STRING_MOVES_NONE), or [`STRING_MOVES_WORDS`](crate::STRING_MOVES_WORDS) or
+    /// [`STRING_MOVES_BYTES`](crate::STRING_MOVES_BYTES), and [`STRING_MOVES_VECTORS`](crate::STRING_MOVES_VECTORS).
+    /// The answer is always the same.
     #[link_name = "sys_string_moves"]
     pub safe fn string_moves() -> u32;
 

@@ -53,6 +53,12 @@ pub fn string_moves() -> StringMoves {
     }
 }
 
+/// True if programs may use AVX2 and FMA.
+#[must_use]
+pub fn has_wide_vectors() -> bool {
+    cpu::has_wide_vectors()
+}
+
 /// Starts all CPUs but the first. Each calls `main`, some time later, with the mask with which it starts.
 /// To be called once. CPUs for which there is no memory are not started.
 pub fn start_others(main: fn(Masked) -> !) {

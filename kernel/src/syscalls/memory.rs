@@ -3,7 +3,8 @@
 use core::ptr;
 
 use hermit_abi::{
-    PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE, STRING_MOVES_BYTES, STRING_MOVES_NONE, STRING_MOVES_WORDS,
+    PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE, STRING_MOVES_BYTES, STRING_MOVES_NONE, STRING_MOVES_VECTORS,
+    STRING_MOVES_WORDS,
 };
 use hermit_hal::cpus::{self, StringMoves};
 use hermit_hal::memory::mapping::{self, Access, MappingError};
@@ -49,11 +50,12 @@ export_plain! {
     }
 
     fn sys_string_moves as string_moves() -> u32 {
-        match cpus::string_moves() {
+        let moves = match cpus::string_moves() {
             StringMoves::None => STRING_MOVES_NONE,
             StringMoves::Words => STRING_MOVES_WORDS,
             StringMoves::Bytes => STRING_MOVES_BYTES,
-        }
+        };
+        moves | if cpus::has_wide_vectors() { STRING_MOVES_VECTORS } else { 0 }
     }
 
     fn sys_getpagesize as getpagesize() -> i32 {

@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 
-/// Bytes before and after those that are written.
-const MARGIN: usize = 96;
+/// Bytes before and after those that are written: more than the distance of any move.
+const MARGIN: usize = 256;
 
 /// Where the source and the destination of a copy are, from [`MARGIN`] on: apart, the same, and with all kinds of overlap.
-const MOVES: [(usize, usize); 12] = [
+const MOVES: [(usize, usize); 30] = [
     (0, 1),
     (1, 0),
     (3, 10),
@@ -17,6 +17,24 @@ const MOVES: [(usize, usize); 12] = [
     (33, 1),
     (2, 70),
     (90, 0),
+    (0, 17),
+    (16, 0),
+    (0, 31),
+    (31, 0),
+    (0, 32),
+    (32, 0),
+    (0, 63),
+    (63, 0),
+    (0, 64),
+    (64, 0),
+    (0, 65),
+    (65, 0),
+    (0, 127),
+    (127, 0),
+    (0, 128),
+    (129, 0),
+    (0, 255),
+    (255, 0),
     (5, 5),
     (0, usize::MAX),
 ];

@@ -27,10 +27,19 @@ static INSTRUCTIONS: AtomicU8 = AtomicU8::new(0);
 const FAST_STRINGS: u8 = 1 << 0;
 const RDRAND: u8 = 1 << 1;
 const RDSEED: u8 = 1 << 2;
+const WIDE_VECTORS: u8 = 1 << 3;
+
+/// State components in XCR0 that are registers of AVX: SSE, and the upper halves.
+const AVX: u64 = 0b11 << 1;
 
 /// Whether `rep movsb` and `rep stosb` are fast (ERMS), once the CPU is prepared.
 pub(crate) fn has_fast_strings() -> bool {
     INSTRUCTIONS.load(Relaxed) & FAST_STRINGS != 0
+}
+
+/// True if the processor has AVX2 and FMA, and AVX's registers are enabled, once the CPU is prepared.
+pub(crate) fn has_wide_vectors() -> bool {
+    INSTRUCTIONS.load(Relaxed) & WIDE_VECTORS != 0
 }
 
 /// Whether the processor has RDRAND, once the CPU is prepared.
@@ -43,12 +52,14 @@ pub(super) fn has_rdseed() -> bool {
     INSTRUCTIONS.load(Relaxed) & RDSEED != 0
 }
 
-/// Stores which instructions the leaves 1 and 7 report.
-fn store_instructions(basic: CpuidResult, extended: CpuidResult) {
+/// Stores which instructions the leaves 1 and 7 report, and can be used with the state components that are enabled.
+fn store_instructions(basic: CpuidResult, extended: CpuidResult, components: u64) {
+    let has_wide_vectors = has(extended.ebx, 5) && has(basic.ecx, 12) && components & AVX == AVX;
     let bit = |is_present, bit| if is_present { bit } else { 0 };
     let instructions = bit(has(extended.ebx, 9), FAST_STRINGS)
         | bit(has(basic.ecx, 30), RDRAND)
-        | bit(has(extended.ebx, 18), RDSEED);
+        | bit(has(extended.ebx, 18), RDSEED)
+        | bit(has_wide_vectors, WIDE_VECTORS);
     INSTRUCTIONS.store(instructions, Relaxed);
 }
 
@@ -71,7 +82,6 @@ const fn has(register: u32, bit: u32) -> bool {
 /// Enables the features that programs and the kernel's protection use.
 pub(super) fn init() {
     let (basic, features) = (leaf(1), leaf(7));
-    store_instructions(basic, features);
     let mut flags = Cr4::read() | Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE;
     let protections = [
         (has(features.ebx, 7), Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION),
@@ -92,9 +102,8 @@ pub(super) fn init() {
     unsafe { Cr0::write(cr0 | Cr0Flags::WRITE_PROTECT | Cr0Flags::MONITOR_COPROCESSOR) };
     // SAFETY: FNINIT resets the x87 unit. Kernel code does not use it, and no program has run on this CPU yet.
     unsafe { core::arch::asm!("fninit", options(nomem, nostack)) };
-    if XSAVE && flags.contains(Cr4Flags::OSXSAVE) {
-        enable_vectors();
-    }
+    let components = if XSAVE && flags.contains(Cr4Flags::OSXSAVE) { enable_vectors() } else { 0 };
+    store_instructions(basic, features, components);
     if flags.contains(Cr4Flags::FSGSBASE) {
         // SAFETY: it has been enabled on this CPU just now, and all CPUs of a machine have the same features, so each
         // secondary CPU enables it here before it runs a thread.
@@ -106,15 +115,17 @@ pub(super) fn init() {
 pub(crate) fn adopt() -> bool {
     // A processor without leaf 7 lacks FSGSBASE, which Linux has enabled (`hermit_interface::process`).
     let (basic, features) = (leaf(1), __cpuid_count(7, 0));
-    if XSAVE && has(basic.ecx, 27) {
-        save_by_xsave(XCr0::read_raw() & !TILES);
+    let components = if XSAVE && has(basic.ecx, 27) { XCr0::read_raw() & !TILES } else { 0 };
+    if components != 0 {
+        save_by_xsave(components);
     }
-    store_instructions(basic, features);
+    store_instructions(basic, features, components);
     has(features.ebx, 0)
 }
 
 /// Enables the vector registers that the processor has and XSAVE can manage; AVX-512 only with all its parts.
-fn enable_vectors() {
+/// Returns the state components.
+fn enable_vectors() -> u64 {
     let supported = XCr0Flags::from_bits_truncate(__cpuid_count(0xd, 0).eax.into());
     let wide = XCr0Flags::OPMASK | XCr0Flags::ZMM_HI256 | XCr0Flags::HI16_ZMM;
     let mut flags = XCr0Flags::X87 | XCr0Flags::SSE;
@@ -126,6 +137,7 @@ fn enable_vectors() {
     // AVX-512 is enabled with all its components or not at all, as XSETBV demands.
     unsafe { XCr0::write(flags) };
     save_by_xsave(flags.bits());
+    flags.bits()
 }
 
 /// Has preemption save these state components, all of which are enabled in XCR0.
