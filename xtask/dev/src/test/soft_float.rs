@@ -1,7 +1,7 @@
 //! Images without floating-point instructions: they contain none, and they boot.
 
 use anyhow::{Result, ensure};
-use iced_x86::Mnemonic::{self, Fninit, Fxrstor64, Fxsave64, Xrstor64, Xsave64};
+use iced_x86::Mnemonic::{self, Fninit, Fxrstor64, Fxsave64, Vzeroupper, Xrstor64, Xsave64};
 
 use super::images::Images;
 use super::instructions::{self, Occurrences};
@@ -16,7 +16,10 @@ const IMAGES: [&str; 3] = ["hello_world", "faults", "threads"];
 /// never enabled in these images.
 const KERNEL: [(&str, &[Mnemonic]); 2] = [
     ("hermit_hal::arch::x86_64::processor::Processor::enter", &[Fninit]),
-    ("hermit_hal::arch::x86_64::preempt::preempt", &[Fninit, Fxrstor64, Fxsave64, Xrstor64, Xsave64]),
+    (
+        "hermit_hal::arch::x86_64::preempt::preempt",
+        &[Fninit, Fxrstor64, Fxsave64, Vzeroupper, Xrstor64, Xsave64],
+    ),
 ];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>, soft: &'a Images) {

@@ -27,6 +27,9 @@ const RED_ZONE: usize = 128;
 /// Size of the FXSAVE area in bytes (SDM volume 1, section 10.5.1).
 const FXSAVE_SIZE: u32 = 512;
 
+/// State component of XSAVE: the upper halves of AVX's registers (SDM volume 1, section 13.1).
+const UPPER_HALVES: u32 = 1 << 2;
+
 /// Size of the save area for the vector registers in bytes, a multiple of 64; bit 0 is set if XSAVE is used.
 static AREA: AtomicU32 = AtomicU32::new(FXSAVE_SIZE);
 
@@ -113,6 +116,12 @@ unsafe extern "C" fn preempt<H: PreemptHooks>() {
         "mov eax, [rip + {components}]",
         "xor edx, edx",
         "xsave64 [rsp]",
+        // AVX's registers may be in use. A thread that is switched to returns from a call, and may run code for SSE without XRSTOR:
+        // each of its instructions would wait for the upper halves (Intel's optimization manual: mixing AVX with SSE).
+        "test eax, {upper_halves}",
+        "jz 6f",
+        "vzeroupper",
+        "6:",
         "fninit",
         "call {preempted}",
         "mov eax, [rip + {components}]",
@@ -137,6 +146,7 @@ unsafe extern "C" fn preempt<H: PreemptHooks>() {
         resume = const RESUME,
         mask = const MASK,
         area = sym AREA,
+        upper_halves = const UPPER_HALVES,
         components = sym COMPONENTS,
         preempted = sym H::preempted,
     )
