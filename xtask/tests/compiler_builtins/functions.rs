@@ -84,3 +84,15 @@ pub(crate) mod comparisons;
 pub(crate) mod moves;
 #[path = "../../src/setup/patches/memory_functions/vectors.rs"]
 mod vectors;
+
+#[path = "../../src/setup/patches/mathematics/tabled"]
+pub(crate) mod tabled {
+    use super::selection;
+
+    mod arithmetic;
+    pub(crate) mod exponentials;
+    pub(crate) mod logarithms;
+    pub(crate) mod powers;
+    mod tables;
+    pub(crate) mod trigonometry;
+}

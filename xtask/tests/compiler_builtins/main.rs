@@ -3,4 +3,6 @@
 #[cfg(test)]
 mod functions;
 #[cfg(test)]
+mod mathematics;
+#[cfg(test)]
 mod memory;

@@ -1,7 +1,8 @@
 //! Powers, as exponentials of logarithms.
 
-use super::exponentials::{exp_of_sum, exp_to_f32};
-use super::logarithms::{Sum, is_usual, log_as_sum, log_of_f32, upper};
+use super::arithmetic::{Arithmetic, selected};
+use super::exponentials::{far_exp, far_exp_f32, is_near, is_near_f32, near_exp, near_exp_f32};
+use super::logarithms::{is_usual, log_as_sum, log_of_f32};
 
 /// What kind of number an exponent is.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,7 +33,6 @@ fn parity(y: f64) -> Parity {
 }
 
 /// x^y if one of them is 0, infinite or no number (C99, F.9.4.4).
-#[cold]
 fn special(x: f64, y: f64) -> f64 {
     if y == 0.0 || x == 1.0 {
         return 1.0;
@@ -50,47 +50,80 @@ fn special(x: f64, y: f64) -> f64 {
     if x.is_sign_negative() && is_odd { -value } else { value }
 }
 
-/// Whether [`special`] has the result.
-#[inline]
-fn is_special(x: f64, y: f64) -> bool {
-    !is_usual(x.abs()) || !is_usual(y.abs())
+/// A base that is not positive and finite.
+enum Base {
+    /// The power is that of the absolute value, but with this sign: 1 or -1.
+    Negative(f64),
+    /// The power.
+    Special(f64),
 }
 
-/// Whether x^y is negative, where neither is special; `None` if it is no number.
-#[inline]
-fn is_negative(x: f64, y: f64) -> Option<bool> {
-    if x > 0.0 {
-        return Some(false);
+/// Whether x^y has a base that is no positive, finite number.
+#[inline(never)]
+fn base(x: f64, y: f64) -> Base {
+    if !is_usual(x.abs()) || !is_usual(y.abs()) {
+        return Base::Special(special(x, y));
     }
     match parity(y) {
-        Parity::Fraction => None,
-        Parity::Even => Some(false),
-        Parity::Odd => Some(true),
+        Parity::Fraction => Base::Special(f64::NAN),
+        Parity::Even => Base::Negative(1.0),
+        Parity::Odd => Base::Negative(-1.0),
     }
 }
 
-/// x^y.
-pub fn pow(x: f64, y: f64) -> f64 {
-    if is_special(x, y) {
-        return special(x, y);
-    }
-    let Some(is_negative) = is_negative(x, y) else { return f64::NAN };
-    let Sum { high, low } = log_as_sum(x.abs());
-    let (y_upper, log_upper) = (upper(y), upper(high));
-    let low = (y - y_upper) * log_upper + y * (high - log_upper + low);
-    let high = y_upper * log_upper;
-    // If the first part is out of range, the second one may be infinite, or no number, and has no effect.
-    let value = exp_of_sum(high, low);
-    if is_negative { -value } else { value }
+selected! {
+    /// x^y.
+    pub fn pow(x, y: f64) = pow_by;
+    /// x^y.
+    pub fn powf(x, y: f32) = powf_by;
 }
 
-/// x^y.
-pub fn powf(x: f32, y: f32) -> f32 {
-    let (wide_x, wide_y) = (f64::from(x), f64::from(y));
-    if is_special(wide_x, wide_y) {
-        return special(wide_x, wide_y) as f32;
+#[inline(always)]
+fn pow_by<A: Arithmetic>(by: A, x: f64, y: f64) -> f64 {
+    let (mut magnitude, mut sign) = (x, 1.0);
+    if !is_usual(x) {
+        match base(x, y) {
+            Base::Negative(negative) => (magnitude, sign) = (-x, negative),
+            Base::Special(power) => return power,
+        }
     }
-    let Some(is_negative) = is_negative(wide_x, wide_y) else { return f32::NAN };
-    let value = exp_to_f32(wide_y * log_of_f32(x.abs()));
-    if is_negative { -value } else { value }
+    let log = log_as_sum(by, magnitude);
+    let product = by.product(y, log.high);
+    let low = by.mul_add(y, log.low, product.low);
+    let power = if is_near(product.high) {
+        near_exp(by, product.high, low)
+    } else {
+        far_pow(x, y, product.high, low)
+    };
+    sign * power
+}
+
+/// The absolute value of x^y = e^(high + low), which may be no normal number. If `high` is out of range, `low` may be infinite or
+/// no number, and has no effect.
+#[cold]
+#[inline(never)]
+extern "C" fn far_pow(x: f64, y: f64, high: f64, low: f64) -> f64 {
+    if is_usual(y.abs()) { far_exp(high, low) } else { special(x, y) }
+}
+
+#[inline(always)]
+fn powf_by<A: Arithmetic>(by: A, x: f32, y: f32) -> f32 {
+    let (x, y) = (f64::from(x), f64::from(y));
+    let (mut magnitude, mut sign) = (x, 1.0);
+    if !is_usual(x) {
+        match base(x, y) {
+            Base::Negative(negative) => (magnitude, sign) = (-x, negative as f32),
+            Base::Special(power) => return power as f32,
+        }
+    }
+    let exponent = y * log_of_f32(by, magnitude);
+    let power = if is_near_f32(exponent) { near_exp_f32(by, exponent) } else { far_powf(x, y, exponent) };
+    sign * power
+}
+
+/// The absolute value of x^y = e^exponent, which may be no normal number.
+#[cold]
+#[inline(never)]
+extern "C" fn far_powf(x: f64, y: f64, exponent: f64) -> f32 {
+    if is_usual(y.abs()) { far_exp_f32(exponent) } else { special(x, y) as f32 }
 }
