@@ -54,23 +54,30 @@ pub(crate) fn allocate(settings: &Settings) {
     lock(&shared).iter().for_each(HeapBlock::check);
 }
 
-/// Size of a small block of [`spike`] in bytes.
+/// Sizes in bytes of small blocks of [`spike`]: one of the general allocator, and one of spans.
 const SMALL_BLOCK: usize = 4000;
+const TINY_BLOCK: usize = 200;
 
-/// Uses much memory twice, first as one block, then as small ones, and frees it. Then waits for the end of the input,
-/// and uses as much again: the host may have taken the memory back meanwhile.
+/// Uses much memory, first as one block, then as small ones, and frees it. Then waits for the end of the input, and
+/// uses as much again: the host may have taken the memory back meanwhile.
 pub(crate) fn spike(settings: &Settings) {
     let size = settings.number.unwrap_or(64) << 20;
     HeapBlock::new(size, 1).check();
-    small_blocks(size);
+    all_small_blocks(size);
     println!("freed");
     io::copy(&mut io::stdin(), &mut io::sink()).expect("standard input can be read");
     HeapBlock::new(size, 2).check();
-    small_blocks(size);
+    all_small_blocks(size);
 }
 
-fn small_blocks(size: usize) {
-    let blocks: Vec<_> = (0..size / SMALL_BLOCK).map(|_| HeapBlock::new(SMALL_BLOCK, 3)).collect();
+fn all_small_blocks(size: usize) {
+    small_blocks(size, SMALL_BLOCK);
+    // The vector of blocks takes memory, too.
+    small_blocks(size / 2, TINY_BLOCK);
+}
+
+fn small_blocks(total: usize, size: usize) {
+    let blocks: Vec<_> = (0..total / size).map(|_| HeapBlock::new(size, 3)).collect();
     blocks.iter().for_each(HeapBlock::check);
 }
 

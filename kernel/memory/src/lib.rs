@@ -8,6 +8,7 @@
 //! | [`lazy_ranges`] | addresses that get memory when they are touched |
 //! | [`bump`] | a region of blocks of which only the last one is freed |
 //! | [`permanent`] | blocks that are never freed, apart from the others |
+//! | [`spans`] | pieces of memory that the heap divides into blocks of one size |
 //! | [`size_classes`] | the block sizes of which the heap keeps free lists |
 //! | [`stack_slots`] | the addresses of thread stacks and of their guard pages |
 //!
@@ -42,4 +43,5 @@ pub mod lazy_ranges;
 pub mod permanent;
 pub mod ranges;
 pub mod size_classes;
+pub mod spans;
 pub mod stack_slots;

@@ -144,6 +144,12 @@ impl MemoryState {
         self.physical.direct_mapping()
     }
 
+    /// See [`PhysicalFrames::direct_addresses`].
+    #[cfg(not(any(feature = "bump", feature = "tlsf")))]
+    pub(super) const fn direct_addresses(&self) -> AddressRange {
+        self.physical.direct_addresses()
+    }
+
     /// Free physical memory in bytes.
     pub(super) fn available(&self) -> u64 {
         self.physical.available()

@@ -215,6 +215,12 @@ impl PhysicalFrames {
         AddressRange { start: self.direct_map.address(0), end: self.direct_map.address(self.mapped) }
     }
 
+    /// Addresses of the direct map, also as far as it is not mapped yet.
+    #[cfg(not(any(feature = "bump", feature = "tlsf")))]
+    pub(super) const fn direct_addresses(&self) -> AddressRange {
+        AddressRange { start: self.direct_map.address(0), end: self.direct_map.address(self.end) }
+    }
+
     /// Free memory in bytes.
     pub(super) fn available(&self) -> u64 {
         self.frames.total() + self.unmapped.total()

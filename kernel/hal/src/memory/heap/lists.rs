@@ -12,6 +12,7 @@ use super::{allocate_slow, deallocate_slow};
 use crate::cpu_local;
 use crate::cpu_local::free_blocks::{self, FreeList, ListOffset};
 use crate::interrupts::Masked;
+use crate::memory::host_return;
 
 pub use shared::{heap_available, heap_lock_count};
 
@@ -129,19 +130,25 @@ fn refill(list: ListOffset) -> Option<NonNull<u8>> {
     let layout = layout_of(class)?;
     let masked = Masked::new();
     let list = cpu_local::current().heap.list(list)?;
+    let batch = list.next_batch(class);
+    // The first refills are smaller: a program with few blocks of this class needs no span.
+    let is_full_batch = to_usize(batch.into()) == size_classes::batch(class);
+    let in_span = |heap: &mut shared::Heap| if is_full_batch { heap.allocate_in_span(class) } else { None };
     let add = |heap: &mut shared::Heap, count| {
-        // The heap does not grow for blocks that are taken in advance.
-        // SAFETY: the blocks of every size class have at least 16 bytes, so the size is not zero.
-        let in_advance = || unsafe { heap.try_allocate(layout) };
+        // The heap does not grow for blocks that are taken in advance, except by spans.
+        let in_advance = || {
+            // SAFETY: the blocks of every size class have at least 16 bytes, so the size is not zero.
+            in_span(heap).or_else(|| unsafe { heap.try_allocate(layout) })
+        };
         // SAFETY: the heap has just allocated the blocks, with the layout of the list's class.
         unsafe { list.refill(count, in_advance) }
     };
     let (block, mut left) = shared::with(&masked, |heap| {
         // SAFETY: the blocks of every size class have at least 16 bytes, so the size is not zero.
-        let block = unsafe { heap.allocate(layout) }?;
-        let batch = list.next_batch(class) - 1;
-        let count = batch.min(MAX_LOCKED - 1);
-        Some((block, if add(heap, count) { batch - count } else { 0 }))
+        let block = in_span(heap).or_else(|| unsafe { heap.allocate(layout) })?;
+        let left = batch - 1;
+        let count = left.min(MAX_LOCKED - 1);
+        Some((block, if add(heap, count) { left - count } else { 0 }))
     })?;
     while left > 0 {
         let count = left.min(MAX_LOCKED);
@@ -157,6 +164,8 @@ fn drain_full(masked: Masked, list: ListOffset) {
     if let Some(free) = cpu_local::current().heap.list(list) {
         drain_list(&masked, free, list.class(), size_classes::batch(list.class()));
     }
+    drop(masked);
+    host_return::notify();
 }
 
 /// Moves up to `count` blocks of a list to the shared heap.

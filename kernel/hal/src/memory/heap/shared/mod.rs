@@ -1,6 +1,8 @@
 //! The shared heap, from which the free lists of all CPUs are filled, under one lock.
 
 #[cfg(not(feature = "tlsf"))]
+mod spans;
+#[cfg(not(feature = "tlsf"))]
 mod talc;
 #[cfg(feature = "tlsf")]
 mod tlsf;
@@ -41,6 +43,13 @@ pub(super) unsafe trait PageHeap {
     ///
     /// The size must not be zero.
     unsafe fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
+
+    /// Allocates a block of a size class in a piece of memory that has only such blocks; `None` if there is none with a free
+    /// block, nor memory for one.
+    fn allocate_in_span(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let _ = class;
+        None
+    }
 
     /// Frees a block.
     ///

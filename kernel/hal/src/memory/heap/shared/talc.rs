@@ -1,4 +1,4 @@
-//! talc as the shared heap. It frees pages again.
+//! talc as the shared heap, with [spans](SpanHeap) for blocks of which CPUs take whole batches. Both free pages again.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -7,6 +7,7 @@ use talc::base::binning::{Binning, DefaultBinning};
 use talc::source::Source;
 
 use super::PageHeap;
+use super::spans::SpanHeap;
 use crate::memory::heap::pages::{self, GROWTH, PAGE};
 use crate::memory::paging;
 
@@ -18,35 +19,62 @@ const EXCESS: usize = 1 << 20;
 
 /// The allocator.
 #[derive(Debug)]
-pub(in crate::memory::heap) struct Talc(talc::base::Talc<Pages, DefaultBinning>);
+pub(in crate::memory::heap) struct Talc {
+    talc: talc::base::Talc<Pages, DefaultBinning>,
+    spans: SpanHeap,
+}
 
 // SAFETY: talc allocates blocks of memory that `Pages` has claimed for it, of the size and alignment of the layout, which do not
-// overlap; its errors are values. Its source allocates from the frame allocator, not from the heap.
+// overlap; its errors are values. Its source allocates from the frame allocator, not from the heap. `SpanHeap` allocates
+// blocks of other memory, and frees those that lie in it alone.
 unsafe impl PageHeap for Talc {
-    const NEW: Self = Self(talc::base::Talc::new(Pages));
+    const NEW: Self = Self { talc: talc::base::Talc::new(Pages), spans: SpanHeap::new() };
 
     unsafe fn try_allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         // SAFETY: the size is not zero (contract).
-        unsafe { self.0.try_allocate(layout) }
+        unsafe { self.talc.try_allocate(layout) }
     }
 
     unsafe fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         // SAFETY: the size is not zero (contract).
-        unsafe { self.0.allocate(layout) }
+        unsafe { self.talc.allocate(layout) }
     }
 
+    #[inline]
+    fn allocate_in_span(&mut self, class: usize) -> Option<NonNull<u8>> {
+        self.spans.allocate(class)
+    }
+
+    #[inline]
     unsafe fn deallocate(&mut self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block comes from talc with this layout, and is not used again (contract).
-        unsafe { self.0.deallocate(block, layout) }
+        // SAFETY: the block comes from this heap with this layout, and is not used again (contract).
+        if !unsafe { self.spans.free(block, layout) } {
+            // SAFETY: the block lies in no span, so it comes from talc with this layout; it is not used again (contract).
+            unsafe { self.deallocate_by_talc(block, layout) }
+        }
     }
 
     unsafe fn try_resize_in_place(&mut self, block: *mut u8, layout: Layout, size: usize) -> bool {
-        // SAFETY: the block comes from talc with this layout; the size is not zero (contract).
-        unsafe { self.0.try_realloc_in_place(block, layout, size) }
+        // SAFETY: blocks that lists keep are not resized, and spans have no others. So the block comes from talc with this
+        // layout; the size is not zero (contract).
+        unsafe { self.talc.try_realloc_in_place(block, layout, size) }
     }
 
     fn available(&self) -> usize {
-        self.0.counters().available_bytes
+        self.talc.counters().available_bytes + self.spans.available()
+    }
+}
+
+impl Talc {
+    /// Frees a block that lies in no span. Not inlined: the path of the others needs few registers.
+    ///
+    /// # Safety
+    ///
+    /// The block must come from talc with this layout, and not be used again.
+    #[inline(never)]
+    unsafe fn deallocate_by_talc(&mut self, block: *mut u8, layout: Layout) {
+        // SAFETY: as required by this function.
+        unsafe { self.talc.deallocate(block, layout) }
     }
 }
 
