@@ -226,11 +226,14 @@ fn publish_coarse(tick: u64, time: u64) -> SecondsNanoseconds {
 /// To be called without locks.
 #[must_use]
 pub fn wall_clock() -> u64 {
-    let read = |[due, words @ ..]: [u64; 4]| {
+    // The counter waits for earlier loads, so it is read before the words, which are loaded meanwhile.
+    let read = |[due, words @ ..]: &[AtomicU64; 4]| {
         let now = monotonic();
-        (now < due).then(|| SlewedClock::from_words(words).time(now))
+        let [first, second, third] = words;
+        let words = [first.load(Relaxed), second.load(Relaxed), third.load(Relaxed)];
+        (now < due.load(Relaxed)).then(|| SlewedClock::from_words(words).time(now))
     };
-    PUBLISHED.read(read).flatten().unwrap_or_else(wall_clock_slow)
+    PUBLISHED.read_some(read).unwrap_or_else(wall_clock_slow)
 }
 
 /// The slow path: reads the host's wall clock if that is due. Other threads do not wait meanwhile, except for the first
