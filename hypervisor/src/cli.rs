@@ -38,12 +38,12 @@ pub struct Arguments {
     console: ConsoleMode,
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
-    /// The network: a tap of the host, passt (or user, which -p implies), or none. Behind it, with commas: mac=, mtu=,
+    /// The network: a tap of the host, user (sockets of uhyve), passt (another program, which -p implies), or none. Behind it, with commas: mac=, mtu=,
     /// ip=ADDR/PREFIX, gateway=, dns=, search=, hostname=, congestion=cubic|reno|bbr, and bps= and pps=, limits of bytes and frames per second. allow=CIDR and deny=CIDR open and close
-    /// addresses to the guest's connections, the longest prefix first; with passt, link-local addresses and those of the host are
-    /// closed; egress=none closes all that allow= does not open. host-loopback, with passt, lets the guest reach the host's
+    /// addresses to the guest's connections, the longest prefix first; with user and passt, link-local addresses and those of the host are
+    /// closed; egress=none closes all that allow= does not open. host-loopback, with user and passt, lets the guest reach the host's
     /// loopback, as host.hermit.internal
-    #[arg(long, value_name = "tap=NAME|passt|none[,KEY[=VALUE]...]")]
+    #[arg(long, value_name = "tap=NAME|user|passt|none[,KEY[=VALUE]...]")]
     net: Option<NetworkOption>,
     /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory. The file is replaced when uhyve starts, with the
     /// reason `running`

@@ -256,7 +256,9 @@ impl VmOptions {
     pub(crate) fn ensure_packages(&self, vmm: VmmKind) -> Result<()> {
         match vmm {
             VmmKind::Qemu => setup::packages::QEMU.ensure(),
-            VmmKind::Uhyve if self.needs_passt() => setup::packages::PASST.ensure(),
+            VmmKind::Uhyve if self.needs_passt() && !self.is_user_network() => {
+                setup::packages::PASST.ensure()
+            }
             VmmKind::Uhyve => Ok(()),
         }
     }
@@ -291,7 +293,12 @@ impl VmOptions {
         !self.machine.ports.is_empty() || self.net.as_deref().is_some_and(|net| net != "none")
     }
 
-    /// Whether uhyve needs passt, which connects the guest without privileges.
+    /// True with `--net user`, which is uhyve's own backend.
+    fn is_user_network(&self) -> bool {
+        self.net.as_deref().is_some_and(|net| net.split(',').next() == Some("user"))
+    }
+
+    /// True if the guest's connections are sockets of the host: by passt, unless uhyve's own backend makes them.
     pub(crate) fn needs_passt(&self) -> bool {
         match self.net.as_deref() {
             None => !self.machine.ports.is_empty(),

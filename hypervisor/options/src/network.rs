@@ -279,7 +279,8 @@ pub fn device(
         }
         _ if ports.is_empty() => Ok(network),
         Some(_) => {
-            Err("-p goes with --net passt: with a tap, the guest has an address of its own".to_owned())
+            Err("-p goes with --net passt or user: with a tap, the guest has an address of its own"
+                .to_owned())
         }
         None => Err("-p needs a network: remove --net none".to_owned()),
     }

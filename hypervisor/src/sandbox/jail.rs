@@ -106,13 +106,15 @@ fn open_root(path: &Path) -> Result<OwnedFd, JailError> {
     Ok(folder)
 }
 
-/// Leaves the host's namespaces, and changes the root folder.
-pub(super) fn enter(jail: &Jail) -> Result<(), JailError> {
+/// Leaves the host's namespaces, but that of the network if the guest's connections are sockets of this process, and
+/// changes the root folder.
+pub(super) fn enter(jail: &Jail, has_sockets: bool) -> Result<(), JailError> {
     check(jail)?;
+    let kept = if has_sockets { UnshareFlags::NEWNET } else { UnshareFlags::empty() };
     // SAFETY: the hazard of unshare(2) is CLONE_FILES, after which threads have different tables of descriptors:
     // `NAMESPACES` does not have it. The calling thread is the only one, as `Sandbox::confine_process` demands, so no
     // other thread stays behind in the old namespaces.
-    unsafe { unshare_unsafe(NAMESPACES) }.map_err(failed("leave the host's namespaces"))?;
+    unsafe { unshare_unsafe(NAMESPACES.difference(kept)) }.map_err(failed("leave the host's namespaces"))?;
     // Mounts of this namespace must not appear in the host's.
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
     mount_change("/", private).map_err(failed("separate mounts"))?;
@@ -155,7 +157,7 @@ pub(super) fn take_ids(jail: &Jail) -> Result<(), JailError> {
 pub(crate) fn try_out(jail: Option<&Jail>) -> String {
     let sample = Jail { uid: 65_534, gid: 65_534, root: None };
     let tried = jail.unwrap_or(&sample);
-    match enter(tried).and_then(|()| take_ids(tried)) {
+    match enter(tried, false).and_then(|()| take_ids(tried)) {
         Err(error) => error.to_string().trim_start_matches("--jail: ").to_owned(),
         Ok(()) => jail.map_or_else(|| "works; it is in force with --jail only".to_owned(), describe),
     }

@@ -236,7 +236,7 @@ impl Sandbox {
         require_landlock(landlock, rules.allow_partial || !needs_landlock)?;
         // A jail has no /sys.
         let has_hyperthreads = speculation::has_hyperthreads();
-        rules.jail.as_ref().map_or(Ok(()), jail::enter)?;
+        rules.jail.as_ref().map_or(Ok(()), |jail| jail::enter(jail, rules.sockets))?;
         speculation::isolate_core(has_hyperthreads);
         speculation::restrict_hypervisor(rules.mitigations).map_err(SandboxError::Privileges)?;
         privileges::forbid_new().map_err(SandboxError::Privileges)?;

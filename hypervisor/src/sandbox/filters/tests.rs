@@ -27,13 +27,19 @@ const ROLES: [Role; 9] = [
 /// Descriptors that were open before: adjacent ones, and some with others between them.
 const OPEN_FILES: [RawFd; 6] = [0, 1, 2, 5, 7, 300];
 
-/// Rules of three VMs: KVM with a debugger; the process engine; the process engine with a debugger, a tap and limits.
-fn all_rules() -> [Rules; 3] {
-    let kinds = [(true, false, None), (false, true, None), (true, true, Some(9))];
-    kinds.map(|(debugger, process, tap)| {
+/// Rules of four VMs: KVM with a debugger; the process engine; the process engine with a debugger, a tap and limits; the process
+/// engine with sockets.
+fn all_rules() -> [Rules; 4] {
+    let kinds = [
+        (true, false, None, false),
+        (false, true, None, false),
+        (true, true, Some(9), false),
+        (false, true, None, true),
+    ];
+    kinds.map(|(debugger, process, tap, sockets)| {
         let rate_limits = tap.is_some();
         let (memory, open_files) = (process.then_some(11), OPEN_FILES.to_vec());
-        Rules { debugger, process, tap, memory, rate_limits, open_files, ..Rules::default() }
+        Rules { debugger, process, tap, sockets, memory, rate_limits, open_files, ..Rules::default() }
     })
 }
 

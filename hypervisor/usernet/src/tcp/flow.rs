@@ -77,6 +77,8 @@ pub(crate) struct Outgoing {
     /// Bytes at the front of the socket that are acknowledged, and for how many acknowledgements they have stayed there.
     pub(crate) acknowledged: u32,
     pub(crate) deferrals: u8,
+    /// Number of bytes that were peeked since the socket was empty.
+    pub(crate) burst: u32,
     /// Number of acknowledgements that acknowledged nothing while something was in flight.
     pub(crate) duplicates: u8,
     /// When what is in flight is repeated, and how often that has happened.
@@ -151,6 +153,7 @@ impl<S> Flow<S> {
             fin: None,
             acknowledged: 0,
             deferrals: 0,
+            burst: 0,
             duplicates: 0,
             retransmit_at: None,
             attempts: 0,
@@ -215,6 +218,7 @@ impl Outgoing {
     /// Counts `length` numbers after [`Self::nxt`] as sent.
     pub(crate) fn advance(&mut self, length: u32, now: u64) {
         self.nxt = self.nxt + length;
+        self.burst = self.burst.saturating_add(length);
         self.max = self.max.max(self.nxt);
         if self.retransmit_at.is_none() {
             self.restart_timer(now);

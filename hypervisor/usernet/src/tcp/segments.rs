@@ -15,9 +15,13 @@ const ACK_AT_ONCE: u32 = 64 * 1024;
 /// Number of duplicate acknowledgements after which what is in flight is repeated (RFC 5681 §3.2).
 const DUPLICATES: u8 = 3;
 
-/// Number of acknowledged bytes, and of acknowledgements, after which the bytes are removed from the socket.
-const DISCARD_BYTES: u32 = 32 * 1024;
-const DISCARD_DEFERRALS: u8 = 16;
+/// Number of bytes that may stay in the socket for a while after they were acknowledged, which saves a system call for most
+/// small messages, and number of acknowledgements for which they do.
+///
+/// A single byte of a large segment that stays keeps all of the segment's memory. The host would close its window, and no
+/// acknowledgement might follow that removes the byte.
+const MAX_DEFERRED: u32 = 2 * 1024;
+const MAX_DEFERRALS: u8 = 16;
 
 /// What becomes of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +140,7 @@ impl<S> Flow<S> {
             self.establish(host.now());
         }
         let outgoing = &self.outgoing;
-        if outgoing.acknowledged >= DISCARD_BYTES || outgoing.deferrals >= DISCARD_DEFERRALS {
+        if outgoing.burst > MAX_DEFERRED || outgoing.deferrals >= MAX_DEFERRALS {
             self.discard(host);
         }
     }
@@ -148,6 +152,10 @@ impl<S> Flow<S> {
             host.discard(&self.stream, outgoing.acknowledged as usize);
         }
         (outgoing.acknowledged, outgoing.deferrals) = (0, 0);
+        // What follows may be the rest of a large segment, unless the socket is empty.
+        if outgoing.una == outgoing.nxt && !outgoing.is_readable {
+            outgoing.burst = 0;
+        }
     }
 
     /// Has everything that is in flight sent again.

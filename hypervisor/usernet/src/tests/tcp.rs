@@ -378,3 +378,38 @@ fn repeated_syn_is_answered_again() {
     lab.send(&Sent { flags: Flags::RST, ..syn });
     assert_eq!(lab.segment(), None);
 }
+
+/// A byte of a large segment that stays in the socket keeps the memory of all, and the host's window shut.
+#[test]
+fn acknowledged_bytes_leave_the_socket_but_few_small_ones() {
+    let mut lab = lab();
+    let mut guest = lab.connect(HERE, PEER);
+    for size in [100_000, 2_049, 5_000] {
+        lab.arrive(0, &vec![1; size]);
+        while let Some(segment) = lab.segment() {
+            guest.ack = segment.seq.wrapping_add(u32::try_from(segment.data.len()).unwrap());
+            // All but the last byte, and then that.
+            lab.send(&Sent { ack: guest.ack.wrapping_sub(1), ..guest.clone() });
+            lab.send(&guest);
+        }
+        assert_eq!(lab.socket(0, |socket| socket.received.len()), 0);
+    }
+    // The guest's window ends 1,024 bytes before the end of a large segment.
+    lab.send(&Sent { window: 504, ..guest.clone() });
+    lab.arrive(0, &[1; 65_536]);
+    guest.ack = guest.ack.wrapping_add(64_512);
+    assert_eq!(lab.segment().unwrap().data.len(), 64_512);
+    lab.send(&guest);
+    guest.ack = guest.ack.wrapping_add(1_024);
+    assert_eq!(lab.segment().unwrap().data.len(), 1_024);
+    lab.send(&guest);
+    assert_eq!(lab.socket(0, |socket| socket.received.len()), 0);
+    let mut most = 0;
+    for _ in 0..100 {
+        lab.arrive(0, &[1; 100]);
+        guest.ack = lab.segment().unwrap().seq.wrapping_add(100);
+        lab.send(&guest);
+        most = most.max(lab.socket(0, |socket| socket.received.len()));
+    }
+    assert!((1_000..=2_048).contains(&most), "{most}");
+}

@@ -73,6 +73,7 @@ impl TestPlatform<'_> {
             host_loopback: false,
             keys: String::new(),
             has_passt: false,
+            has_user: false,
             disk: None,
             tree: None,
             more: Vec::new(),
@@ -124,6 +125,8 @@ pub(super) struct TestGuest<'a> {
     keys: String,
     /// passt connects the guest under QEMU, too.
     has_passt: bool,
+    /// Under uhyve, the guest's connections are sockets of uhyve's own.
+    has_user: bool,
     disk: Option<PathBuf>,
     /// Folder with the initial tree of files.
     tree: Option<PathBuf>,
@@ -267,6 +270,11 @@ impl TestGuest<'_> {
         Self { has_passt: true, ..self }
     }
 
+    /// Has uhyve connect the guest by sockets of its own.
+    pub(super) fn user_network(self) -> Self {
+        Self { has_user: true, ..self.connected() }
+    }
+
     /// Connects the guest to a tap.
     pub(super) fn nic(self, nic: TapNic) -> Self {
         Self { net: GuestNetwork::TapNic(nic), ..self }
@@ -333,7 +341,8 @@ impl TestGuest<'_> {
             GuestNetwork::None => machine,
             GuestNetwork::Sockets(ports) => {
                 let loopback = if self.host_loopback { ",host-loopback" } else { "" };
-                let net = format!("passt{names}{loopback}{}", self.keys);
+                let backend = if self.has_user { "user" } else { "passt" };
+                let net = format!("{backend}{names}{loopback}{}", self.keys);
                 ports.iter().fold(machine.options(&["--net", &net]), |machine, port| {
                     machine.options(&["-p", &port.to_string()])
                 })

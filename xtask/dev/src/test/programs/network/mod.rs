@@ -44,6 +44,7 @@ mod std_net;
 mod streams;
 mod syn_flood;
 mod tap;
+mod user_network;
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -97,6 +98,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     key_value::test(tests, platform);
     host_loopback::test(tests, platform);
     egress::test(tests, platform);
+    user_network::test(tests, platform);
     free_port::test(tests, platform);
     load::test(tests, platform, long);
     panics::test(tests, platform, long);

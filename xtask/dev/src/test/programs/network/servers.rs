@@ -11,7 +11,7 @@ use anyhow::{Result, bail, ensure};
 use super::http::{self, Connection, Response};
 use super::path::{self, NetworkPath};
 use super::{TIMEOUT, server_guest};
-use crate::test::platform::TestPlatform;
+use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
 use xtask::process;
 
@@ -54,6 +54,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     for case in SERVERS {
         behind_a_port(tests, platform, case, reason.clone());
     }
+    for case in SERVERS.into_iter().filter(|_| platform.is_uhyve()) {
+        tests.add(format!("{platform}: {} behind -p, user", case.0), move || {
+            served_by(platform, case, |guest| guest.user_network())
+        });
+    }
     if !platform.is_uhyve() {
         tests.add_unless(reason.clone(), format!("{platform}, q35: httpd behind -p"), move || {
             on_q35(platform)
@@ -88,9 +93,18 @@ fn behind_a_port<'a>(
     tests.add_unless(reason, format!("{platform}: {} behind -p", case.0), move || served(platform, case));
 }
 
-fn served(platform: &TestPlatform<'_>, (name, port, test, request_exit): Case) -> Result<()> {
+fn served(platform: &TestPlatform<'_>, case: Case) -> Result<()> {
+    served_by(platform, case, |guest| guest)
+}
+
+/// A server in a guest whose network `connect` determines.
+fn served_by(
+    platform: &TestPlatform<'_>,
+    (name, port, test, request_exit): Case,
+    connect: fn(TestGuest<'_>) -> TestGuest<'_>,
+) -> Result<()> {
     let path = NetworkPath::port()?;
-    let (guest, address) = path.reach(platform.guest(name, &[]).memory(128), port)?;
+    let (guest, address) = path.reach(connect(platform.guest(name, &[]).memory(128)), port)?;
     // Debian's passt answers UDP clients on this host only if the guest reaches its loopback, and QEMU's user network no
     // UDP client at all unless it does.
     let guest = if name == "udp_echo" { guest.host_loopback() } else { guest };
