@@ -311,7 +311,7 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Accepts clients, as long as there are not too many to whom the guest has not answered yet: the others wait in the
+    /// Accepts clients while the guest has answered most of the former ones: the others wait in the
     /// backlog of the listener.
     pub(crate) fn accept<H: Host<Stream = S>>(&mut self, host: &mut H, config: &Config, guest: &Guest) {
         for listener in 0..self.has_clients.len() {

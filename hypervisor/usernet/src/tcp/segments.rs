@@ -269,7 +269,7 @@ impl<S> Flow<S> {
                 host.shutdown(&self.stream);
             }
         }
-        // The guest is told when at least half of the window is open again.
+        // Announces the window when at least half of it is open again.
         let advertised = incoming.edge.since(incoming.nxt);
         incoming.open_window();
         if advertised < WINDOW / 4 && incoming.edge.since(incoming.nxt) >= WINDOW / 2 {
