@@ -78,14 +78,14 @@ fn links_that_others_can_make_are_refused() {
     assert_eq!(run(&["--block", link]).code, Some(STATUS.into()), "a link of this user");
 }
 
-/// The calibration of the clock alone takes a millisecond.
+/// No process starts within a microsecond.
 #[test]
 fn time_limit_counts_from_the_start_of_the_process() {
     let (_folder, report) = report_folder();
-    let host = Host::new(&GuestBuilder::image(STATUS, |_| Ok(())), &["--timeout", "0.001"]);
+    let host = Host::new(&GuestBuilder::image(STATUS, |_| Ok(())), &["--timeout", "0.000001"]);
     let outcome = Outcome::from(host.command().arg("--report").arg(&report).output().unwrap());
     assert_eq!(outcome.code, Some(124), "{outcome:?}");
-    assert!(outcome.errors.contains("the machine was not loaded within 0.001 s"), "{outcome:?}");
+    assert!(outcome.errors.contains("the machine was not loaded within "), "{outcome:?}");
     check_report(&report, "timeout", Some(124));
     let host = Host::new(&GuestBuilder::image(STATUS, |_| Ok(())), &["--timeout", "1e19"]);
     let outcome = Outcome::from(host.command().output().unwrap());

@@ -33,11 +33,12 @@ static RUNNING: Mutex<()> = Mutex::new(());
 /// A server, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct DnsServer {
-    _running: MutexGuard<'static, ()>,
     /// The address of the server itself.
     own: Ipv4Addr,
     socket: UdpSocket,
     threads: Vec<JoinHandle<()>>,
+    /// The last field: fields are dropped in their order, and the next server binds the port that the socket has.
+    _running: MutexGuard<'static, ()>,
 }
 
 impl DnsServer {
@@ -60,7 +61,7 @@ impl DnsServer {
             thread::spawn(move || answer_all(&server, address)),
             thread::spawn(move || serve_all(&listener, address)),
         ];
-        Ok(Self { _running: running, own, socket, threads })
+        Ok(Self { own, socket, threads, _running: running })
     }
 }
 
