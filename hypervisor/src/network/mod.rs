@@ -10,6 +10,7 @@ use hermit_options::host_network;
 use hermit_options::passt::{self, DNS_FORWARD, MAX_MTU, PasstError, PasstStartup};
 use hermit_options::ports::{self, PortError};
 use hermit_usernet::config::Config;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::network::{BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward};
 use crate::devices::net::backend::Backend;
@@ -116,8 +117,10 @@ fn create_user_device(
     let mtu = network.mtu.unwrap_or(MAX_MTU);
     let mac = mac(network)?;
     let mut bound = ports::bind(&mut forwards.to_vec())?;
-    let host = host_network(network)?;
+    // The gateway is not one of the host's: nothing but its own address leads to the loopback.
+    let host = HostNetwork { loopback: None, ..host_network(network)? };
     let policy = EgressPolicy::of_sockets(&network.egress, &host);
+    raise_descriptors();
     let mut config = user_config(network, mac, mtu, &host);
     config.tcp_ports = bound.listeners.iter().map(|(_, guest)| *guest).collect();
     config.udp_ports = bound.sockets.iter().map(|(_, guest)| *guest).collect();
@@ -128,6 +131,14 @@ fn create_user_device(
     bound.chosen.iter().for_each(|chosen| say(format_args!("{}", ports::message(chosen))));
     let device = device_with(network, Box::new(user), mac, mtu)?;
     Ok(PreparedNetwork { device, tap: None, has_sockets: true, starting: None })
+}
+
+/// Raises the limit of open descriptors as far as it can be: each connection takes one.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // With a lower limit there are fewer connections.
+    let _: Result<(), rustix::io::Errno> =
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Addresses of the user-mode network, as the options say.
@@ -149,6 +160,9 @@ fn user_config(network: &NetworkConfig, mac: MacAddress, mtu: u16, host: &HostNe
         let is_v4 = |address: &IpAddr| if let IpAddr::V4(address) = address { Some(*address) } else { None };
         config.nameservers = network.nameservers.iter().filter_map(is_v4).collect();
     } else {
+        if host.nameservers.is_empty() {
+            config.nameservers.clear();
+        }
         config.resolver = host.nameservers.first().map(|&server| SocketAddr::new(server, 53));
     }
     config.search.clone_from(&network.search);

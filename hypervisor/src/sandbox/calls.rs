@@ -369,6 +369,8 @@ const SOCKETS: &[CallRule] = &[
         &[
             &[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_PEEK_OFF)],
             &[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_LINGER)],
+            &[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_KEEPALIVE)],
+            &[Is(1, libc::SOL_SOCKET), Is(2, libc::SO_OOBINLINE)],
             &[Is(1, libc::IPPROTO_TCP), Is(2, libc::TCP_NODELAY)],
         ],
     ),

@@ -244,7 +244,8 @@ impl Sandbox {
         privileges::keep(rules.kept_capabilities()).map_err(SandboxError::Privileges)?;
         privileges::hide().map_err(SandboxError::Privileges)?;
         if rules.jail.is_some() {
-            privileges::limit_descriptors(!rules.folders.is_empty()).map_err(SandboxError::Privileges)?;
+            privileges::limit_descriptors(!rules.folders.is_empty() || rules.sockets)
+                .map_err(SandboxError::Privileges)?;
         }
         paths::restrict(&rules.folders, rules.sockets, landlock)
     }

@@ -32,13 +32,14 @@ pub(crate) fn core_limit() -> u64 {
     getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX).min(1)
 }
 
-/// Maximum number of descriptors in a jail without mounts: all are open by then but for those of a debugger's connection.
+/// Maximum number of descriptors in a jail without mounts and sockets: all are open by then but for those of a debugger's connection.
 const MAX_DESCRIPTORS: u64 = 512;
 
-/// Bounds the number of open descriptors in a jail: with mounts, each file that the guest opens takes one.
-pub(super) fn limit_descriptors(has_mounts: bool) -> io::Result<()> {
+/// Bounds the number of open descriptors in a jail: each file that the guest opens takes one, and each connection if it is a
+/// socket of this process.
+pub(super) fn limit_descriptors(opens_more: bool) -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile).current;
-    let limit = if has_mounts { limit } else { limit.map(|limit| limit.min(MAX_DESCRIPTORS)) };
+    let limit = if opens_more { limit } else { limit.map(|limit| limit.min(MAX_DESCRIPTORS)) };
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit })?)
 }
 

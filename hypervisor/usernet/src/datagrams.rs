@@ -13,9 +13,9 @@ use smoltcp::wire::IpProtocol;
 use crate::Guest;
 use crate::config::Config;
 use crate::emit::{self, Offload, ip_offset};
-use crate::host::{Host, Protocol, Token};
+use crate::host::{Host, Protocol, Token, is_exhausted};
 use crate::icmp::{self, Unreachable};
-use crate::parse::{Ends, UDP};
+use crate::parse::{ETHERNET, Ends, UDP};
 use crate::slab::Slab;
 use crate::tcp::output::{Output, Place};
 
@@ -25,8 +25,14 @@ const MAX_FLOWS: usize = 4_096;
 /// Time in nanoseconds after which an idle flow ends (RFC 4787 §4.3 asks for two minutes at least).
 const IDLE_TIMEOUT: u64 = 180_000_000_000;
 
+/// The same for questions to name servers, each of which has a port of its own.
+const DNS_TIMEOUT: u64 = 15_000_000_000;
+
+/// Port of name servers.
+const DNS: u16 = 53;
+
 /// Time in nanoseconds between two searches for idle flows.
-const SCAN_INTERVAL: u64 = 30_000_000_000;
+const SCAN_INTERVAL: u64 = 15_000_000_000;
 
 /// Size in bytes of the header of an ICMP echo message, and positions in it.
 const ECHO: usize = 8;
@@ -54,6 +60,13 @@ struct Flow<D> {
     route: Route<D>,
     last_used: u64,
     is_queued: bool,
+}
+
+impl<D> Flow<D> {
+    /// Time in nanoseconds after which the flow ends if it is idle.
+    const fn timeout(&self) -> u64 {
+        if self.key.ends.peer.port() == DNS { DNS_TIMEOUT } else { IDLE_TIMEOUT }
+    }
 }
 
 /// Where datagrams may have arrived.
@@ -132,7 +145,14 @@ impl<D> Datagrams<D> {
         }
         self.make_room();
         let Some(token) = self.flows.next() else { return Ok(None) };
-        match host.open(key.protocol, to, token) {
+        let mut result = host.open(key.protocol, to, token);
+        if result.as_ref().is_err_and(is_exhausted) {
+            // Descriptors are scarcer than places in the table.
+            self.end_oldest();
+            let Some(token) = self.flows.next() else { return Ok(None) };
+            result = host.open(key.protocol, to, token);
+        }
+        match result {
             Ok(socket) => Ok(self.insert(key, Route::Socket(socket), host.now())),
             Err(error) => reason(&error).map_or(Ok(None), Err),
         }
@@ -147,9 +167,12 @@ impl<D> Datagrams<D> {
 
     /// Ends the flow that was used least recently if there are too many.
     fn make_room(&mut self) {
-        if self.flows.next().is_some() {
-            return;
+        if self.flows.next().is_none() {
+            self.end_oldest();
         }
+    }
+
+    fn end_oldest(&mut self) {
         let all = self.flows.tokens(|_| true);
         let oldest = all.into_iter().min_by_key(|&token| self.flows.get(token).map(|flow| flow.last_used));
         if let Some(token) = oldest {
@@ -188,7 +211,7 @@ impl<D> Datagrams<D> {
         if self.scan_at.is_none_or(|at| at > now) {
             return;
         }
-        for token in self.flows.tokens(|flow| flow.last_used + IDLE_TIMEOUT <= now) {
+        for token in self.flows.tokens(|flow| flow.last_used + flow.timeout() <= now) {
             self.remove(token);
         }
         self.scan_at = (self.flows.len() > 0).then_some(now + SCAN_INTERVAL);
@@ -228,10 +251,11 @@ impl<D> Datagrams<D> {
         let Route::Socket(socket) = &flow.route else { return Ok(None) };
         let Key { protocol, ends } = flow.key;
         let offset = ip_offset(ends.peer.is_ipv4()) + UDP;
-        let max = max_data(config, ends).min(place.limits.max_frame.saturating_sub(offset));
+        let max = max_data(config, ends.peer.is_ipv4()).min(place.limits.max_frame.saturating_sub(offset));
         let mut header = [0; ECHO];
         let header = if protocol == Protocol::Echo { &mut header[..] } else { &mut header[..0] };
-        let result = host.receive(socket, header, place.space, offset..offset + max);
+        // One byte more: a datagram that fills it is too long.
+        let result = host.receive(socket, header, place.space, offset..offset + max + 1);
         flow.last_used = host.now();
         match result {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
@@ -267,9 +291,8 @@ impl<D> Datagrams<D> {
         let guest_port = config.udp_ports.get(port).copied().unwrap_or_default();
         // The data of IPv4 begins where that of IPv6 would not, so that the address has to be known before.
         let offset = ip_offset(true) + UDP;
-        let max =
-            usize::from(config.mtu).saturating_sub(offset).min(place.limits.max_frame.saturating_sub(offset));
-        let datagram = match host.receive_from(port, place.space, offset..offset + max) {
+        let max = max_data(config, true).min(place.limits.max_frame.saturating_sub(offset));
+        let datagram = match host.receive_from(port, place.space, offset..offset + max + 1) {
             Ok(datagram) => datagram,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             Err(_) => {
@@ -314,8 +337,8 @@ impl<D> Datagrams<D> {
 }
 
 /// Maximum number of bytes of data in a datagram for the guest.
-fn max_data(config: &Config, ends: Ends) -> usize {
-    let headers = ip_offset(ends.peer.is_ipv4()) - crate::parse::ETHERNET + UDP;
+fn max_data(config: &Config, is_v4: bool) -> usize {
+    let headers = ip_offset(is_v4) - ETHERNET + UDP;
     usize::from(config.mtu).saturating_sub(headers)
 }
 
@@ -334,16 +357,22 @@ fn write_echo<H: Host>(
     let protocol = if ends.peer.is_ipv4() { IpProtocol::Icmp } else { IpProtocol::Icmpv6 };
     let ident = ends.guest.port().to_be_bytes();
     let old = [word(echo, IDENT), word(echo, CHECKSUM)];
-    let checksum = replaced_checksum(old[1], old[0], u16::from_be_bytes(ident));
+    let ips = (ends.peer.ip(), ends.guest.ip());
+    // The checksum of ICMPv6 covers the addresses, which are others here: the receiver computes it.
+    let checksum = if ends.peer.is_ipv4() {
+        replaced_checksum(old[1], old[0], u16::from_be_bytes(ident))
+    } else {
+        emit::pseudo_header(ips, protocol, ECHO + length)
+    };
     for (part, bytes) in [(IDENT, ident), (CHECKSUM, checksum.to_be_bytes())] {
         if let Some(place) = echo.get_mut(part) {
             place.copy_from_slice(&bytes);
         }
     }
-    let ips = (ends.peer.ip(), ends.guest.ip());
     emit::write_ip_header(place.head, config.guest_mac, ips, protocol, ECHO + length);
     place.head.extend_from_slice(echo);
-    Output { data: length, offload: Offload::default() }
+    let checksum = (!ends.peer.is_ipv4()).then(|| emit::checksum_of(ip_offset(false), CHECKSUM.start));
+    Output { data: length, offload: Offload { checksum, ..Offload::default() } }
 }
 
 fn word(bytes: &[u8], part: Range<usize>) -> u16 {

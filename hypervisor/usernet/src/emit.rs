@@ -22,7 +22,7 @@ const SYN_OPTIONS: usize = 8;
 const TCP_CHECKSUM: u16 = 16;
 const UDP_CHECKSUM: u16 = 6;
 
-/// What the receiver of a frame is to do: the fields of a virtio-net header (virtio 1.2 §5.1.6).
+/// Work that is left to the receiver of a frame: the fields of a virtio-net header (virtio 1.2 §5.1.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Position at which a checksum begins, and the offset of its field from there. `None` if no checksum is left to
@@ -193,9 +193,14 @@ pub fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) {
 }
 
 /// Sum of the pseudo header, from which the receiver goes on.
-fn pseudo_header((from, to): (IpAddr, IpAddr), protocol: IpProtocol, length: usize) -> u16 {
+pub(crate) fn pseudo_header((from, to): (IpAddr, IpAddr), protocol: IpProtocol, length: usize) -> u16 {
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     checksum::pseudo_header(&from.into(), &to.into(), protocol, length)
+}
+
+/// Where the receiver is to compute a checksum, whose field has an offset from the start of what it covers.
+pub(crate) fn checksum_of(start: usize, field: usize) -> (u16, u16) {
+    (short(start), short(field))
 }
 
 /// A size or an offset within a packet, which has at most 65,535 bytes.

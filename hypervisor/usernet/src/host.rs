@@ -36,10 +36,15 @@ pub enum Protocol {
     Echo,
 }
 
+/// True if the host has no more descriptors or memory (`ENFILE`, `EMFILE`, `ENOMEM`, `ENOBUFS`).
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::OutOfMemory || matches!(error.raw_os_error(), Some(23 | 24 | 12 | 105))
+}
+
 /// Received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Number of bytes. If it is more than there was room for, the datagram is truncated.
+    /// Number of bytes: as many as there was space for if the datagram is longer.
     pub length: usize,
     /// Its sender.
     pub from: SocketAddr,
@@ -160,7 +165,7 @@ pub trait Host {
     ) -> io::Result<()>;
 
     /// Receives a datagram from the peer: its first bytes into `header`, the others into a part of the space. Returns
-    /// the number of bytes in the space.
+    /// the number of bytes in the space: as many as the part has if the datagram is longer.
     ///
     /// # Errors
     ///

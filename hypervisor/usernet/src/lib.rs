@@ -75,8 +75,10 @@ bitflags! {
         const READABLE = 1 << 0;
         /// There is room to be written to.
         const WRITABLE = 1 << 1;
-        /// The peer has ended the stream, or the socket has failed.
+        /// The peer has ended the stream, or there is urgent data: all that follows is to be read.
         const HANG_UP = 1 << 2;
+        /// The connection has failed, or both directions have ended.
+        const FAILED = 1 << 3;
     }
 }
 
@@ -121,6 +123,8 @@ pub struct UserNetwork<H: Host> {
     tcp: Tcp<H::Stream>,
     datagrams: Datagrams<H::Datagrams>,
     advertise_at: Option<u64>,
+    /// True if TCP has the next turn, not datagrams.
+    is_turn_of_tcp: bool,
 }
 
 impl<H: Host> UserNetwork<H> {
@@ -134,6 +138,7 @@ impl<H: Host> UserNetwork<H> {
             tcp: Tcp::new(config.tcp_ports.len()),
             datagrams: Datagrams::new(config.udp_ports.len()),
             advertise_at: None,
+            is_turn_of_tcp: false,
             config,
         }
     }
@@ -187,6 +192,7 @@ impl<H: Host> UserNetwork<H> {
         let answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
         let start = head.get(packet.payload.start..).unwrap_or_default();
         self.answer(answer, segment.ends, (start, packet.payload.len()));
+        self.tcp.accept(host, &self.config, &self.guest);
     }
 
     fn transmit_udp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
@@ -296,10 +302,9 @@ impl<H: Host> UserNetwork<H> {
         let now = host.now();
         self.datagrams.handle_timer(now);
         for answer in self.tcp.handle_timers(host, (&self.config, &self.guest)) {
-            if let Answer::Segment(frame) = answer {
-                self.push(Some(frame));
-            }
+            self.push(answer.into_frame());
         }
+        self.tcp.accept(host, &self.config, &self.guest);
         if self.advertise_at.is_some_and(|at| at <= now) {
             self.advertise_at = Some(now + ADVERTISEMENT_INTERVAL);
             self.push(link::advertisement(&self.config));
@@ -316,19 +321,18 @@ impl<H: Host> UserNetwork<H> {
                 return Some(Output::default());
             }
             let mut place = Place { head, space, limits: self.limits };
-            let environment = (&self.config, &self.guest);
-            match self.datagrams.next_datagram(host, environment, &mut place) {
-                Ok(None) => {}
+            self.is_turn_of_tcp = !self.is_turn_of_tcp;
+            let is_datagram = self.datagrams.has_output() && (self.is_turn_of_tcp || !self.tcp.has_output());
+            let result = if is_datagram {
+                self.datagrams.next_datagram(host, (&self.config, &self.guest), &mut place).map_err(Some)
+            } else {
+                let next = self.tcp.next_segment(host, (&self.config, &self.guest), &mut place);
+                next.map_err(Answer::into_frame)
+            };
+            match result {
+                Ok(None) if self.has_output() => {}
                 Ok(output) => return output,
-                Err(frame) => {
-                    self.push(Some(frame));
-                    continue;
-                }
-            }
-            match self.tcp.next_segment(host, environment, &mut place) {
-                Ok(output) => return output,
-                Err(Answer::Segment(frame)) => self.push(Some(frame)),
-                Err(_) => {}
+                Err(frame) => self.push(frame),
             }
         }
     }

@@ -36,8 +36,10 @@ pub(crate) fn answer_arp(config: &Config, frame: &[u8]) -> Option<Vec<u8>> {
     else {
         return None;
     };
-    // The guest probes its own address (RFC 5227 §2.1.1), or announces it.
-    let is_own = target_protocol_addr == config.guest_v4.0 || target_protocol_addr == source_protocol_addr;
+    // The guest probes an address of its own (RFC 5227 §2.1.1), or announces it.
+    let is_own = source_protocol_addr.is_unspecified()
+        || target_protocol_addr == config.guest_v4.0
+        || target_protocol_addr == source_protocol_addr;
     if operation != ArpOperation::Request || is_own {
         return None;
     }
@@ -84,7 +86,10 @@ pub(crate) fn answer_icmp_v6(config: &Config, packet: &Packet, message: &[u8]) -
                 return None;
             }
             let reply = Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert {
-                flags: NdiscNeighborFlags::SOLICITED | NdiscNeighborFlags::OVERRIDE,
+                // A neighbor that is no router any more is removed from the routes (RFC 4861 §7.2.5).
+                flags: NdiscNeighborFlags::SOLICITED
+                    | NdiscNeighborFlags::OVERRIDE
+                    | NdiscNeighborFlags::ROUTER,
                 target_addr,
                 lladdr: Some(gateway_mac()),
             });

@@ -17,6 +17,9 @@ use crate::parse::{Ends, Segment};
 /// Window that is advertised to the guest, in bytes.
 pub(crate) const WINDOW: u32 = 1 << 20;
 
+/// Number of bytes that a window has, at most, if it is nearly used up: less than the window of a SYN, which is not scaled.
+const LITTLE: u32 = 48 * 1024;
+
 /// Window scale of this end: [`WINDOW`] in 16 bits.
 pub(crate) const SCALE: u8 = 5;
 
@@ -26,11 +29,15 @@ const MAX_SCALE: u8 = 14;
 /// Maximum segment size of a guest that announces none (RFC 9293 §3.7.1).
 const DEFAULT_MSS: u16 = 536;
 
+/// Minimum of the maximum segment size: with a smaller one, most of a packet is headers.
+const MIN_MSS: u16 = 64;
+
 /// Time after which what the guest has not acknowledged is repeated, at first.
 pub(crate) const RETRANSMISSION_TIMEOUT: u64 = 1_000_000_000;
 
-/// Number of repetitions after which the flow is given up.
+/// Number of repetitions after which a flow is given up, and one of a client that the guest has not answered.
 pub(crate) const MAX_ATTEMPTS: u8 = 8;
+pub(crate) const MAX_SYN_ATTEMPTS: u8 = 5;
 
 /// Progress of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +100,9 @@ pub(crate) struct Outgoing {
 pub(crate) struct Incoming {
     /// RCV.NXT.
     pub(crate) nxt: Seq,
-    /// Number after the advertised window.
+    /// Number after the window, and that number in the last segment for the guest.
     pub(crate) edge: Seq,
+    pub(crate) advertised: Seq,
     /// RCV.NXT in the last segment for the guest.
     pub(crate) acknowledged: Seq,
     pub(crate) scale: u8,
@@ -162,6 +170,7 @@ impl<S> Flow<S> {
         let incoming = Incoming {
             nxt: Seq(0),
             edge: Seq(0),
+            advertised: Seq(0),
             acknowledged: Seq(0),
             scale: 0,
             pending: VecDeque::new(),
@@ -178,13 +187,14 @@ impl<S> Flow<S> {
     pub(crate) fn take_syn(&mut self, syn: &Segment) {
         let has_scale = syn.window_scale.is_some();
         self.outgoing.scale = syn.window_scale.unwrap_or(0).min(MAX_SCALE);
-        self.outgoing.mss = syn.mss.filter(|&mss| mss > 0).unwrap_or(DEFAULT_MSS);
-        // The window of a SYN is not scaled.
-        self.outgoing.edge = self.outgoing.nxt.max(self.outgoing.una + 1) + u32::from(syn.window);
+        self.outgoing.mss = syn.mss.filter(|&mss| mss >= MIN_MSS).unwrap_or(DEFAULT_MSS);
+        // The window of a SYN is not scaled, and begins after that of this end.
+        let start = if self.phase == Phase::SynSent { self.outgoing.una } else { self.outgoing.una + 1 };
+        self.outgoing.edge = start + u32::from(syn.window);
         self.incoming.scale = if has_scale { SCALE } else { 0 };
         self.incoming.nxt = syn.seq + 1;
         self.incoming.acknowledged = self.incoming.nxt;
-        self.incoming.edge = self.incoming.nxt;
+        (self.incoming.edge, self.incoming.advertised) = (self.incoming.nxt, self.incoming.nxt);
         self.incoming.open_window();
     }
 
@@ -253,6 +263,13 @@ impl Incoming {
         let kept = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
         let max = u32::from(u16::MAX) << self.scale;
         self.edge = self.edge.max(self.nxt + WINDOW.saturating_sub(kept).min(max));
+    }
+
+    /// True if the guest has nearly used up the window that it knows of, and there is one that is larger by a quarter of the
+    /// largest one.
+    pub(crate) fn is_window_news(&self) -> bool {
+        let largest = WINDOW.min(u32::from(u16::MAX) << self.scale);
+        self.advertised.since(self.nxt) < LITTLE && self.edge.since(self.advertised) >= largest / 4
     }
 
     /// Window as it is in a segment, without the bits that scaling drops.

@@ -29,7 +29,7 @@ use self::segments::Fate;
 use self::timers::Timers;
 use crate::config::Config;
 use crate::emit::TcpHeader;
-use crate::host::{Host, Protocol, Token};
+use crate::host::{Host, Protocol, Token, is_exhausted};
 use crate::icmp::Unreachable;
 use crate::parse::{Ends, Segment};
 use crate::slab::Slab;
@@ -38,7 +38,7 @@ use crate::{Guest, Readiness};
 /// Maximum number of flows.
 const MAX_FLOWS: usize = 32_768;
 
-/// Maximum number of flows that are not established: those that the guest opens, and those of clients.
+/// Maximum number of flows that are not established: those that the guest opens, and those of clients of a listener.
 const MAX_CONNECTING: usize = 1_024;
 const MAX_CLIENTS: usize = 128;
 
@@ -56,6 +56,13 @@ pub(crate) enum Answer {
     Unreachable(Unreachable),
 }
 
+impl Answer {
+    /// The frame of a segment.
+    pub(crate) fn into_frame(self) -> Option<Vec<u8>> {
+        if let Self::Segment(frame) = self { Some(frame) } else { None }
+    }
+}
+
 /// All TCP flows of a network.
 #[derive(Debug)]
 pub(crate) struct Tcp<S> {
@@ -64,9 +71,9 @@ pub(crate) struct Tcp<S> {
     /// Flows that may have a segment for the guest.
     ready: VecDeque<Token>,
     timers: Timers,
-    /// Number of flows that are not established: opened by the guest, and by clients.
+    /// Number of flows that are not established: opened by the guest, and by clients of each listener.
     connecting: usize,
-    clients: usize,
+    clients: Vec<usize>,
     /// Number of kept bytes of all flows.
     kept: usize,
     /// Key of initial sequence numbers.
@@ -83,7 +90,7 @@ impl<S> Tcp<S> {
             ready: VecDeque::new(),
             timers: Timers::default(),
             connecting: 0,
-            clients: 0,
+            clients: vec![0; listeners],
             kept: 0,
             secret: RandomState::new(),
             has_clients: vec![false; listeners],
@@ -128,10 +135,10 @@ impl<S> Tcp<S> {
     /// Calls `action` for a flow, and counts what it changes.
     fn update(&mut self, token: Token, action: impl FnOnce(&mut Flow<S>) -> Fate) -> Fate {
         let Some(flow) = self.flows.get_mut(token) else { return Fate::Lives };
-        let (kept, was_half_open) = (flow.incoming.pending.len(), flow.is_half_open());
+        let (kept, was_half_open) = (flow.incoming.pending.capacity(), flow.is_half_open());
         let fate = action(flow);
         let is_established = was_half_open && !flow.is_half_open();
-        let (listener, now_kept) = (flow.listener, flow.incoming.pending.len());
+        let (listener, now_kept) = (flow.listener, flow.incoming.pending.capacity());
         self.kept = self.kept + now_kept - kept;
         if is_established {
             self.count_established(listener);
@@ -141,8 +148,13 @@ impl<S> Tcp<S> {
 
     /// Counts a flow that is not half open any more.
     fn count_established(&mut self, listener: Option<usize>) {
-        let count = if listener.is_some() { &mut self.clients } else { &mut self.connecting };
-        *count = count.saturating_sub(1);
+        let count = match listener {
+            Some(listener) => self.clients.get_mut(listener),
+            None => Some(&mut self.connecting),
+        };
+        if let Some(count) = count {
+            *count = count.saturating_sub(1);
+        }
     }
 
     /// Puts a flow into the queue if it may have a segment for the guest.
@@ -155,7 +167,15 @@ impl<S> Tcp<S> {
             || flow.incoming.ack == AckDue::Now;
         if is_useful {
             self.enqueue(token);
-        } else if flow.incoming.ack == AckDue::Delayed && !flow.incoming.is_listed {
+        } else {
+            self.delay_ack_if_due(token, now);
+        }
+    }
+
+    /// Puts a flow into the list of those whose acknowledgements are delayed, if its own is.
+    fn delay_ack_if_due(&mut self, token: Token, now: u64) {
+        let Some(flow) = self.flows.get_mut(token) else { return };
+        if flow.incoming.ack == AckDue::Delayed && !flow.incoming.is_listed {
             flow.incoming.is_listed = true;
             self.timers.delay_ack(token, now);
         }
@@ -207,12 +227,14 @@ impl<S> Tcp<S> {
         let Some(flow) = self.flows.get_mut(token) else { return (Answer::Silence, None) };
         let ends = Some(flow.ends);
         if flow.phase == Phase::Connecting {
-            if !readiness.intersects(Readiness::WRITABLE | Readiness::HANG_UP) {
+            if !readiness.intersects(Readiness::WRITABLE | Readiness::HANG_UP | Readiness::FAILED) {
                 return (Answer::Silence, ends);
             }
             return match host.take_error(&flow.stream) {
                 None => {
                     flow.phase = Phase::SynReceived;
+                    // The peer may have ended the stream already. There is no second event of that.
+                    flow.outgoing.has_hung_up |= readiness.contains(Readiness::HANG_UP);
                     flow.outgoing.is_due = true;
                     self.enqueue(token);
                     (Answer::Silence, ends)
@@ -225,12 +247,13 @@ impl<S> Tcp<S> {
                 }
             };
         }
-        flow.outgoing.is_readable |= readiness.intersects(Readiness::READABLE | Readiness::HANG_UP);
-        flow.outgoing.has_hung_up |= readiness.contains(Readiness::HANG_UP);
+        let has_hung_up = readiness.intersects(Readiness::HANG_UP | Readiness::FAILED);
+        flow.outgoing.is_readable |= has_hung_up || readiness.contains(Readiness::READABLE);
+        flow.outgoing.has_hung_up |= has_hung_up;
         let mut fate = Fate::Lives;
         // After the end of the stream, and while the guest's window is shut, nothing is read that would fail.
         let is_reading = flow.outgoing.fin.is_none() && flow.outgoing.window() > 0;
-        if !is_reading && readiness.contains(Readiness::HANG_UP) {
+        if !is_reading && readiness.contains(Readiness::FAILED) {
             fate = host.take_error(&flow.stream).map_or(Fate::Lives, |_| Fate::ResetGuest);
         }
         if fate == Fate::Lives && readiness.contains(Readiness::WRITABLE) {
@@ -265,7 +288,11 @@ impl<S> Tcp<S> {
             Fate::Ends => {
                 // Closing a socket with unread bytes would reset the peer.
                 flow.discard(host);
-                Answer::Silence
+                if flow.incoming.ack == AckDue::No {
+                    Answer::Silence
+                } else {
+                    Answer::Segment(last_ack(config, &flow))
+                }
             }
             Fate::ResetPeer => {
                 host.reset(flow.stream);
@@ -297,7 +324,7 @@ impl<S> Tcp<S> {
     fn remove(&mut self, token: Token) -> Option<Flow<S>> {
         let flow = self.flows.remove(token)?;
         self.by_ends.remove(&flow.ends);
-        self.kept -= flow.incoming.pending.len();
+        self.kept -= flow.incoming.pending.capacity();
         if flow.is_half_open() {
             self.count_established(flow.listener);
         }
@@ -327,16 +354,17 @@ impl<S> Tcp<S> {
         guest: &Guest,
         listener: usize,
     ) -> Option<()> {
-        if self.has_clients.get(listener) != Some(&true) || self.clients >= MAX_CLIENTS {
+        if self.has_clients.get(listener) != Some(&true) || *self.clients.get(listener)? >= MAX_CLIENTS {
             return None;
         }
         let token = self.flows.next()?;
         let (stream, from) = match host.accept(listener, token) {
             Ok(client) => client,
             Err(error) => {
-                // Without descriptors, say, the client waits until a flow ends.
-                *self.has_clients.get_mut(listener)? = error.kind() != ErrorKind::WouldBlock;
-                return None;
+                // Without descriptors, the client waits until a flow ends. Other errors are those of one client.
+                let is_empty = error.kind() == ErrorKind::WouldBlock;
+                *self.has_clients.get_mut(listener)? = !is_empty;
+                return (!is_empty && !is_exhausted(&error)).then_some(());
             }
         };
         let port = config.tcp_ports.get(listener).copied().unwrap_or_default();
@@ -348,7 +376,7 @@ impl<S> Tcp<S> {
         let iss = self.iss(&ends, host.now());
         self.flows.insert(Flow::from_client(stream, ends, listener, iss))?;
         self.by_ends.insert(ends, token);
-        self.clients += 1;
+        *self.clients.get_mut(listener)? += 1;
         self.enqueue(token);
         Some(())
     }
@@ -384,7 +412,7 @@ impl<S> Tcp<S> {
                     self.enqueue_if_useful(token, host.now());
                     return Ok(Some(output));
                 }
-                Next::Nothing => {}
+                Next::Nothing => self.delay_ack_if_due(token, host.now()),
                 Next::Failed => return Err(self.end(host, (config, guest), token, Fate::ResetGuest)),
             }
         }
@@ -417,6 +445,16 @@ fn reset_of_segment(config: &Config, segment: &Segment) -> Vec<u8> {
     )
 }
 
+/// The acknowledgement of the guest's FIN, if that ends the flow.
+fn last_ack<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
+    let Flow { ends, outgoing, incoming, .. } = flow;
+    let (ack, window) = (Some(incoming.nxt), incoming.window());
+    without_data(
+        config,
+        &TcpHeader { ends: *ends, seq: outgoing.nxt, ack, flags: Flags::empty(), window, syn_options: None },
+    )
+}
+
 /// The reset that ends the guest's half of a flow.
 fn reset_of_flow<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
     let is_refused = flow.phase == Phase::Connecting;
@@ -426,9 +464,13 @@ fn reset_of_flow<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
 }
 
 fn reset(config: &Config, ends: Ends, seq: Seq, ack: Option<Seq>) -> Vec<u8> {
-    let header = TcpHeader { ends, seq, ack, flags: Flags::RST, window: 0, syn_options: None };
+    without_data(config, &TcpHeader { ends, seq, ack, flags: Flags::RST, window: 0, syn_options: None })
+}
+
+/// Frame with a segment without data, whose checksum is complete.
+fn without_data(config: &Config, header: &TcpHeader) -> Vec<u8> {
     let mut frame = Vec::new();
     header.write(config.guest_mac, 0, &mut frame);
-    crate::emit::complete_tcp(&mut frame, ends);
+    crate::emit::complete_tcp(&mut frame, header.ends);
     frame
 }

@@ -13,7 +13,7 @@ use crate::parse::{IPV4, IPV6, TCP};
 /// Maximum size in bytes of an IP packet: the size of a large segment, which the guest takes whole.
 const MAX_PACKET: usize = 65_535;
 
-/// What the guest's network driver takes.
+/// Limits of frames for the guest, as its network driver has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum size in bytes of a frame.
@@ -185,6 +185,8 @@ impl<S> Flow<S> {
         };
         if has_ack {
             incoming.acknowledged = incoming.nxt;
+            let scale = if is_syn { 0 } else { incoming.scale };
+            incoming.advertised = incoming.nxt + (u32::from(window) << scale);
             incoming.ack = AckDue::No;
         }
         let header = TcpHeader {

@@ -5,12 +5,18 @@ use std::ops::Range;
 
 use hermit_tcp::{Flags, Seq};
 
-use super::flow::{AckDue, Flow, Phase, WINDOW};
+use super::flow::{AckDue, Flow, Phase};
 use crate::host::Host;
 use crate::parse::Segment;
 
 /// Number of bytes from which on data is acknowledged at once.
 const ACK_AT_ONCE: u32 = 64 * 1024;
+
+/// Number of bytes from which on a segment is a full one, of which every second one is acknowledged at once (RFC 5681 §4.2).
+const FULL_SEGMENT: u32 = 1_000;
+
+/// Number of bytes of memory that may be unused in a flow's buffer.
+const MAX_UNUSED: usize = 64 * 1024;
 
 /// Number of duplicate acknowledgements after which what is in flight is repeated (RFC 5681 §3.2).
 const DUPLICATES: u8 = 3;
@@ -23,7 +29,7 @@ const DUPLICATES: u8 = 3;
 const MAX_DEFERRED: u32 = 2 * 1024;
 const MAX_DEFERRALS: u8 = 16;
 
-/// What becomes of a flow.
+/// Outcome of an event for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It goes on.
@@ -199,8 +205,14 @@ impl<S> Flow<S> {
         }
         incoming.open_window();
         let unacknowledged = incoming.nxt.since(incoming.acknowledged);
-        let is_urgent = incoming.has_ended || taken < data.len() || unacknowledged >= ACK_AT_ONCE;
+        let size = u32::try_from(segment.data.len()).unwrap_or(u32::MAX);
+        let limit = if size < FULL_SEGMENT { ACK_AT_ONCE } else { ACK_AT_ONCE.min(2 * size) };
+        let is_urgent = incoming.has_ended || taken < data.len() || unacknowledged >= limit;
         incoming.ack = if is_urgent || incoming.ack == AckDue::Now { AckDue::Now } else { AckDue::Delayed };
+        if incoming.has_ended {
+            // If this process ends soon, bytes that were left in the socket would reset the peer.
+            self.discard(host);
+        }
         self.flush(host)
     }
 
@@ -262,6 +274,9 @@ impl<S> Flow<S> {
                 Err(error) => return Err(error.kind()),
             }
         }
+        if incoming.pending.capacity() > MAX_UNUSED + 4 * incoming.pending.len() {
+            incoming.pending.shrink_to(2 * incoming.pending.len());
+        }
         if incoming.pending.is_empty() {
             incoming.pending.shrink_to(0);
             if incoming.has_ended && !incoming.is_shut_down {
@@ -269,10 +284,8 @@ impl<S> Flow<S> {
                 host.shutdown(&self.stream);
             }
         }
-        // Announces the window when at least half of it is open again.
-        let advertised = incoming.edge.since(incoming.nxt);
         incoming.open_window();
-        if advertised < WINDOW / 4 && incoming.edge.since(incoming.nxt) >= WINDOW / 2 {
+        if incoming.is_window_news() && self.phase == Phase::Established {
             incoming.ack = AckDue::Now;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::flow::{AckDue, MAX_ATTEMPTS};
+use super::flow::{AckDue, MAX_ATTEMPTS, MAX_SYN_ATTEMPTS};
 use super::segments::Fate;
 use super::{Answer, Tcp};
 use crate::Guest;
@@ -83,7 +83,8 @@ impl<S> Tcp<S> {
         if flow.outgoing.retransmit_at.is_none_or(|at| at > now) {
             return false;
         }
-        if flow.outgoing.attempts >= MAX_ATTEMPTS {
+        let max = if flow.is_half_open() { MAX_SYN_ATTEMPTS } else { MAX_ATTEMPTS };
+        if flow.outgoing.attempts >= max {
             return true;
         }
         flow.outgoing.attempts += 1;

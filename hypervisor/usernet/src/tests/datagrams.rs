@@ -163,3 +163,16 @@ fn datagram_beyond_the_mtu_is_dropped() {
     assert_eq!(datagram(&mut lab).unwrap().2, [2; 1_472]);
     assert_eq!(datagram(&mut lab), None);
 }
+
+#[test]
+fn datagrams_and_segments_take_turns() {
+    let mut lab = Lab::new(|config| config.udp_ports = vec![53]);
+    lab.connect("10.0.2.15:5000", "192.0.2.1:80");
+    for _ in 0..10 {
+        lab.host.port_received[0].push_back(("198.51.100.7:9".parse().unwrap(), vec![1; 10]));
+    }
+    lab.network.handle_event(&mut lab.host, Event::Port(0));
+    lab.arrive(0, b"segment");
+    let protocols: Vec<IpProtocol> = (0..3).map(|_| lab.packet().unwrap().2).collect();
+    assert!(protocols.contains(&IpProtocol::Tcp), "{protocols:?}");
+}

@@ -206,10 +206,11 @@ impl Host for FakeHost {
         let bytes = received.map_err(io::Error::from)?;
         let (start, rest) = bytes.split_at(header.len());
         header.copy_from_slice(start);
+        let part_length = part.len();
         for (place, byte) in space[part].iter_mut().zip(rest) {
             *place = *byte;
         }
-        Ok(rest.len())
+        Ok(rest.len().min(part_length))
     }
 
     fn receive_from(
@@ -218,10 +219,11 @@ impl Host for FakeHost {
         space: &mut &mut [u8],
         part: Range<usize>,
     ) -> io::Result<Datagram> {
+        let part_length = part.len();
         let (from, bytes) = self.port_received[port].pop_front().ok_or(ErrorKind::WouldBlock)?;
         for (place, byte) in space[part].iter_mut().zip(&bytes) {
             *place = *byte;
         }
-        Ok(Datagram { length: bytes.len(), from })
+        Ok(Datagram { length: bytes.len().min(part_length), from })
     }
 }

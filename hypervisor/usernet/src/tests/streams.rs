@@ -264,7 +264,7 @@ proptest! {
                 pair.exchange();
             } else {
                 pair.lab.socket(0, |socket| socket.error = Some(std::io::ErrorKind::ConnectionReset));
-                pair.lab.event(0, Readiness::WRITABLE | Readiness::READABLE | Readiness::HANG_UP);
+                pair.lab.event(0, Readiness::all());
                 pair.exchange();
                 prop_assert_eq!(pair.guest.connection.state(), State::Closed);
             }

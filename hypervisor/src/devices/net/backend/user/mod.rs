@@ -18,6 +18,7 @@ use vm_memory::VolatileSlice;
 use self::sockets::Sockets;
 use super::iovec::{gather, scatter};
 use super::{Backend, Disconnected, ReceivedFrame, TxStatus};
+use crate::devices::net::MAX_FRAME;
 use crate::devices::net::header::{Offloads, VnetHeader};
 
 /// User-mode network of a guest.
@@ -30,7 +31,12 @@ pub struct User {
     offloads: Offloads,
     /// First bytes of a frame.
     head: Vec<u8>,
+    /// Number of frames since the last poll.
+    frames: u32,
 }
+
+/// Number of frames for the guest after which the sockets are polled.
+const FRAMES_BETWEEN_POLLS: u32 = 32;
 
 impl User {
     /// Network with this configuration. The listeners and ports are those of `config`, in the same order.
@@ -51,20 +57,27 @@ impl User {
             is_polled: false,
             offloads: Offloads::default(),
             head: Vec::new(),
+            frames: 0,
         })
     }
 
     /// Handles the events of sockets, and timers.
     fn poll(&mut self) {
+        self.frames = 0;
         for event in self.sockets.events() {
             self.network.handle_event(&mut self.sockets, event);
         }
         self.network.handle_timers(&mut self.sockets);
     }
 
-    /// The next frame, after events were handled if there is none.
+    /// The next frame, after events were handled if there is none, and now and then if there is one: no flow with much to
+    /// be received keeps others from the network.
     fn next_frame(&mut self, buffers: &[VolatileSlice<'_>]) -> Option<Output> {
         let mut space = buffers;
+        self.frames += 1;
+        if self.frames >= FRAMES_BETWEEN_POLLS {
+            self.poll();
+        }
         let output = self.network.receive(&mut self.sockets, &mut self.head, &mut space);
         if output.is_some() || self.is_polled {
             return output;
@@ -94,7 +107,7 @@ impl Backend for User {
 
     fn receive(&mut self, buffers: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
         // The device offers a byte more than a frame may have.
-        let max_frame = frames::length(buffers).saturating_sub(1);
+        let max_frame = frames::length(buffers).saturating_sub(1).min(MAX_FRAME);
         let has_large_segments = (self.offloads.tcp4, self.offloads.tcp6);
         self.network.set_limits(Limits { max_frame, has_large_segments });
         let Some(output) = self.next_frame(buffers) else {

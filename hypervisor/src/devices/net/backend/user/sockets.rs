@@ -73,6 +73,7 @@ impl Sockets {
         ports: Vec<UdpSocket>,
         policy: EgressPolicy,
     ) -> io::Result<Self> {
+        check_peeking()?;
         let timer = rustix::time::timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
@@ -198,13 +199,43 @@ fn readiness(flags: EventFlags) -> Readiness {
     let mut readiness = Readiness::empty();
     readiness.set(Readiness::READABLE, flags.contains(EventFlags::IN));
     readiness.set(Readiness::WRITABLE, flags.contains(EventFlags::OUT));
-    let has_hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-    readiness.set(Readiness::HANG_UP, has_hung_up);
+    readiness.set(Readiness::HANG_UP, flags.intersects(EventFlags::RDHUP | EventFlags::PRI));
+    readiness.set(Readiness::FAILED, flags.intersects(EventFlags::HUP | EventFlags::ERR));
     readiness
 }
 
 fn family(address: SocketAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
+/// Events of a TCP socket. Reading stops at urgent data (`PRI`), too.
+const STREAM_EVENTS: EventFlags = EventFlags::IN
+    .union(EventFlags::OUT)
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::PRI)
+    .union(EventFlags::ET);
+
+/// Sets the options of a TCP socket.
+fn set_options(stream: &OwnedFd) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(stream, true)?;
+    // The guest's questions whether its peer is there are answered here.
+    sockopt::set_socket_keepalive(stream, true)?;
+    // Urgent data is data as any other, for the guest's TCP, too.
+    sockopt::set_socket_oobinline(stream, true)?;
+    iovec::set_peek_offset(stream.as_fd(), 0)
+}
+
+/// Checks that the host can peek at TCP sockets from an offset on, over both versions of IP, as far as it has them.
+fn check_peeking() -> io::Result<()> {
+    let any = ["0.0.0.0:0", "[::]:0"].map(|text| text.parse::<SocketAddr>());
+    for address in any.into_iter().flatten() {
+        let Ok(stream) = socket(address, SocketType::STREAM, None) else { continue };
+        if let Err(error) = iovec::set_peek_offset(stream.as_fd(), 0) {
+            let text = "the host's kernel cannot peek at TCP sockets from an offset on (Linux 6.9, for IPv6 6.12): use --net passt";
+            return Err(io::Error::new(error.kind(), text));
+        }
+    }
+    Ok(())
 }
 
 /// Opens a socket that does not block.
@@ -239,14 +270,12 @@ impl Host for Sockets {
 
     fn connect(&mut self, to: SocketAddr, token: Token) -> io::Result<OwnedFd> {
         let stream = socket(to, SocketType::STREAM, None)?;
-        sockopt::set_tcp_nodelay(&stream, true)?;
-        iovec::set_peek_offset(stream.as_fd(), 0)?;
+        set_options(&stream)?;
         match net::connect(&stream, &to) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        self.add(&stream, STREAM << KIND_SHIFT | u64::from(token), flags)?;
+        self.add(&stream, STREAM << KIND_SHIFT | u64::from(token), STREAM_EVENTS)?;
         Ok(stream)
     }
 
@@ -258,10 +287,8 @@ impl Host for Sockets {
         let listener = self.listeners.get(listener).ok_or(ErrorKind::WouldBlock)?;
         let (stream, from) = net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
         let from = from.and_then(|from| SocketAddr::try_from(from).ok()).ok_or(ErrorKind::InvalidData)?;
-        sockopt::set_tcp_nodelay(&stream, true)?;
-        iovec::set_peek_offset(stream.as_fd(), 0)?;
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        self.add(&stream, STREAM << KIND_SHIFT | u64::from(token), flags)?;
+        set_options(&stream)?;
+        self.add(&stream, STREAM << KIND_SHIFT | u64::from(token), STREAM_EVENTS)?;
         Ok((stream, from))
     }
 
