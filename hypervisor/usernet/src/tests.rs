@@ -1,5 +1,6 @@
 //! Tests of the network as a whole, beside a host whose sockets are buffers.
 
+mod clients;
 mod datagrams;
 mod fake_host;
 mod lab;
