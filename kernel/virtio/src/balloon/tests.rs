@@ -7,7 +7,9 @@ use virtio_spec::F;
 
 use super::BalloonDriver;
 use crate::device::{DeviceError, InitError};
-use crate::testing::{DeviceEvent, DeviceModel, FakeDma, FakeMemory, FakeRange, FakeTransport, SharedDevice};
+use crate::testing::{
+    DeviceEvent, DeviceModel, FakeDma, FakeMemory, FakeRange, FakeTransport, SharedDevice, TakenChain,
+};
 use crate::virtqueue::QueueError;
 
 /// Feature bits (virtio 1.2, section 5.5.3).
@@ -28,6 +30,14 @@ fn start(features: u64, queues: &[u16]) -> (Result<Driver, InitError>, SharedDev
 fn balloon() -> (Driver, SharedDevice) {
     let (driver, model) = start(STATS_VQ | PAGE_REPORTING, &[128, 128, 128, 32]);
     (driver.unwrap(), model)
+}
+
+/// The device uses the next reported range.
+fn use_next(model: &SharedDevice) -> TakenChain {
+    let mut device = model.lock().unwrap();
+    let chain = device.take(3).unwrap();
+    device.use_chain(3, chain.head, 0);
+    chain
 }
 
 #[test]
@@ -51,10 +61,7 @@ fn reported_range_comes_back_when_it_was_discarded() {
 fn range_is_refused_and_none_is_lost_while_one_is_used_and_not_taken_back() {
     let (mut balloon, model) = balloon();
     assert_eq!(balloon.report(FakeRange(1)), Ok(()));
-    let mut device = model.lock().unwrap();
-    let chain = device.take(3).unwrap();
-    device.use_chain(3, chain.head, 0);
-    drop(device);
+    use_next(&model);
     assert_eq!(balloon.report(FakeRange(2)), Err(FakeRange(2)));
     assert_eq!(balloon.complete(), Ok(Some(FakeRange(1))));
     assert_eq!(balloon.report(FakeRange(2)), Ok(()));
@@ -122,10 +129,7 @@ fn device_that_names_another_chain_keeps_the_range() {
 fn device_that_answers_twice_gets_no_further_range() {
     let (mut balloon, model) = balloon();
     assert_eq!(balloon.report(FakeRange(1)), Ok(()));
-    let mut device = model.lock().unwrap();
-    let chain = device.take(3).unwrap();
-    device.use_chain(3, chain.head, 0);
-    drop(device);
+    let chain = use_next(&model);
     assert_eq!(balloon.complete(), Ok(Some(FakeRange(1))));
     model.lock().unwrap().use_chain(3, chain.head, 0);
     assert_eq!(balloon.report(FakeRange(2)), Err(FakeRange(2)));
