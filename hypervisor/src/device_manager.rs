@@ -10,9 +10,9 @@ use hermit_interface::machine::{CLOCK, HOLE, POWER_BUTTON_LINE};
 use hermit_options::disk::DiskError;
 use hermit_options::mount::{self, MountError};
 use hermit_options::open::Opener;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::{Config, DiskConfig};
+use crate::descriptor_limit;
 use crate::devices::block::Block;
 use crate::devices::block::lock::{self, LockError};
 use crate::devices::bus::{Bus, BusError};
@@ -203,10 +203,8 @@ fn mount_descriptors(mounts: usize) -> usize {
     if mounts == 0 {
         return 0;
     }
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    let current = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
-    let current = current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    let current =
+        descriptor_limit::raise().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
     (current.saturating_sub(RESERVED_DESCRIPTORS) / mounts).clamp(MIN_DESCRIPTORS, MAX_DESCRIPTORS)
 }
 

@@ -63,6 +63,7 @@ mod check;
 pub mod cli;
 pub mod command;
 pub mod config;
+mod descriptor_limit;
 pub mod device_manager;
 pub mod devices;
 pub mod engine;

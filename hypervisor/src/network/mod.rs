@@ -9,10 +9,10 @@ use hermit_options::egress::{EgressPolicy, HostNetwork};
 use hermit_options::host_network;
 use hermit_options::passt::{self, DNS_FORWARD, MAX_MTU, PasstError, PasstStartup};
 use hermit_options::ports::{self, PortError};
-use hermit_usernet::config::Config;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use hermit_usernet::config::{Config, DNS_PORT};
 
 use crate::config::network::{BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward};
+use crate::descriptor_limit;
 use crate::devices::net::backend::Backend;
 use crate::devices::net::backend::passt::Passt;
 use crate::devices::net::backend::tap::{Tap, TapError};
@@ -120,7 +120,8 @@ fn create_user_device(
     // The gateway is not one of the host's: nothing but its own address leads to the loopback.
     let host = HostNetwork { loopback: None, ..host_network(network)? };
     let policy = EgressPolicy::of_sockets(&network.egress, &host);
-    raise_descriptors();
+    // Each connection takes one. With a lower limit there are fewer connections.
+    descriptor_limit::raise();
     let mut config = user_config(network, mac, mtu, &host);
     config.tcp_ports = bound.listeners.iter().map(|(_, guest)| *guest).collect();
     config.udp_ports = bound.sockets.iter().map(|(_, guest)| *guest).collect();
@@ -131,14 +132,6 @@ fn create_user_device(
     bound.chosen.iter().for_each(|chosen| say(format_args!("{}", ports::message(chosen))));
     let device = device_with(network, Box::new(user), mac, mtu)?;
     Ok(PreparedNetwork { device, tap: None, has_sockets: true, starting: None })
-}
-
-/// Raises the limit of open descriptors as far as it can be: each connection takes one.
-fn raise_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    // With a lower limit there are fewer connections.
-    let _: Result<(), rustix::io::Errno> =
-        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Addresses of the user-mode network, as the options say.
@@ -163,7 +156,7 @@ fn user_config(network: &NetworkConfig, mac: MacAddress, mtu: u16, host: &HostNe
         if host.nameservers.is_empty() {
             config.nameservers.clear();
         }
-        config.resolver = host.nameservers.first().map(|&server| SocketAddr::new(server, 53));
+        config.resolver = host.nameservers.first().map(|&server| SocketAddr::new(server, DNS_PORT));
     }
     config.search.clone_from(&network.search);
     config.hostname.clone_from(&network.hostname);

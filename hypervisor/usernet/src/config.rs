@@ -14,6 +14,8 @@ pub const GUEST_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 pub const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 /// DNS server of the network.
 pub const DNS_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
+/// Port of name servers.
+pub const DNS_PORT: u16 = 53;
 /// Prefix length of the network.
 pub const PREFIX_V4: u8 = 24;
 /// Prefix of the network, whose length is 64: a unique local one (RFC 4193).
@@ -83,7 +85,7 @@ impl Config {
     /// Address of the host's network to which a packet of the guest's goes. `None` if it goes nowhere.
     pub(crate) fn outside(&self, to: SocketAddr) -> Option<SocketAddr> {
         let ip = to.ip();
-        if ip == IpAddr::V4(DNS_V4) && to.port() == 53 && self.resolver.is_some() {
+        if ip == IpAddr::V4(DNS_V4) && to.port() == DNS_PORT && self.resolver.is_some() {
             return self.resolver;
         }
         if ip == self.gateway(ip) {
@@ -105,8 +107,8 @@ impl Config {
         is_host.then_some(to)
     }
 
-    /// Address that the guest sees in place of `from`, from which a peer outside has sent. Addresses that mean the
-    /// host or the guest itself become the gateway's.
+    /// Address that the guest sees in place of `from`, from which a peer outside has sent. Addresses that
+    /// mean the host or the guest itself become the gateway's.
     pub(crate) fn inside(&self, from: SocketAddr, guest: IpAddr) -> SocketAddr {
         let ip = from.ip().to_canonical();
         let is_visible =

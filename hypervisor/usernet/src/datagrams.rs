@@ -1,7 +1,8 @@
 //! Flows of datagrams: UDP, and ICMP echo.
 //!
-//! A flow of the guest's has a socket of its own, which is connected: so the host filters what comes back, and reports
-//! errors. A client of a forwarded port has a flow without a socket, which leads answers back to that port.
+//! A flow of the guest's has a socket of its own, which is connected: so the host filters what comes back,
+//! and reports errors. A client of a forwarded port has a flow without a socket, which leads answers back to
+//! that port.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -11,7 +12,7 @@ use std::ops::Range;
 use smoltcp::wire::IpProtocol;
 
 use crate::Guest;
-use crate::config::Config;
+use crate::config::{Config, DNS_PORT};
 use crate::emit::{self, Offload, ip_offset};
 use crate::host::{Host, Protocol, Token, is_exhausted};
 use crate::icmp::{self, Unreachable};
@@ -27,9 +28,6 @@ const IDLE_TIMEOUT: u64 = 180_000_000_000;
 
 /// The same for questions to name servers, each of which has a port of its own.
 const DNS_TIMEOUT: u64 = 15_000_000_000;
-
-/// Port of name servers.
-const DNS: u16 = 53;
 
 /// Time in nanoseconds between two searches for idle flows.
 const SCAN_INTERVAL: u64 = 15_000_000_000;
@@ -65,7 +63,7 @@ struct Flow<D> {
 impl<D> Flow<D> {
     /// Time in nanoseconds after which the flow ends if it is idle.
     const fn timeout(&self) -> u64 {
-        if self.key.ends.peer.port() == DNS { DNS_TIMEOUT } else { IDLE_TIMEOUT }
+        if self.key.ends.peer.port() == DNS_PORT { DNS_TIMEOUT } else { IDLE_TIMEOUT }
     }
 }
 
@@ -99,6 +97,7 @@ impl<D> Datagrams<D> {
     }
 
     /// Number of flows.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.flows.len()
     }
@@ -108,7 +107,8 @@ impl<D> Datagrams<D> {
         !self.ready.is_empty()
     }
 
-    /// Sends a datagram of the guest's: a part of its frame. Returns why the guest is to be told that it did not arrive.
+    /// Sends a datagram of the guest's: a part of its frame. Returns why the guest is to be told that it did
+    /// not arrive.
     pub(crate) fn transmit<H: Host<Datagrams = D>>(
         &mut self,
         host: &mut H,

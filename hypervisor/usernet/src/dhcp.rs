@@ -13,7 +13,8 @@ use crate::parse::Ends;
 /// Lease time in seconds: the guest asks again at half of it.
 const LEASE: u32 = 24 * 60 * 60;
 
-/// Options that smoltcp does not know: host name, MTU, domain, search list (RFC 2132 §3.14, §3.17, §5.1; RFC 3397).
+/// Options that smoltcp does not know: host name, MTU, domain, search list (RFC 2132 §3.14, §3.17, §5.1; RFC
+/// 3397).
 const HOSTNAME: u8 = 12;
 const DOMAIN: u8 = 15;
 const MTU: u8 = 26;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hermit_tcp::{Flags, Seq};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr,
-    Ipv6Packet, Ipv6Repr, TcpOption, TcpPacket, TcpSeqNumber, UdpPacket, checksum,
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr,
+    TcpOption, TcpPacket, TcpSeqNumber, UdpPacket, checksum,
 };
 
 use crate::config::{GATEWAY_MAC, Mac};
@@ -25,8 +25,8 @@ const UDP_CHECKSUM: u16 = 6;
 /// Work that is left to the receiver of a frame: the fields of a virtio-net header (virtio 1.2 §5.1.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// Position at which a checksum begins, and the offset of its field from there. `None` if no checksum is left to
-    /// the receiver.
+    /// Position at which a checksum begins, and the offset of its field from there. `None` if no checksum is
+    /// left to the receiver.
     pub checksum: Option<(u16, u16)>,
     /// Maximum size in bytes of the data of each segment, if the data is more than one segment has.
     pub segment_size: Option<u16>,
@@ -34,12 +34,31 @@ pub struct Offload {
     pub is_v4: bool,
 }
 
+impl Offload {
+    /// Completes the checksum of a frame for a receiver that cannot, if it is left to the receiver.
+    pub fn complete(self, frame: &mut [u8]) {
+        let Some((start, offset)) = self.checksum else { return };
+        let Some(bytes) = frame.get_mut(usize::from(start)..) else { return };
+        // The field has the sum of the pseudo header.
+        let sum = match !checksum::data(bytes) {
+            // Zero would mean that a datagram has none (RFC 768).
+            0 => u16::MAX,
+            sum => sum,
+        };
+        let offset = usize::from(offset);
+        if let Some(field) = bytes.get_mut(offset..offset + 2) {
+            field.copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+}
+
 /// Size in bytes of the headers before an IP payload.
 pub(crate) const fn ip_offset(is_v4: bool) -> usize {
     ETHERNET + if is_v4 { IPV4 } else { IPV6 }
 }
 
-/// Writes the headers of Ethernet and IP for a payload of `length` bytes. The rest of `head` is for what follows.
+/// Writes the headers of Ethernet and IP for a payload of `length` bytes. The rest of `head` is for what
+/// follows.
 fn write_ip(
     head: &mut [u8],
     guest: Mac,
@@ -110,7 +129,8 @@ pub(crate) struct TcpHeader {
 }
 
 impl TcpHeader {
-    /// Appends the headers of the frame to `head`, for data of `length` bytes. The receiver completes the checksum.
+    /// Appends the headers of the frame to `head`, for data of `length` bytes. The receiver completes the
+    /// checksum.
     pub(crate) fn write(&self, guest: Mac, length: usize, head: &mut Vec<u8>) -> Offload {
         let Ends { guest: to, peer: from } = self.ends;
         let ips = (from.ip(), to.ip());
@@ -161,35 +181,10 @@ pub(crate) fn write_udp(guest: Mac, ends: Ends, length: usize, head: &mut Vec<u8
 /// A frame with a UDP datagram whose data is given whole, and whose checksum is complete.
 pub(crate) fn udp(guest: Mac, ends: Ends, data: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
-    write_udp(guest, ends, data.len(), &mut frame);
+    let offload = write_udp(guest, ends, data.len(), &mut frame);
     frame.extend_from_slice(data);
-    let (from, to) = (IpAddress::from(ends.peer.ip()), IpAddress::from(ends.guest.ip()));
-    if let Some(bytes) = frame.get_mut(ip_offset(ends.peer.is_ipv4())..) {
-        UdpPacket::new_unchecked(bytes).fill_checksum(&from, &to);
-    }
+    offload.complete(&mut frame);
     frame
-}
-
-/// Completes the checksum of a TCP segment that is whole in a frame.
-pub(crate) fn complete_tcp(frame: &mut [u8], ends: Ends) {
-    let (from, to) = (IpAddress::from(ends.peer.ip()), IpAddress::from(ends.guest.ip()));
-    if let Some(bytes) = frame.get_mut(ip_offset(ends.peer.is_ipv4())..) {
-        TcpPacket::new_unchecked(bytes).fill_checksum(&from, &to);
-    }
-}
-
-/// Completes the checksum of a frame for a receiver that cannot: `start` and `offset` are those of [`Offload::checksum`].
-pub fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) {
-    let Some(bytes) = frame.get_mut(start..) else { return };
-    // The field has the sum of the pseudo header.
-    let sum = match !checksum::data(bytes) {
-        // Zero would mean that a datagram has none (RFC 768).
-        0 => u16::MAX,
-        sum => sum,
-    };
-    if let Some(field) = bytes.get_mut(offset..offset + 2) {
-        field.copy_from_slice(&sum.to_be_bytes());
-    }
 }
 
 /// Sum of the pseudo header, from which the receiver goes on.

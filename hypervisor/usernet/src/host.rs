@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// Identifies a flow in the events of its socket. As a number it has 62 bits. 2^30 other flows have its place before a number is
-/// used again.
+/// Identifies a flow in the events of its socket. As a number it has 62 bits. 2^30 other flows have its place
+/// before a number is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     pub(crate) index: u32,
@@ -50,8 +50,8 @@ pub struct Datagram {
     pub from: SocketAddr,
 }
 
-/// Sockets of the host. No call blocks: what cannot be done now fails with [`io::ErrorKind::WouldBlock`], and an event
-/// follows. Events are edge-triggered (epoll(7), `EPOLLET`).
+/// Sockets of the host. No call blocks: what cannot be done now fails with [`io::ErrorKind::WouldBlock`], and
+/// an event follows. Events are edge-triggered (epoll(7), `EPOLLET`).
 pub trait Host {
     /// TCP socket.
     type Stream;
@@ -107,8 +107,8 @@ pub trait Host {
     /// Appends a part of the guest's frame to `bytes`.
     fn copy(&mut self, frame: &Self::Frame<'_>, part: Range<usize>, bytes: &mut Vec<u8>);
 
-    /// Copies bytes that have arrived to a part of the space, and leaves them in the socket. The next call goes on
-    /// after them. Returns their number, 0 at the end of the stream.
+    /// Copies bytes that have arrived to a part of the space, and leaves them in the socket. The next call
+    /// goes on after them. Returns their number, 0 at the end of the stream.
     ///
     /// # Errors
     ///
@@ -164,8 +164,8 @@ pub trait Host {
         part: Range<usize>,
     ) -> io::Result<()>;
 
-    /// Receives a datagram from the peer: its first bytes into `header`, the others into a part of the space. Returns
-    /// the number of bytes in the space: as many as the part has if the datagram is longer.
+    /// Receives a datagram from the peer: its first bytes into `header`, the others into a part of the space.
+    /// Returns the number of bytes in the space: as many as the part has if the datagram is longer.
     ///
     /// # Errors
     ///

@@ -15,7 +15,8 @@ use crate::parse::{Ends, UDP};
 /// Hop limit of messages.
 const HOP_LIMIT: u8 = 64;
 
-/// Number of bytes after the IP header that an error quotes at least (RFC 792): ports, and the number of a segment.
+/// Number of bytes after the IP header that an error quotes at least (RFC 792): ports, and the number of a
+/// segment.
 const QUOTED: usize = 8;
 
 /// Why a packet of the guest's did not arrive.
@@ -49,8 +50,8 @@ impl Unreachable {
     }
 }
 
-/// The error about a packet of the guest's, from the gateway, or from the peer if its port is unreachable. `start` are the
-/// first bytes of the packet's payload, whose length is `length`.
+/// The error about a packet of the guest's, from the gateway, or from the peer if its port is unreachable.
+/// `start` are the first bytes of the packet's payload, whose length is `length`.
 pub(crate) fn unreachable(
     config: &Config,
     reason: Unreachable,

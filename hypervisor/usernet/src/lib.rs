@@ -1,9 +1,9 @@
 //! User-mode network of a guest.
 //!
-//! The guest's Ethernet frames end here. What they carry goes on by ordinary sockets of the host, and what these receive
-//! becomes frames for the guest: so a guest has a network without root, without an interface of the host, and without
-//! another program. The gateway answers for all addresses but the guest's; DHCP and router advertisements configure the
-//! guest.
+//! The guest's Ethernet frames end here. What they carry goes on by ordinary sockets of the host, and what
+//! these receive becomes frames for the guest: so a guest has a network without root, without an interface of
+//! the host, and without another program. The gateway answers for all addresses but the guest's; DHCP and
+//! router advertisements configure the guest.
 //!
 //! ```text
 //!  guest ── frame ──► UserNetwork::transmit ─► parse ─► link, dhcp, icmp: answered here ──┐
@@ -13,8 +13,9 @@
 //!  guest ◄── frame ── UserNetwork::receive ◄─────────────┴── handle_event ┘ ◄──────────────┘
 //! ```
 //!
-//! Nothing here blocks or makes a system call: [`Host`] does, which also moves the data, from the guest's memory to sockets
-//! and back, without a copy in between. Frames are untrusted. The number of flows and the memory for them are bounded.
+//! Nothing here blocks or makes a system call: [`Host`] does, which also moves the data, from the guest's
+//! memory to sockets and back, without a copy in between. Frames are untrusted. The number of flows and the
+//! memory for them are bounded.
 //!
 //! | module | |
 //! | --- | --- |
@@ -49,7 +50,7 @@ use smoltcp::wire::IpProtocol;
 
 use self::config::{Config, PREFIX_V6};
 use self::datagrams::{Datagrams, Key};
-pub use self::emit::{Offload, complete_checksum};
+pub use self::emit::Offload;
 use self::host::{Host, Protocol, Token};
 use self::icmp::Unreachable;
 pub use self::parse::MAX_HEADERS;
@@ -103,7 +104,8 @@ struct Guest {
 }
 
 impl Guest {
-    /// Address of the guest for a client: of the same IP version, unless the guest could not see the client's address.
+    /// Address of the guest for a client: of the same IP version, unless the guest could not see the client's
+    /// address.
     fn address_for(&self, client: IpAddr) -> IpAddr {
         match (client.to_canonical(), self.v6) {
             (IpAddr::V6(client), Some(address)) if !client.is_loopback() => address.into(),
@@ -149,8 +151,8 @@ impl<H: Host> UserNetwork<H> {
     }
 
     /// Number of TCP flows, and of others.
-    #[must_use]
-    pub fn flows(&self) -> (usize, usize) {
+    #[cfg(test)]
+    fn flows(&self) -> (usize, usize) {
         (self.tcp.len(), self.datagrams.len())
     }
 
@@ -160,8 +162,8 @@ impl<H: Host> UserNetwork<H> {
         !self.frames.is_empty() || self.tcp.has_output() || self.datagrams.has_output()
     }
 
-    /// Handles a frame of the guest's of `length` bytes. `head` are its first bytes, at least [`MAX_HEADERS`] unless it is
-    /// shorter.
+    /// Handles a frame of the guest's of `length` bytes. `head` are its first bytes, at least [`MAX_HEADERS`]
+    /// unless it is shorter.
     pub fn transmit(&mut self, host: &mut H, head: &[u8], frame: &H::Frame<'_>, length: usize) {
         let packet = match parse::frame(head, length, self.config.guest_mac) {
             Some(Parsed::Arp) => return self.push(link::answer_arp(&self.config, head)),
@@ -311,8 +313,8 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
-    /// Writes the next frame for the guest: its first bytes to `head`, which is cleared before, and the others to the space
-    /// after as many bytes. Returns `None` if there is no frame.
+    /// Writes the next frame for the guest: its first bytes to `head`, which is cleared before, and the
+    /// others to the space after as many bytes. Returns `None` if there is no frame.
     pub fn receive(&mut self, host: &mut H, head: &mut Vec<u8>, space: &mut H::Space<'_>) -> Option<Output> {
         loop {
             head.clear();

@@ -1,5 +1,5 @@
-//! Headers of the guest's frames. Frames are untrusted: only their first bytes are copied, and all offsets are checked
-//! against the length of the frame.
+//! Headers of the guest's frames. Frames are untrusted: only their first bytes are copied, and all offsets
+//! are checked against the length of the frame.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -62,8 +62,8 @@ pub(crate) struct Ends {
     pub(crate) peer: SocketAddr,
 }
 
-/// Parses a frame of `length` bytes, of which `head` are the first ones, from the guest with the MAC address `mac`.
-/// Returns `None` for a frame that the network does not carry.
+/// Parses a frame of `length` bytes, of which `head` are the first ones, from the guest with the MAC address
+/// `mac`. Returns `None` for a frame that the network does not carry.
 pub(crate) fn frame(head: &[u8], length: usize, mac: [u8; 6]) -> Option<Parsed> {
     let frame = EthernetFrame::new_checked(head).ok()?;
     if frame.src_addr() != EthernetAddress(mac) {
@@ -105,7 +105,8 @@ fn packet_v6(bytes: &[u8], length: usize) -> Option<Packet> {
 }
 
 impl Packet {
-    /// The TCP segment in the packet. Checksums are not verified: between the guest and this process, nothing is lost.
+    /// The TCP segment in the packet. Checksums are not verified: between the guest and this process, nothing
+    /// is lost.
     pub(crate) fn segment(&self, head: &[u8]) -> Option<Segment> {
         let Range { start, end } = self.payload;
         let bytes = head.get(start..)?;

@@ -1,12 +1,13 @@
 //! State of a TCP flow.
 //!
-//! A flow joins two connections: the guest's with the network, of which one end is here, and that of a socket of the host.
-//! Between guest and network nothing is lost unless the guest has no memory for it, so this end is simple: it has no
-//! congestion control, and repeats everything that is not acknowledged when a timer expires.
+//! A flow joins two connections: the guest's with the network, of which one end is here, and that of a socket
+//! of the host. Between guest and network nothing is lost unless the guest has no memory for it, so this end
+//! is simple: it has no congestion control, and repeats everything that is not acknowledged when a timer
+//! expires.
 //!
-//! Bytes for the guest stay in the socket until the guest has acknowledged them: they are peeked into the guest's memory,
-//! and peeked again to be repeated. Bytes of the guest's go from its memory to the socket. Only those that the socket does
-//! not take are kept here, up to the advertised window.
+//! Bytes for the guest stay in the socket until the guest has acknowledged them: they are peeked into the
+//! guest's memory, and peeked again to be repeated. Bytes of the guest's go from its memory to the socket.
+//! Only those that the socket does not take are kept here, up to the advertised window.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,8 @@ use crate::parse::{Ends, Segment};
 /// Window that is advertised to the guest, in bytes.
 pub(crate) const WINDOW: u32 = 1 << 20;
 
-/// Number of bytes that a window has, at most, if it is nearly used up: less than the window of a SYN, which is not scaled.
+/// Number of bytes that a window has, at most, if it is nearly used up: less than the window of a SYN, which
+/// is not scaled.
 const LITTLE: u32 = 48 * 1024;
 
 /// Window scale of this end: [`WINDOW`] in 16 bits.
@@ -81,7 +83,8 @@ pub(crate) struct Outgoing {
     pub(crate) has_hung_up: bool,
     /// Number of the FIN, if the end of the stream was read.
     pub(crate) fin: Option<Seq>,
-    /// Bytes at the front of the socket that are acknowledged, and for how many acknowledgements they have stayed there.
+    /// Bytes at the front of the socket that are acknowledged, and for how many acknowledgements they have
+    /// stayed there.
     pub(crate) acknowledged: u32,
     pub(crate) deferrals: u8,
     /// Number of bytes that were peeked since the socket was empty.
@@ -265,8 +268,8 @@ impl Incoming {
         self.edge = self.edge.max(self.nxt + WINDOW.saturating_sub(kept).min(max));
     }
 
-    /// True if the guest has nearly used up the window that it knows of, and there is one that is larger by a quarter of the
-    /// largest one.
+    /// True if the guest has nearly used up the window that it knows of, and there is one that is larger by a
+    /// quarter of the largest one.
     pub(crate) fn is_window_news(&self) -> bool {
         let largest = WINDOW.min(u32::from(u16::MAX) << self.scale);
         self.advertised.since(self.nxt) < LITTLE && self.edge.since(self.advertised) >= largest / 4

@@ -7,8 +7,8 @@
 //! | `output` | segments for the guest |
 //! | `timers` | delayed acknowledgements, repetitions, window probes |
 //!
-//! A flow that may have a segment for the guest is in a queue, and is asked in turn. So a guest that takes frames slowly
-//! makes none wait in this process, and no flow starves another one.
+//! A flow that may have a segment for the guest is in a queue, and is asked in turn. So a guest that takes
+//! frames slowly makes none wait in this process, and no flow starves another one.
 
 pub(crate) mod flow;
 pub(crate) mod output;
@@ -38,7 +38,8 @@ use crate::{Guest, Readiness};
 /// Maximum number of flows.
 const MAX_FLOWS: usize = 32_768;
 
-/// Maximum number of flows that are not established: those that the guest opens, and those of clients of a listener.
+/// Maximum number of flows that are not established: those that the guest opens, and those of clients of a
+/// listener.
 const MAX_CONNECTING: usize = 1_024;
 const MAX_CLIENTS: usize = 128;
 
@@ -98,6 +99,7 @@ impl<S> Tcp<S> {
     }
 
     /// Number of flows.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.flows.len()
     }
@@ -227,25 +229,7 @@ impl<S> Tcp<S> {
         let Some(flow) = self.flows.get_mut(token) else { return (Answer::Silence, None) };
         let ends = Some(flow.ends);
         if flow.phase == Phase::Connecting {
-            if !readiness.intersects(Readiness::WRITABLE | Readiness::HANG_UP | Readiness::FAILED) {
-                return (Answer::Silence, ends);
-            }
-            return match host.take_error(&flow.stream) {
-                None => {
-                    flow.phase = Phase::SynReceived;
-                    // The peer may have ended the stream already. There is no second event of that.
-                    flow.outgoing.has_hung_up |= readiness.contains(Readiness::HANG_UP);
-                    flow.outgoing.is_due = true;
-                    self.enqueue(token);
-                    (Answer::Silence, ends)
-                }
-                Some(error) => {
-                    let reset = || reset_of_flow(config, flow);
-                    let answer = refusal(&error, reset);
-                    drop(self.remove(token));
-                    (answer, ends)
-                }
-            };
+            return (self.handle_connected(host, config, token, readiness), ends);
         }
         let has_hung_up = readiness.intersects(Readiness::HANG_UP | Readiness::FAILED);
         flow.outgoing.is_readable |= has_hung_up || readiness.contains(Readiness::READABLE);
@@ -269,6 +253,31 @@ impl<S> Tcp<S> {
             return (Answer::Silence, ends);
         }
         (self.end(host, (config, guest), token, fate), ends)
+    }
+
+    /// Handles an event of a socket that connects: it is connected, or that has failed.
+    fn handle_connected<H: Host<Stream = S>>(
+        &mut self,
+        host: &mut H,
+        config: &Config,
+        token: Token,
+        readiness: Readiness,
+    ) -> Answer {
+        let Some(flow) = self.flows.get_mut(token) else { return Answer::Silence };
+        if !readiness.intersects(Readiness::WRITABLE | Readiness::HANG_UP | Readiness::FAILED) {
+            return Answer::Silence;
+        }
+        if let Some(error) = host.take_error(&flow.stream) {
+            let answer = refusal(&error, || reset_of_flow(config, flow));
+            drop(self.remove(token));
+            return answer;
+        }
+        flow.phase = Phase::SynReceived;
+        // The peer may have ended the stream already. There is no second event of that.
+        flow.outgoing.has_hung_up |= readiness.contains(Readiness::HANG_UP);
+        flow.outgoing.is_due = true;
+        self.enqueue(token);
+        Answer::Silence
     }
 
     /// Ends a flow.
@@ -302,7 +311,8 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Offers a client whose connection the guest has refused over IPv6 over IPv4: many servers listen there only.
+    /// Offers a client whose connection the guest has refused over IPv6 over IPv4: many servers listen there
+    /// only.
     fn try_ipv4(&mut self, config: &Config, guest: &Guest, token: Token) -> bool {
         let Some(flow) = self.flows.get(token) else { return false };
         if flow.phase != Phase::SynSent || flow.ends.guest.is_ipv4() {
@@ -361,7 +371,8 @@ impl<S> Tcp<S> {
         let (stream, from) = match host.accept(listener, token) {
             Ok(client) => client,
             Err(error) => {
-                // Without descriptors, the client waits until a flow ends. Other errors are those of one client.
+                // Without descriptors, the client waits until a flow ends. Other errors are those of one
+                // client.
                 let is_empty = error.kind() == ErrorKind::WouldBlock;
                 *self.has_clients.get_mut(listener)? = !is_empty;
                 return (!is_empty && !is_exhausted(&error)).then_some(());
@@ -381,8 +392,8 @@ impl<S> Tcp<S> {
         Some(())
     }
 
-    /// Ends of a flow between the guest and a client, which no other flow has: the client's address and port as far as the
-    /// guest can see them.
+    /// Ends of a flow between the guest and a client, which no other flow has: the client's address and port
+    /// as far as the guest can see them.
     fn free_ends(&self, config: &Config, guest: SocketAddr, from: SocketAddr) -> Option<Ends> {
         let mut peer = config.inside(from, guest.ip());
         for _ in 0..=u16::MAX {
@@ -395,7 +406,8 @@ impl<S> Tcp<S> {
         None
     }
 
-    /// Writes the next segment of all flows for the guest. An answer is a frame of its own, for a flow that has ended.
+    /// Writes the next segment of all flows for the guest. An answer is a frame of its own, for a flow that
+    /// has ended.
     pub(crate) fn next_segment<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -470,7 +482,6 @@ fn reset(config: &Config, ends: Ends, seq: Seq, ack: Option<Seq>) -> Vec<u8> {
 /// Frame with a segment without data, whose checksum is complete.
 fn without_data(config: &Config, header: &TcpHeader) -> Vec<u8> {
     let mut frame = Vec::new();
-    header.write(config.guest_mac, 0, &mut frame);
-    crate::emit::complete_tcp(&mut frame, header.ends);
+    header.write(config.guest_mac, 0, &mut frame).complete(&mut frame);
     frame
 }

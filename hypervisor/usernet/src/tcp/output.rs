@@ -162,7 +162,8 @@ impl<S> Flow<S> {
         Output { offload: Offload { segment_size: is_large.then_some(size), ..output.offload }, ..output }
     }
 
-    /// Writes the headers of a segment with the number [`super::flow::Outgoing::nxt`], which acknowledges everything.
+    /// Writes the headers of a segment with the number [`super::flow::Outgoing::nxt`], which acknowledges
+    /// everything.
     fn write<H: Host<Stream = S>>(
         &mut self,
         config: &Config,

@@ -12,7 +12,8 @@ use crate::parse::Segment;
 /// Number of bytes from which on data is acknowledged at once.
 const ACK_AT_ONCE: u32 = 64 * 1024;
 
-/// Number of bytes from which on a segment is a full one, of which every second one is acknowledged at once (RFC 5681 §4.2).
+/// Number of bytes from which on a segment is a full one, of which every second one is acknowledged at once
+/// (RFC 5681 §4.2).
 const FULL_SEGMENT: u32 = 1_000;
 
 /// Number of bytes of memory that may be unused in a flow's buffer.
@@ -21,11 +22,11 @@ const MAX_UNUSED: usize = 64 * 1024;
 /// Number of duplicate acknowledgements after which what is in flight is repeated (RFC 5681 §3.2).
 const DUPLICATES: u8 = 3;
 
-/// Number of bytes that may stay in the socket for a while after they were acknowledged, which saves a system call for most
-/// small messages, and number of acknowledgements for which they do.
+/// Number of bytes that may stay in the socket for a while after they were acknowledged, which saves a system
+/// call for most small messages, and number of acknowledgements for which they do.
 ///
-/// A single byte of a large segment that stays keeps all of the segment's memory. The host would close its window, and no
-/// acknowledgement might follow that removes the byte.
+/// A single byte of a large segment that stays keeps all of the segment's memory. The host would close its
+/// window, and no acknowledgement might follow that removes the byte.
 const MAX_DEFERRED: u32 = 2 * 1024;
 const MAX_DEFERRALS: u8 = 16;
 
@@ -43,8 +44,8 @@ pub(crate) enum Fate {
 }
 
 impl<S> Flow<S> {
-    /// Handles a segment of the guest's (RFC 9293 §3.10.7). Of data that the socket does not take, at most `room` bytes
-    /// are kept.
+    /// Handles a segment of the guest's (RFC 9293 §3.10.7). Of data that the socket does not take, at most
+    /// `room` bytes are kept.
     pub(crate) fn receive<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -98,7 +99,8 @@ impl<S> Flow<S> {
         Fate::Lives
     }
 
-    /// Handles the acknowledgement and the window of a segment. Returns false if it acknowledges what was not sent.
+    /// Handles the acknowledgement and the window of a segment. Returns false if it acknowledges what was not
+    /// sent.
     fn receive_ack<H: Host<Stream = S>>(&mut self, host: &mut H, segment: &Segment) -> bool {
         let ack = segment.ack;
         if self.outgoing.max.is_before(ack) {
@@ -216,7 +218,8 @@ impl<S> Flow<S> {
         self.flush(host)
     }
 
-    /// Position in the frame of the data that is next in order and within the window. `None` if there is none.
+    /// Position in the frame of the data that is next in order and within the window. `None` if there is
+    /// none.
     fn part_in_window(&self, segment: &Segment) -> Option<Range<usize>> {
         let incoming = &self.incoming;
         if incoming.has_ended || incoming.nxt.is_before(segment.seq) {
@@ -233,7 +236,8 @@ impl<S> Flow<S> {
         Some(start + old..end.min(start + old + room))
     }
 
-    /// Passes data to the socket, and keeps up to `room` bytes of the rest. Returns the number of bytes that are taken.
+    /// Passes data to the socket, and keeps up to `room` bytes of the rest. Returns the number of bytes that
+    /// are taken.
     fn deliver<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,

@@ -148,16 +148,14 @@ impl Lab {
         self.send_frame(&segment.frame());
     }
 
-    /// The next frame for the guest. Headers and data are put together, and a checksum that is left to the receiver is
-    /// completed.
+    /// The next frame for the guest. Headers and data are put together, and a checksum that is left to the
+    /// receiver is completed.
     pub(super) fn frame(&mut self) -> Option<Vec<u8>> {
         let (mut head, mut bytes) = (Vec::new(), vec![0; 70_000]);
         let output = self.network.receive(&mut self.host, &mut head, &mut &mut bytes[..])?;
         bytes.truncate(head.len() + output.data);
         bytes[..head.len()].copy_from_slice(&head);
-        if let Some((start, offset)) = output.offload.checksum {
-            crate::complete_checksum(&mut bytes, start.into(), offset.into());
-        }
+        output.offload.complete(&mut bytes);
         Some(bytes)
     }
 

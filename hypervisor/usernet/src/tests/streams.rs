@@ -1,5 +1,5 @@
-//! Streams between a guest with a TCP of its own and peers of the host: whatever stalls, is lost, ends or is reset, the bytes
-//! that arrive are those that were sent.
+//! Streams between a guest with a TCP of its own and peers of the host: whatever stalls, is lost, ends or is
+//! reset, the bytes that arrive are those that were sent.
 
 use hermit_tcp::{Algorithm, Connection, Flags, Parameters, Pool, Segment, Seq, State};
 use proptest::prelude::{Strategy, any};

@@ -9,6 +9,7 @@ use std::{io, mem, ptr};
 
 use libc::{c_int, iovec, msghdr};
 use vm_memory::VolatileSlice;
+use vm_memory::volatile_memory::PtrGuardMut;
 
 /// Maximum number of guest buffers of one call: Linux's `UIO_MAXIOV` (1024) less one for the header.
 pub(in crate::devices::net) const MAX_IOVECS: usize = 1023;
@@ -25,8 +26,7 @@ pub(in crate::devices::net) fn read(
 ) -> io::Result<usize> {
     let header = iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() };
     let guards: Vec<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
-    let buffers = guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast(), iov_len: guard.len() });
-    let iovecs: Vec<_> = std::iter::once(header).chain(buffers).collect();
+    let iovecs: Vec<_> = std::iter::once(header).chain(targets(&guards)).collect();
     let count = c_int::try_from(iovecs.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: `iovecs` has `count` elements and lives until the call returns. The kernel writes only to the memory that
     // they describe: `header` is exclusively borrowed until this function returns, and `guards` keep guest memory
@@ -34,6 +34,11 @@ pub(in crate::devices::net) fn read(
     // reference to it.
     let result = unsafe { libc::readv(source.as_raw_fd(), iovecs.as_ptr(), count) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Guest memory that a call writes to.
+fn targets(guards: &[PtrGuardMut]) -> impl Iterator<Item = iovec> {
+    guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast(), iov_len: guard.len() })
 }
 
 /// Writes `header`, then guest memory, by one writev(2). Returns the number of bytes written.
@@ -64,14 +69,13 @@ pub(in crate::devices::net) fn write(
 ///
 /// # Errors
 ///
-/// The host's error; `EMSGSIZE` for more than [`MAX_IOVECS`] buffers.
+/// The host's error; `EMSGSIZE` for more than 1,024 buffers.
 pub(in crate::devices::net) fn peek(
     source: BorrowedFd<'_>,
     buffers: &[VolatileSlice<'_>],
 ) -> io::Result<usize> {
     let guards: Vec<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
-    let buffers = guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast(), iov_len: guard.len() });
-    let mut iovecs: Vec<_> = buffers.collect();
+    let mut iovecs: Vec<_> = targets(&guards).collect();
     let mut message = empty_message();
     message.msg_iov = iovecs.as_mut_ptr();
     message.msg_iovlen = to_number(iovecs.len())?;
@@ -101,7 +105,8 @@ fn empty_message() -> msghdr {
 ///
 /// The host's error.
 pub(in crate::devices::net) fn discard(socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
-    // SAFETY: with MSG_TRUNC, a TCP socket writes nothing to the buffer (tcp(7)), so that a null pointer is valid.
+    // SAFETY: with MSG_TRUNC, a TCP socket writes nothing to the buffer (tcp(7)). Another socket would fail with EFAULT: this
+    // process maps nothing at address 0.
     let result = unsafe {
         libc::recv(socket.as_raw_fd(), ptr::null_mut(), count, libc::MSG_TRUNC | libc::MSG_DONTWAIT)
     };

@@ -84,10 +84,9 @@ impl EgressFilter {
 
     /// Warns about a closed address, so that a guest cannot fill the host's log: once, and for a few addresses only.
     fn warn(&mut self, address: IpAddr) {
-        if self.warned.len() >= MAX_WARNINGS || self.warned.contains(&address) {
+        if !is_worth_a_warning(&mut self.warned, address) {
             return;
         }
-        self.warned.push(address);
         let canonical = address.to_canonical();
         if canonical.is_loopback() || canonical.is_unspecified() {
             log::warn!(
@@ -99,6 +98,15 @@ impl EgressFilter {
             );
         }
     }
+}
+
+/// Adds a closed address to those about which there was a warning. Returns false if it is one of them, or there are enough.
+pub(in crate::devices::net) fn is_worth_a_warning(warned: &mut Vec<IpAddr>, address: IpAddr) -> bool {
+    let is_new = warned.len() < MAX_WARNINGS && !warned.contains(&address);
+    if is_new {
+        warned.push(address);
+    }
+    is_new
 }
 
 /// Whether a datagram to this address asks for the guest's own address.

@@ -1,7 +1,8 @@
-//! The backend `user`: the guest's connections become sockets of the host, in this thread. It takes neither root nor another
-//! program.
+//! The backend `user`: the guest's connections become sockets of the host, in this thread. It takes neither
+//! root nor another program.
 //!
-//! [`hermit_usernet`] has what frames mean; this module has the sockets, and moves frames between them and the device.
+//! [`hermit_usernet`] has what frames mean; this module has the sockets, and moves frames between them and
+//! the device.
 
 mod frames;
 mod sockets;
@@ -12,7 +13,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use hermit_options::egress::EgressPolicy;
 use hermit_usernet::config::Config;
-use hermit_usernet::{Limits, MAX_HEADERS, Offload, Output, UserNetwork, complete_checksum};
+use hermit_usernet::{Limits, MAX_HEADERS, Offload, Output, UserNetwork};
 use vm_memory::VolatileSlice;
 
 use self::sockets::Sockets;
@@ -70,8 +71,8 @@ impl User {
         self.network.handle_timers(&mut self.sockets);
     }
 
-    /// The next frame, after events were handled if there is none, and now and then if there is one: no flow with much to
-    /// be received keeps others from the network.
+    /// The next frame, after events were handled if there is none, and now and then if there is one: no flow
+    /// with much to be received keeps others from the network.
     fn next_frame(&mut self, buffers: &[VolatileSlice<'_>]) -> Option<Output> {
         let mut space = buffers;
         self.frames += 1;
@@ -119,10 +120,10 @@ impl Backend for User {
         let length = self.head.len() + output.data;
         scatter(&self.head, buffers);
         let mut header = vnet_header(output.offload, self.head.len());
-        if let Some((start, offset)) = output.offload.checksum.filter(|_| !self.offloads.checksum) {
+        if output.offload.checksum.is_some() && !self.offloads.checksum {
             let mut frame = Vec::new();
             gather(&frames::part(buffers, 0..length), &mut frame);
-            complete_checksum(&mut frame, start.into(), offset.into());
+            output.offload.complete(&mut frame);
             scatter(&frame, buffers);
             header = VnetHeader::default();
         }

@@ -1,12 +1,13 @@
 //! Sockets of the host, for the user-mode network.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use hermit_options::egress::EgressPolicy;
+use hermit_usernet::config::DNS_PORT;
 use hermit_usernet::host::{Datagram, Host, Protocol, Token};
 use hermit_usernet::{Event, Readiness};
 use rustix::event::EventfdFlags;
@@ -19,8 +20,10 @@ use vm_memory::VolatileSlice;
 
 use super::frames;
 use crate::devices::net::backend::iovec;
+use crate::devices::net::egress::filter::is_worth_a_warning;
 
-/// Maximum number of connections that wait to be accepted, unless the host's limit is lower (`net.core.somaxconn`).
+/// Maximum number of connections that wait to be accepted, unless the host's limit is lower
+/// (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
 
 /// Maximum number of events of one epoll_wait(2).
@@ -28,9 +31,6 @@ const MAX_EVENTS: usize = 64;
 
 /// Maximum size in bytes of a datagram.
 const MAX_DATAGRAM: usize = 65_535;
-
-/// Number of closed addresses about which there is a warning.
-const MAX_WARNINGS: usize = 8;
 
 /// Kinds of sources of events, in the upper bits of their data.
 const KIND_SHIFT: u32 = 62;
@@ -57,7 +57,7 @@ pub(super) struct Sockets {
     listeners: Vec<TcpListener>,
     ports: Vec<UdpSocket>,
     policy: EgressPolicy,
-    warned: Vec<SocketAddr>,
+    warned: Vec<IpAddr>,
     /// Buffer for datagrams of forwarded ports.
     datagram: Vec<u8>,
 }
@@ -182,14 +182,10 @@ impl Sockets {
             rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &value);
     }
 
-    fn warn(&mut self, to: SocketAddr) {
-        let is_known = self.warned.iter().any(|known| known.ip() == to.ip());
-        if self.warned.len() < MAX_WARNINGS && !is_known {
-            self.warned.push(to);
+    fn warn(&mut self, address: IpAddr) {
+        if is_worth_a_warning(&mut self.warned, address) {
             log::warn!(
-                "network: the guest may not connect to {}: --net user,allow={} opens the address",
-                to.ip(),
-                to.ip()
+                "network: the guest may not connect to {address}: --net user,allow={address} opens the address"
             );
         }
     }
@@ -225,7 +221,8 @@ fn set_options(stream: &OwnedFd) -> io::Result<()> {
     iovec::set_peek_offset(stream.as_fd(), 0)
 }
 
-/// Checks that the host can peek at TCP sockets from an offset on, over both versions of IP, as far as it has them.
+/// Checks that the host can peek at TCP sockets from an offset on, over both versions of IP, as far as it has
+/// them.
 fn check_peeking() -> io::Result<()> {
     let any = ["0.0.0.0:0", "[::]:0"].map(|text| text.parse::<SocketAddr>());
     for address in any.into_iter().flatten() {
@@ -261,9 +258,9 @@ impl Host for Sockets {
         // The network leads to the loopback only if that is open to the guest, or to the host's resolver.
         let is_open = to.ip().is_loopback()
             || self.policy.is_open(to.ip())
-            || to.port() == 53 && self.policy.is_nameserver(to.ip());
+            || to.port() == DNS_PORT && self.policy.is_nameserver(to.ip());
         if !is_open {
-            self.warn(to);
+            self.warn(to.ip());
         }
         is_open
     }
