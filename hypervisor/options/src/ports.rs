@@ -7,7 +7,10 @@ use std::os::fd::OwnedFd;
 
 use hermit_interface::port_forward::{PortForward, Protocol};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+
+/// Maximum number of connections that wait to be accepted, unless the host's limit is lower (`net.core.somaxconn`).
+const BACKLOG: i32 = 4_096;
 
 /// Reason for which a port of the host cannot be forwarded.
 #[derive(Debug, thiserror::Error)]
@@ -114,12 +117,31 @@ enum Socket {
 }
 
 impl Socket {
-    /// Binds a socket. The unspecified IPv6 address covers all IPv4 addresses, too.
+    /// Binds a socket. The unspecified IPv6 address covers all IPv4 addresses, too, whatever the host's default is
+    /// (`net.ipv6.bindv6only`).
     fn bind(protocol: Protocol, address: IpAddr, port: u16) -> io::Result<Self> {
-        let address = SocketAddr::new(address, port);
+        let (family, kind) = match (address, protocol) {
+            (IpAddr::V4(_), Protocol::Tcp) => (AddressFamily::INET, SocketType::STREAM),
+            (IpAddr::V4(_), Protocol::Udp) => (AddressFamily::INET, SocketType::DGRAM),
+            (IpAddr::V6(_), Protocol::Tcp) => (AddressFamily::INET6, SocketType::STREAM),
+            (IpAddr::V6(_), Protocol::Udp) => (AddressFamily::INET6, SocketType::DGRAM),
+        };
+        let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, false)?;
+        }
+        if protocol == Protocol::Tcp {
+            // The port may be bound again although connections of a former listener linger.
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+        }
+        net::bind(&socket, &SocketAddr::new(address, port))?;
         match protocol {
-            Protocol::Tcp => TcpListener::bind(address).map(Self::Tcp),
-            Protocol::Udp => UdpSocket::bind(address).map(Self::Udp),
+            Protocol::Tcp => {
+                // Another listener at the port makes this fail.
+                net::listen(&socket, BACKLOG)?;
+                Ok(Self::Tcp(socket.into()))
+            }
+            Protocol::Udp => Ok(Self::Udp(socket.into())),
         }
     }
 
@@ -158,8 +180,9 @@ mod tests {
     use super::{BoundPorts, PortError, bind, message};
     use hermit_interface::port_forward::{PortForward, Protocol};
     use std::fs::File;
+    use std::io::ErrorKind;
     use std::iter;
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
     use std::ops::Range;
     use std::os::unix::net::UnixStream;
     use std::process;
@@ -214,6 +237,25 @@ mod tests {
             let port_of = |listener: &TcpListener| listener.local_addr().unwrap().port();
             let ports: Vec<_> = bound.listeners.iter().map(|(host, guest)| (port_of(host), *guest)).collect();
             assert_eq!(ports, [(port - 2, 80), (port - 1, 81), (port, 82)]);
+        }
+    }
+
+    #[test]
+    fn port_without_an_address_is_bound_for_both_versions() {
+        for protocol in ["", "/udp"] {
+            let bound = bind(&[forward(&format!("0:80{protocol}"))]).unwrap();
+            let port = bound.chosen[0].host;
+            for address in ["127.0.0.1", "::1"] {
+                let at = (address.parse::<IpAddr>().unwrap(), port);
+                if UdpSocket::bind((at.0, 0)).is_err() {
+                    continue;
+                }
+                if protocol.is_empty() {
+                    TcpStream::connect(at).unwrap();
+                } else {
+                    assert_eq!(UdpSocket::bind(at).unwrap_err().kind(), ErrorKind::AddrInUse);
+                }
+            }
         }
     }
 

@@ -23,10 +23,6 @@ use super::stream::{Stream, keeps_peek_offset};
 use crate::devices::net::backend::iovec;
 use crate::devices::net::egress::filter::is_worth_a_warning;
 
-/// Maximum number of connections that wait to be accepted, unless the host's limit is lower
-/// (`net.core.somaxconn`).
-const BACKLOG: i32 = 4_096;
-
 /// Maximum number of events of one epoll_wait(2).
 const MAX_EVENTS: usize = 64;
 
@@ -100,7 +96,6 @@ impl Sockets {
         sockets.add(&sockets.output, OUTPUT, EventFlags::IN)?;
         for (number, listener) in (0..).zip(&sockets.listeners) {
             listener.set_nonblocking(true)?;
-            net::listen(listener, BACKLOG)?;
             sockets.add(listener, LISTENER << KIND_SHIFT | number, EventFlags::IN | EventFlags::ET)?;
         }
         for (number, port) in (0..).zip(&sockets.ports) {

@@ -49,7 +49,7 @@ impl Stream {
         Ok(Self { socket, peeked: (!keeps_offset).then(Cell::default) })
     }
 
-    /// Copies the next bytes to `buffers`, and leaves them in the socket. `unread` is a buffer for bytes that nobody reads.
+    /// Copies the next bytes to `buffers`, and leaves them in the socket. `unread` is a buffer for bytes that are not read.
     ///
     /// # Errors
     ///
