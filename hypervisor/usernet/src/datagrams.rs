@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use smoltcp::wire::IpProtocol;
 
-use crate::Guest;
+use crate::{Guest, Usage};
 use crate::config::{Config, DNS_PORT};
 use crate::emit::{self, Offload, ip_offset};
 use crate::host::{Host, Protocol, Token, is_exhausted};
@@ -96,10 +96,10 @@ impl<D> Datagrams<D> {
         }
     }
 
-    /// Number of flows.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.flows.len()
+    /// Counts what is held for the flows.
+    pub(crate) fn count(&self, usage: &mut Usage) {
+        usage.datagram_flows = self.flows.len();
+        usage.queued += self.ready.len();
     }
 
     /// True if a datagram may have arrived for the guest.

@@ -26,6 +26,7 @@
 //! | `tcp` | TCP flows |
 //! | `datagrams` | flows of UDP and of ICMP echo |
 //! | `slab` | flows by their numbers |
+//! | `usage` | what a network holds |
 
 #![forbid(unsafe_code)]
 
@@ -41,6 +42,7 @@ mod slab;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -58,6 +60,7 @@ use self::parse::{Ends, Packet, Parsed};
 use self::tcp::output::Place;
 pub use self::tcp::output::{Limits, Output};
 use self::tcp::{Answer, Tcp};
+pub use self::usage::Usage;
 
 /// Maximum number of frames that wait for the guest, without those of flows.
 const MAX_FRAMES: usize = 256;
@@ -148,12 +151,6 @@ impl<H: Host> UserNetwork<H> {
     /// Sets what the guest's driver takes.
     pub const fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
-    }
-
-    /// Number of TCP flows, and of others.
-    #[cfg(test)]
-    fn flows(&self) -> (usize, usize) {
-        (self.tcp.len(), self.datagrams.len())
     }
 
     /// True if [`Self::receive`] may return a frame.

@@ -33,7 +33,7 @@ use crate::host::{Host, Protocol, Token, is_exhausted};
 use crate::icmp::Unreachable;
 use crate::parse::{Ends, Segment};
 use crate::slab::Slab;
-use crate::{Guest, Readiness};
+use crate::{Guest, Readiness, Usage};
 
 /// Maximum number of flows.
 const MAX_FLOWS: usize = 32_768;
@@ -98,10 +98,12 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Number of flows.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.flows.len()
+    /// Counts what is held for the flows.
+    pub(crate) fn count(&self, usage: &mut Usage) {
+        usage.tcp_flows = self.flows.len();
+        usage.half_open = self.connecting + self.clients.iter().sum::<usize>();
+        usage.queued += self.ready.len() + self.timers.len();
+        usage.kept = self.kept;
     }
 
     /// True if a flow may have a segment for the guest.

@@ -25,6 +25,11 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
+    /// Number of entries in the list of delayed acknowledgements.
+    pub(super) const fn len(&self) -> usize {
+        self.delayed.len()
+    }
+
     /// Sends the acknowledgement of a flow a little later.
     pub(super) fn delay_ack(&mut self, token: Token, now: u64) {
         self.delayed.push(token);
