@@ -17,7 +17,7 @@ use crate::emit::{self, Offload, ip_offset};
 use crate::host::{Host, Protocol, Token, is_exhausted};
 use crate::icmp::{self, Unreachable};
 use crate::parse::{ETHERNET, Ends, UDP};
-use crate::slab::Slab;
+use crate::slab::{Slab, remove_stale};
 use crate::tcp::output::{Output, Place};
 
 /// Maximum number of flows.
@@ -183,6 +183,10 @@ impl<D> Datagrams<D> {
     fn remove(&mut self, token: Token) {
         if let Some(flow) = self.flows.remove(token) {
             self.by_key.remove(&flow.key);
+            remove_stale(&mut self.ready, self.flows.len(), |source| match *source {
+                Source::Flow(token) => self.flows.get(token).is_some(),
+                Source::Port(_) => true,
+            });
         }
     }
 

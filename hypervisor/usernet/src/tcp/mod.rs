@@ -32,7 +32,7 @@ use crate::emit::TcpHeader;
 use crate::host::{Host, Protocol, Token, is_exhausted};
 use crate::icmp::Unreachable;
 use crate::parse::{Ends, Segment};
-use crate::slab::Slab;
+use crate::slab::{Slab, remove_stale};
 use crate::{Guest, Readiness, Usage};
 
 /// Maximum number of flows.
@@ -336,6 +336,9 @@ impl<S> Tcp<S> {
     fn remove(&mut self, token: Token) -> Option<Flow<S>> {
         let flow = self.flows.remove(token)?;
         self.by_ends.remove(&flow.ends);
+        for queue in [&mut self.ready, &mut self.timers.delayed] {
+            remove_stale(queue, self.flows.len(), |&token| self.flows.get(token).is_some());
+        }
         self.kept -= flow.incoming.pending.capacity();
         if flow.is_half_open() {
             self.count_established(flow.listener);

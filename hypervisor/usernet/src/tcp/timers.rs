@@ -1,5 +1,6 @@
 //! Timers of TCP flows: two for all of them. An idle network has none.
 
+use std::collections::VecDeque;
 use std::mem;
 
 use super::flow::{AckDue, MAX_ATTEMPTS, MAX_SYN_ATTEMPTS};
@@ -19,7 +20,7 @@ const SCAN_INTERVAL: u64 = 500_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     /// Flows whose acknowledgements are delayed, and when they are sent.
-    delayed: Vec<Token>,
+    pub(super) delayed: VecDeque<Token>,
     acks_at: Option<u64>,
     scan_at: Option<u64>,
 }
@@ -32,7 +33,7 @@ impl Timers {
 
     /// Sends the acknowledgement of a flow a little later.
     pub(super) fn delay_ack(&mut self, token: Token, now: u64) {
-        self.delayed.push(token);
+        self.delayed.push_back(token);
         self.acks_at.get_or_insert(now + ACK_DELAY);
     }
 
