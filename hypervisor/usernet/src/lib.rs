@@ -50,7 +50,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use bitflags::bitflags;
 use smoltcp::wire::IpProtocol;
 
-use self::config::{Config, PREFIX_V6};
+use self::config::{Config, PREFIX_V6, is_host};
 use self::datagrams::{Datagrams, Key};
 pub use self::emit::Offload;
 use self::host::{Host, Protocol, Token};
@@ -70,6 +70,9 @@ const MAX_MESSAGE: usize = 2_048;
 
 /// Time in nanoseconds between two router advertisements, a third of the router's lifetime.
 const ADVERTISEMENT_INTERVAL: u64 = 6 * 3_600 * 1_000_000_000;
+
+/// Type of router solicitations (RFC 4861 §4.1).
+const ROUTER_SOLICITATION: u8 = 133;
 
 bitflags! {
     /// State of a socket that has changed.
@@ -187,7 +190,9 @@ impl<H: Host> UserNetwork<H> {
     }
 
     fn transmit_tcp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
-        let Some(segment) = packet.segment(head) else { return };
+        // A segment for a group is not answered (RFC 9293 §3.9.2.3).
+        let segment = packet.segment(head).filter(|_| is_host(packet.source) && is_host(packet.destination));
+        let Some(segment) = segment else { return };
         let answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
         let start = head.get(packet.payload.start..).unwrap_or_default();
         self.answer(answer, segment.ends, (start, packet.payload.len()));
@@ -201,6 +206,9 @@ impl<H: Host> UserNetwork<H> {
                 let message = copy(host, frame, data);
                 self.push(dhcp::answer(&self.config, &message));
             }
+            return;
+        }
+        if !is_host(packet.source) {
             return;
         }
         let key = Key { protocol: Protocol::Udp, ends };
@@ -220,6 +228,10 @@ impl<H: Host> UserNetwork<H> {
         let Some(&[kind, code, .., a, b]) = head.get(packet.payload.start..packet.payload.start + 6) else {
             return;
         };
+        // A guest without an address solicits routers.
+        if !is_host(packet.source) && kind != ROUTER_SOLICITATION {
+            return;
+        }
         let is_echo = code == 0 && kind == if packet.source.is_ipv4() { 8 } else { 128 };
         if !(is_outside && is_echo) {
             let message = copy(host, frame, packet.payload.clone());
@@ -230,7 +242,7 @@ impl<H: Host> UserNetwork<H> {
                 IpAddr::V4(_) => None,
                 IpAddr::V6(_) => link::answer_icmp_v6(&self.config, packet, &message),
             };
-            if packet.source.is_ipv6() && kind == 133 && self.config.has_servers {
+            if packet.source.is_ipv6() && kind == ROUTER_SOLICITATION && self.config.has_servers {
                 self.advertise_at.get_or_insert(host.now() + ADVERTISEMENT_INTERVAL);
             }
             return self.push(answer);
