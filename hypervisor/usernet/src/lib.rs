@@ -204,7 +204,7 @@ impl<H: Host> UserNetwork<H> {
         if dhcp::is_server(ends.peer, &self.config) {
             if self.config.has_servers {
                 let message = copy(host, frame, data);
-                self.push(dhcp::answer(&self.config, &message));
+                self.push(message.and_then(|message| dhcp::answer(&self.config, &message)));
             }
             return;
         }
@@ -234,7 +234,7 @@ impl<H: Host> UserNetwork<H> {
         }
         let is_echo = code == 0 && kind == if packet.source.is_ipv4() { 8 } else { 128 };
         if !(is_outside && is_echo) {
-            let message = copy(host, frame, packet.payload.clone());
+            let Some(message) = copy(host, frame, packet.payload.clone()) else { return };
             let answer = match packet.source {
                 IpAddr::V4(_) if packet.destination == gateway => {
                     link::answer_icmp_v4(&self.config, packet, &message)
@@ -278,8 +278,10 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
+    /// Has the guest receive a frame, if there is room. The answer to a packet beyond the MTU is one, too.
     fn push(&mut self, frame: Option<Vec<u8>>) {
-        self.frames.extend(frame.filter(|_| self.frames.len() < MAX_FRAMES));
+        let max = parse::ETHERNET + usize::from(self.config.mtu);
+        self.frames.extend(frame.filter(|frame| self.frames.len() < MAX_FRAMES && frame.len() <= max));
     }
 
     /// Handles an event of the host's.
@@ -349,10 +351,12 @@ impl<H: Host> UserNetwork<H> {
     }
 }
 
-/// Copies a message that is answered here.
-fn copy<H: Host>(host: &mut H, frame: &H::Frame<'_>, part: std::ops::Range<usize>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let end = part.end.min(part.start + MAX_MESSAGE);
-    host.copy(frame, part.start..end, &mut bytes);
-    bytes
+/// Copies a message that is answered here. `None` if it is too long.
+fn copy<H: Host>(host: &mut H, frame: &H::Frame<'_>, part: std::ops::Range<usize>) -> Option<Vec<u8>> {
+    if part.len() > MAX_MESSAGE {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(part.len());
+    host.copy(frame, part, &mut bytes);
+    Some(bytes)
 }
