@@ -10,7 +10,7 @@ use smoltcp::wire::{
     NdiscRouterFlags, RawHardwareAddress,
 };
 
-use crate::config::{Config, GATEWAY_LINK_LOCAL, GATEWAY_MAC, PREFIX_V6};
+use crate::config::{Config, GATEWAY_LINK_LOCAL, GATEWAY_MAC, PREFIX_V6, is_host};
 use crate::parse::{ETHERNET, Packet};
 use crate::{emit, icmp};
 
@@ -76,13 +76,19 @@ pub(crate) fn answer_icmp_v6(config: &Config, packet: &Packet, message: &[u8]) -
     match Icmpv6Repr::parse(&source, &destination, &parsed, &ChecksumCapabilities::ignored()).ok()? {
         Icmpv6Repr::EchoRequest { ident, seq_no, data } => {
             let reply = Icmpv6Repr::EchoReply { ident, seq_no, data };
-            icmp::message_v6(config, packet.destination, packet.source, &reply, HOP_LIMIT)
+            // No packet is from a group (RFC 4291 §2.7).
+            let from = match destination.is_multicast() {
+                true if source.is_unicast_link_local() => GATEWAY_LINK_LOCAL,
+                true => config.gateways.1,
+                false => destination,
+            };
+            icmp::message_v6(config, from.into(), packet.source, &reply, HOP_LIMIT)
         }
         Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { target_addr, .. }) => {
             // Duplicate address detection (RFC 4862 §5.4) is for the guest's own addresses.
             let is_own =
                 source.is_unspecified() || target_addr == source || Some(target_addr) == config.guest_v6;
-            if is_own {
+            if is_own || !is_host(target_addr.into()) {
                 return None;
             }
             let reply = Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert {
