@@ -25,6 +25,7 @@
 //! | `link`, `dhcp`, `icmp` | ARP, neighbor discovery, router advertisements; DHCP; errors |
 //! | `tcp` | TCP flows |
 //! | `datagrams` | flows of UDP and of ICMP echo |
+//! | `signs` | signs that the guest has started |
 //! | `slab` | flows by their numbers |
 //! | `usage` | what a network holds |
 
@@ -38,6 +39,7 @@ pub mod host;
 mod icmp;
 mod link;
 mod parse;
+mod signs;
 mod slab;
 mod tcp;
 #[cfg(test)]
@@ -56,7 +58,9 @@ pub use self::emit::Offload;
 use self::host::{Host, Protocol, Token};
 use self::icmp::Unreachable;
 pub use self::parse::MAX_HEADERS;
+use self::link::ROUTER_SOLICITATION;
 use self::parse::{Ends, Packet, Parsed};
+use self::signs::Signs;
 use self::tcp::output::Place;
 pub use self::tcp::output::{Limits, Output};
 use self::tcp::{Answer, Tcp};
@@ -70,9 +74,6 @@ const MAX_MESSAGE: usize = 2_048;
 
 /// Time in nanoseconds between two router advertisements, a third of the router's lifetime.
 const ADVERTISEMENT_INTERVAL: u64 = 6 * 3_600 * 1_000_000_000;
-
-/// Type of router solicitations (RFC 4861 §4.1).
-const ROUTER_SOLICITATION: u8 = 133;
 
 bitflags! {
     /// State of a socket that has changed.
@@ -125,6 +126,7 @@ impl Guest {
 pub struct UserNetwork<H: Host> {
     config: Config,
     guest: Guest,
+    signs: Signs,
     limits: Limits,
     /// Frames for the guest that belong to no flow.
     frames: VecDeque<Vec<u8>>,
@@ -141,6 +143,7 @@ impl<H: Host> UserNetwork<H> {
     pub fn new(config: Config) -> Self {
         Self {
             guest: Guest { v4: config.guest_v4.0, v6: config.guest_v6 },
+            signs: Signs::empty(),
             limits: Limits::default(),
             frames: VecDeque::new(),
             tcp: Tcp::new(config.tcp_ports.len()),
@@ -166,11 +169,12 @@ impl<H: Host> UserNetwork<H> {
     /// unless it is shorter.
     pub fn transmit(&mut self, host: &mut H, head: &[u8], frame: &H::Frame<'_>, length: usize) {
         let packet = match parse::frame(head, length, self.config.guest_mac) {
-            Some(Parsed::Arp) => return self.push(link::answer_arp(&self.config, head)),
+            Some(Parsed::Arp) => return self.transmit_arp(host, head),
             Some(Parsed::Ip(packet)) => packet,
             None => return,
         };
         self.learn(packet.source);
+        self.note(host, Signs::of_source(&self.guest, packet.source));
         match packet.protocol {
             IpProtocol::Tcp => self.transmit_tcp(host, &packet, head, frame),
             IpProtocol::Udp => self.transmit_udp(host, &packet, head, frame),
@@ -189,6 +193,22 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
+    /// Notes signs that the guest has started.
+    fn note(&mut self, host: &H, signs: Signs) {
+        if !self.signs.contains(signs) {
+            self.signs |= signs;
+            self.tcp.expect_answers(host.now());
+        }
+    }
+
+    fn transmit_arp(&mut self, host: &H, head: &[u8]) {
+        let Some(packet) = link::arp(head) else { return };
+        if link::is_from_guest(&self.config, &packet) {
+            self.note(host, Signs::ARP);
+        }
+        self.push(link::answer_arp(&self.config, &packet));
+    }
+
     fn transmit_tcp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
         // A segment for a group is not answered (RFC 9293 §3.9.2.3).
         let segment = packet.segment(head).filter(|_| is_host(packet.source) && is_host(packet.destination));
@@ -203,8 +223,7 @@ impl<H: Host> UserNetwork<H> {
         let Some((ends, data)) = packet.datagram(head) else { return };
         if dhcp::is_server(ends.peer, &self.config) {
             if self.config.has_servers {
-                let message = copy(host, frame, data);
-                self.push(message.and_then(|message| dhcp::answer(&self.config, &message)));
+                self.transmit_dhcp(host, frame, data);
             }
             return;
         }
@@ -214,6 +233,15 @@ impl<H: Host> UserNetwork<H> {
         let key = Key { protocol: Protocol::Udp, ends };
         let refused = self.datagrams.transmit(host, &self.config, key, (frame, data));
         self.refuse(refused, ends, packet, head);
+    }
+
+    fn transmit_dhcp(&mut self, host: &mut H, frame: &H::Frame<'_>, data: std::ops::Range<usize>) {
+        let answer = copy(host, frame, data).and_then(|message| dhcp::answer(&self.config, &message));
+        let Some(dhcp::Answer { frame, is_lease }) = answer else { return };
+        self.push(Some(frame));
+        if is_lease {
+            self.note(host, Signs::LEASE);
+        }
     }
 
     fn transmit_icmp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
@@ -244,6 +272,9 @@ impl<H: Host> UserNetwork<H> {
             };
             if packet.source.is_ipv6() && kind == ROUTER_SOLICITATION && self.config.has_servers {
                 self.advertise_at.get_or_insert(host.now() + ADVERTISEMENT_INTERVAL);
+            }
+            if packet.source.is_ipv6() {
+                self.note(host, Signs::of_message(kind));
             }
             return self.push(answer);
         }

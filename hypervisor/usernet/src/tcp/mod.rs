@@ -346,6 +346,23 @@ impl<S> Tcp<S> {
         Some(flow)
     }
 
+    /// Sends the SYNs again that the guest has not answered, now and a moment later: the guest has got an
+    /// address, or has started.
+    pub(crate) fn expect_answers(&mut self, now: u64) {
+        self.repeat_syns();
+        self.timers.repeat_syns_later(now);
+    }
+
+    /// Sends the SYNs again that the guest has not answered. Their timers go on.
+    fn repeat_syns(&mut self) {
+        for token in self.flows.tokens(|flow| flow.phase == Phase::SynSent) {
+            if let Some(flow) = self.flows.get_mut(token) {
+                flow.outgoing.is_due = true;
+            }
+            self.enqueue(token);
+        }
+    }
+
     /// Notes that a listener has clients.
     pub(crate) fn note_clients(&mut self, listener: usize) {
         if let Some(has_clients) = self.has_clients.get_mut(listener) {
