@@ -133,6 +133,9 @@ impl<S> Tcp<S> {
             self.enqueue_if_useful(token, host.now());
             return Answer::Silence;
         }
+        if fate == Fate::Refuses {
+            return Answer::Segment(reset_of_segment(config, segment));
+        }
         self.end(host, (config, guest), token, fate)
     }
 
@@ -295,7 +298,7 @@ impl<S> Tcp<S> {
         }
         let Some(mut flow) = self.remove(token) else { return Answer::Silence };
         match fate {
-            Fate::Lives => Answer::Silence,
+            Fate::Lives | Fate::Refuses => Answer::Silence,
             Fate::Ends => {
                 // Closing a socket with unread bytes would reset the peer.
                 flow.discard(host);
