@@ -2,6 +2,7 @@
 //!
 //! | module | |
 //! | --- | --- |
+//! | `clients` | clients of listeners |
 //! | `flow` | state of a flow |
 //! | `segments` | segments of the guest's |
 //! | `output` | segments for the guest |
@@ -10,6 +11,7 @@
 //! A flow that may have a segment for the guest is in a queue, and is asked in turn. So a guest that takes
 //! frames slowly makes none wait in this process, and no flow starves another one.
 
+mod clients;
 pub(crate) mod flow;
 pub(crate) mod output;
 pub(crate) mod segments;
@@ -38,10 +40,8 @@ use crate::{Guest, Readiness, Usage};
 /// Maximum number of flows.
 const MAX_FLOWS: usize = 32_768;
 
-/// Maximum number of flows that are not established: those that the guest opens, and those of clients of a
-/// listener.
+/// Maximum number of flows of the guest's that are not established.
 const MAX_CONNECTING: usize = 1_024;
-const MAX_CLIENTS: usize = 128;
 
 /// Maximum number of bytes of the guest's that all flows together keep while their sockets take no more.
 const MAX_KEPT: usize = 64 << 20;
@@ -316,25 +316,6 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Offers a client whose connection the guest has refused over IPv6 over IPv4: many servers listen there
-    /// only.
-    fn try_ipv4(&mut self, config: &Config, guest: &Guest, token: Token) -> bool {
-        let Some(flow) = self.flows.get(token) else { return false };
-        if flow.phase != Phase::SynSent || flow.ends.guest.is_ipv4() {
-            return false;
-        }
-        let (ends, guest) = (flow.ends, SocketAddr::new(guest.v4.into(), flow.ends.guest.port()));
-        let Some(other) = self.free_ends(config, guest, ends.peer) else { return false };
-        self.by_ends.remove(&ends);
-        self.by_ends.insert(other, token);
-        if let Some(flow) = self.flows.get_mut(token) {
-            flow.ends = other;
-            (flow.outgoing.is_due, flow.outgoing.attempts) = (true, 0);
-        }
-        self.enqueue(token);
-        true
-    }
-
     /// Removes a flow from all tables.
     fn remove(&mut self, token: Token) -> Option<Flow<S>> {
         let flow = self.flows.remove(token)?;
@@ -347,88 +328,6 @@ impl<S> Tcp<S> {
             self.count_established(flow.listener);
         }
         Some(flow)
-    }
-
-    /// Sends the SYNs again that the guest has not answered, now and a moment later: the guest has got an
-    /// address, or has started.
-    pub(crate) fn expect_answers(&mut self, now: u64) {
-        self.repeat_syns();
-        self.timers.repeat_syns_later(now);
-    }
-
-    /// Sends the SYNs again that the guest has not answered. Their timers go on.
-    fn repeat_syns(&mut self) {
-        for token in self.flows.tokens(|flow| flow.phase == Phase::SynSent) {
-            if let Some(flow) = self.flows.get_mut(token) {
-                flow.outgoing.is_due = true;
-            }
-            self.enqueue(token);
-        }
-    }
-
-    /// Notes that a listener has clients.
-    pub(crate) fn note_clients(&mut self, listener: usize) {
-        if let Some(has_clients) = self.has_clients.get_mut(listener) {
-            *has_clients = true;
-        }
-    }
-
-    /// Accepts clients while the guest has answered most of the former ones: the others wait in the
-    /// backlog of the listener.
-    pub(crate) fn accept<H: Host<Stream = S>>(&mut self, host: &mut H, config: &Config, guest: &Guest) {
-        for listener in 0..self.has_clients.len() {
-            while self.accept_one(host, config, guest, listener).is_some() {}
-        }
-    }
-
-    /// Accepts a client, if there is one and the host can.
-    fn accept_one<H: Host<Stream = S>>(
-        &mut self,
-        host: &mut H,
-        config: &Config,
-        guest: &Guest,
-        listener: usize,
-    ) -> Option<()> {
-        if self.has_clients.get(listener) != Some(&true) || *self.clients.get(listener)? >= MAX_CLIENTS {
-            return None;
-        }
-        let token = self.flows.next()?;
-        let (stream, from) = match host.accept(listener, token) {
-            Ok(client) => client,
-            Err(error) => {
-                // Without descriptors, the client waits until a flow ends. Other errors are those of one
-                // client.
-                let is_empty = error.kind() == ErrorKind::WouldBlock;
-                *self.has_clients.get_mut(listener)? = !is_empty;
-                return (!is_empty && !is_exhausted(&error)).then_some(());
-            }
-        };
-        let port = config.tcp_ports.get(listener).copied().unwrap_or_default();
-        let address = SocketAddr::new(guest.address_for(from.ip()), port);
-        let Some(ends) = self.free_ends(config, address, from) else {
-            host.reset(stream);
-            return Some(());
-        };
-        let iss = self.iss(&ends, host.now());
-        self.flows.insert(Flow::from_client(stream, ends, listener, iss))?;
-        self.by_ends.insert(ends, token);
-        *self.clients.get_mut(listener)? += 1;
-        self.enqueue(token);
-        Some(())
-    }
-
-    /// Ends of a flow between the guest and a client, which no other flow has: the client's address and port
-    /// as far as the guest can see them.
-    fn free_ends(&self, config: &Config, guest: SocketAddr, from: SocketAddr) -> Option<Ends> {
-        let mut peer = config.inside(from, guest.ip());
-        for _ in 0..=u16::MAX {
-            let ends = Ends { guest, peer };
-            if peer.port() != 0 && !self.by_ends.contains_key(&ends) {
-                return Some(ends);
-            }
-            peer = SocketAddr::new(config.gateway(guest.ip()), peer.port().wrapping_add(1));
-        }
-        None
     }
 
     /// Writes the next segment of all flows for the guest. An answer is a frame of its own, for a flow that
