@@ -21,7 +21,6 @@ use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 
 use hermit_tcp::{Flags, Seq};
 
