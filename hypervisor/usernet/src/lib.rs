@@ -213,10 +213,13 @@ impl<H: Host> UserNetwork<H> {
         // A segment for a group is not answered (RFC 9293 §3.9.2.3).
         let segment = packet.segment(head).filter(|_| is_host(packet.source) && is_host(packet.destination));
         let Some(segment) = segment else { return };
-        let answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
+        let mut answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
+        if matches!(answer, Answer::Exhausted(_)) && self.datagrams.free_socket() {
+            answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
+        }
         let start = head.get(packet.payload.start..).unwrap_or_default();
         self.answer(answer, segment.ends, (start, packet.payload.len()));
-        self.tcp.accept(host, &self.config, &self.guest);
+        self.accept(host);
     }
 
     fn transmit_udp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
@@ -302,7 +305,7 @@ impl<H: Host> UserNetwork<H> {
     fn answer(&mut self, answer: Answer, ends: Ends, segment: (&[u8], usize)) {
         match answer {
             Answer::Silence => {}
-            Answer::Segment(frame) => self.push(Some(frame)),
+            Answer::Segment(frame) | Answer::Exhausted(frame) => self.push(Some(frame)),
             Answer::Unreachable(reason) => {
                 self.push(icmp::unreachable(&self.config, reason, ends, IpProtocol::Tcp, segment));
             }
@@ -313,6 +316,11 @@ impl<H: Host> UserNetwork<H> {
     fn push(&mut self, frame: Option<Vec<u8>>) {
         let max = parse::ETHERNET + usize::from(self.config.mtu);
         self.frames.extend(frame.filter(|frame| self.frames.len() < MAX_FRAMES && frame.len() <= max));
+    }
+
+    /// Accepts clients that wait.
+    fn accept(&mut self, host: &mut H) {
+        while self.tcp.accept(host, &self.config, &self.guest) && self.datagrams.free_socket() {}
     }
 
     /// Handles an event of the host's.
@@ -332,7 +340,7 @@ impl<H: Host> UserNetwork<H> {
             Event::Listener(listener) => self.tcp.note_clients(listener),
             Event::Port(port) => self.datagrams.note_port(port),
         }
-        self.tcp.accept(host, &self.config, &self.guest);
+        self.accept(host);
     }
 
     /// Time in nanoseconds at which [`Self::handle_timers`] is to be called; `None` if nothing waits for it.
@@ -348,7 +356,7 @@ impl<H: Host> UserNetwork<H> {
         for answer in self.tcp.handle_timers(host, (&self.config, &self.guest)) {
             self.push(answer.into_frame());
         }
-        self.tcp.accept(host, &self.config, &self.guest);
+        self.accept(host);
         if self.advertise_at.is_some_and(|at| at <= now) {
             self.advertise_at = Some(now + ADVERTISEMENT_INTERVAL);
             self.push(link::advertisement(&self.config));

@@ -39,11 +39,18 @@ impl<S> Tcp<S> {
     }
 
     /// Accepts clients while the guest has answered most of the former ones: the others wait in the
-    /// backlog of the listener.
-    pub(crate) fn accept<H: Host<Stream = S>>(&mut self, host: &mut H, config: &Config, guest: &Guest) {
+    /// backlog of the listener. Returns true if the host has no descriptor for a client.
+    pub(crate) fn accept<H: Host<Stream = S>>(
+        &mut self,
+        host: &mut H,
+        config: &Config,
+        guest: &Guest,
+    ) -> bool {
+        self.is_exhausted = false;
         for listener in 0..self.has_clients.len() {
             while self.accept_one(host, config, guest, listener).is_some() {}
         }
+        self.is_exhausted
     }
 
     /// Accepts a client, if there is one and the host can.
@@ -65,6 +72,7 @@ impl<S> Tcp<S> {
                 // client.
                 let is_empty = error.kind() == ErrorKind::WouldBlock;
                 *self.has_clients.get_mut(listener)? = !is_empty;
+                self.is_exhausted |= is_exhausted(&error);
                 return (!is_empty && !is_exhausted(&error)).then_some(());
             }
         };

@@ -52,6 +52,8 @@ pub(crate) enum Answer {
     Silence,
     /// A segment without data.
     Segment(Vec<u8>),
+    /// The same, unless the host gets a descriptor for another attempt.
+    Exhausted(Vec<u8>),
     /// An ICMP error about the segment.
     Unreachable(Unreachable),
 }
@@ -59,7 +61,10 @@ pub(crate) enum Answer {
 impl Answer {
     /// The frame of a segment.
     pub(crate) fn into_frame(self) -> Option<Vec<u8>> {
-        if let Self::Segment(frame) = self { Some(frame) } else { None }
+        match self {
+            Self::Segment(frame) | Self::Exhausted(frame) => Some(frame),
+            Self::Silence | Self::Unreachable(_) => None,
+        }
     }
 }
 
@@ -80,6 +85,8 @@ pub(crate) struct Tcp<S> {
     secret: RandomState,
     /// True for each listener that may have clients to be accepted.
     has_clients: Vec<bool>,
+    /// True if the host had no descriptor for a client.
+    is_exhausted: bool,
 }
 
 impl<S> Tcp<S> {
@@ -94,6 +101,7 @@ impl<S> Tcp<S> {
             kept: 0,
             secret: RandomState::new(),
             has_clients: vec![false; listeners],
+            is_exhausted: false,
         }
     }
 
@@ -218,6 +226,7 @@ impl<S> Tcp<S> {
                 self.connecting += 1;
                 Answer::Silence
             }
+            Err(error) if is_exhausted(&error) => Answer::Exhausted(reset_of_segment(config, segment)),
             Err(error) => refusal(&error, || reset_of_segment(config, segment)),
         }
     }
