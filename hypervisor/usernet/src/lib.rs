@@ -17,6 +17,9 @@
 //! memory to sockets and back, without a copy in between. Frames are untrusted. The number of flows and the
 //! memory for them are bounded.
 //!
+//! Not carried, without a word: fragments, IPv4 options, IPv6 extension headers, and packets from addresses that
+//! no host has. So a datagram has at most as many bytes as a packet of the MTU, in both directions.
+//!
 //! | module | |
 //! | --- | --- |
 //! | `host` | sockets, a trait |
@@ -318,9 +321,15 @@ impl<H: Host> UserNetwork<H> {
         self.frames.extend(frame.filter(|frame| self.frames.len() < MAX_FRAMES && frame.len() <= max));
     }
 
-    /// Accepts clients that wait.
+    /// Accepts clients that wait, as long as descriptors of idle flows of datagrams are of use.
     fn accept(&mut self, host: &mut H) {
-        while self.tcp.accept(host, &self.config, &self.guest) && self.datagrams.free_socket() {}
+        let mut flows_before = usize::MAX;
+        while self.tcp.accept(host, &self.config, &self.guest) && self.tcp.len() != flows_before {
+            flows_before = self.tcp.len();
+            if !self.datagrams.free_socket() {
+                return;
+            }
+        }
     }
 
     /// Handles an event of the host's.

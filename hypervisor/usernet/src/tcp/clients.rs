@@ -118,6 +118,8 @@ impl<S> Tcp<S> {
         if let Some(flow) = self.flows.get_mut(token) {
             flow.ends = other;
             (flow.outgoing.is_due, flow.outgoing.attempts) = (true, 0);
+            // The timer of the former SYN may have expired just now.
+            flow.outgoing.retransmit_at = None;
         }
         self.enqueue(token);
         true

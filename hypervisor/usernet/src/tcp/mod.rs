@@ -105,9 +105,14 @@ impl<S> Tcp<S> {
         }
     }
 
+    /// Number of flows.
+    pub(crate) const fn len(&self) -> usize {
+        self.flows.len()
+    }
+
     /// Counts what is held for the flows.
     pub(crate) fn count(&self, usage: &mut Usage) {
-        usage.tcp_flows = self.flows.len();
+        usage.tcp_flows = self.len();
         usage.half_open = self.connecting + self.clients.iter().sum::<usize>();
         usage.queued += self.ready.len() + self.timers.len();
         usage.kept = self.kept;
