@@ -177,13 +177,14 @@ impl<H: Host> UserNetwork<H> {
             None => return,
         };
         self.learn(packet.source);
-        self.note(host, Signs::of_source(&self.guest, packet.source));
         match packet.protocol {
             IpProtocol::Tcp => self.transmit_tcp(host, &packet, head, frame),
             IpProtocol::Udp => self.transmit_udp(host, &packet, head, frame),
             IpProtocol::Icmp | IpProtocol::Icmpv6 => self.transmit_icmp(host, &packet, head, frame),
             _ => {}
         }
+        // After the packet itself, which may be the answer to a SYN.
+        self.note(host, Signs::of_source(&self.guest, packet.source));
     }
 
     /// Notes the IPv6 address that the guest has chosen.

@@ -17,18 +17,21 @@ impl<S> Tcp<S> {
     /// Sends the SYNs again that the guest has not answered, now and a moment later: the guest has got an
     /// address, or has started.
     pub(crate) fn expect_answers(&mut self, now: u64) {
-        self.repeat_syns();
-        self.timers.repeat_syns_later(now);
+        if self.repeat_syns() {
+            self.timers.repeat_syns_later(now);
+        }
     }
 
-    /// Sends the SYNs again that the guest has not answered. Their timers go on.
-    fn repeat_syns(&mut self) {
-        for token in self.flows.tokens(|flow| flow.phase == Phase::SynSent) {
+    /// Sends the SYNs again that the guest has not answered. Their timers go on. Returns false if there are none.
+    pub(super) fn repeat_syns(&mut self) -> bool {
+        let unanswered = self.flows.tokens(|flow| flow.phase == Phase::SynSent);
+        for &token in &unanswered {
             if let Some(flow) = self.flows.get_mut(token) {
                 flow.outgoing.is_due = true;
             }
             self.enqueue(token);
         }
+        !unanswered.is_empty()
     }
 
     /// Notes that a listener has clients.

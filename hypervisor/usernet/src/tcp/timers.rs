@@ -32,7 +32,7 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// Number of entries in the list of delayed acknowledgements.
-    pub(super) const fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.delayed.len()
     }
 
@@ -74,7 +74,7 @@ impl<S> Tcp<S> {
         }
         if self.timers.syns_at.is_some_and(|at| at <= now) {
             self.timers.syns_at = None;
-            self.repeat_syns();
+            let _: bool = self.repeat_syns();
         }
         if self.timers.scan_at.is_none_or(|at| at > now) {
             return Vec::new();
