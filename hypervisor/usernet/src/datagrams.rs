@@ -15,7 +15,6 @@ use std::ops::Range;
 
 use smoltcp::wire::IpProtocol;
 
-use crate::{Guest, Usage};
 use crate::config::{Config, DNS_PORT};
 use crate::emit::{self, Offload, ip_offset};
 use crate::host::{Host, Protocol, Token, is_exhausted};
@@ -23,6 +22,7 @@ use crate::icmp::{self, Unreachable};
 use crate::parse::{ETHERNET, Ends, UDP};
 use crate::slab::{Slab, remove_stale};
 use crate::tcp::output::{Output, Place};
+use crate::{Guest, Usage};
 
 /// Maximum number of flows of the guest, and of clients of forwarded ports.
 const MAX_FLOWS: usize = 4_096;
@@ -41,7 +41,7 @@ const DNS_TIMEOUT: u64 = 15_000_000_000;
 const SCAN_INTERVAL: u64 = 15_000_000_000;
 
 /// Size in bytes of the header of an ICMP echo message, and positions in it.
-const ECHO: usize = 8;
+pub(crate) const ECHO: usize = 8;
 const CHECKSUM: Range<usize> = 2..4;
 const IDENT: Range<usize> = 4..6;
 
@@ -342,6 +342,14 @@ impl<D> Datagrams<D> {
         Ok((datagram.length <= max).then_some(output))
     }
 
+    /// Adds the flow of a client of a forwarded port.
+    fn insert_client(&mut self, key: Key, (port, from): (usize, SocketAddr), now: u64) -> Option<Ends> {
+        if self.clients >= MAX_CLIENTS {
+            self.end_oldest(true);
+        }
+        self.insert(key, Route::Port(port, from), now).map(|_| key.ends)
+    }
+
     /// Ends of the flow of a client of a forwarded port.
     fn client<H: Host<Datagrams = D>>(
         &mut self,
@@ -355,11 +363,7 @@ impl<D> Datagrams<D> {
         for _ in 0..=u16::MAX {
             let key = Key { protocol: Protocol::Udp, ends: Ends { guest, peer } };
             let Some(&token) = self.by_key.get(&key) else {
-                if self.clients >= MAX_CLIENTS {
-                    self.end_oldest(true);
-                }
-                self.insert(key, Route::Port(port, from), now)?;
-                return Some(key.ends);
+                return self.insert_client(key, (port, from), now);
             };
             let flow = self.flows.get_mut(token)?;
             if matches!(flow.route, Route::Port(other, client) if (other, client) == (port, from)) {

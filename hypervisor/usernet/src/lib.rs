@@ -56,12 +56,12 @@ use bitflags::bitflags;
 use smoltcp::wire::IpProtocol;
 
 use self::config::{Config, PREFIX_V6, is_host};
-use self::datagrams::{Datagrams, Key};
+use self::datagrams::{Datagrams, ECHO, Key};
 pub use self::emit::Offload;
 use self::host::{Host, Protocol, Token};
 use self::icmp::Unreachable;
-pub use self::parse::MAX_HEADERS;
 use self::link::ROUTER_SOLICITATION;
+pub use self::parse::MAX_HEADERS;
 use self::parse::{Ends, Packet, Parsed};
 use self::signs::Signs;
 use self::tcp::output::Place;
@@ -260,7 +260,8 @@ impl<H: Host> UserNetwork<H> {
                 packet.destination != gateway && !address.is_multicast() && !address.is_unicast_link_local()
             }
         };
-        let Some(&[kind, code, .., a, b]) = head.get(packet.payload.start..packet.payload.start + 6) else {
+        let header = head.get(packet.payload.start..).and_then(|rest| rest.first_chunk());
+        let Some(&[kind, code, _, _, a, b, _, _]) = header.filter(|_| packet.payload.len() >= ECHO) else {
             return;
         };
         // A guest without an address solicits routers.

@@ -14,7 +14,7 @@ const CLIENTS: [&str; 6] =
     ["198.51.100.7", "127.0.0.1", "10.0.2.15", "2001:db8::7", "::1", "::ffff:198.51.100.7"];
 
 /// Numbers of bytes.
-const COUNTS: [usize; 8] = [0, 1, 100, 1_460, 1_473, 3_000, 20_000, 100_000];
+const COUNTS: [usize; 8] = [0, 1, 100, 1_460, 1_473, 3_000, 20_000, 70_000];
 
 /// Times in nanoseconds: between nothing, and the lifetime of a flow.
 const TIMES: [u64; 8] = [
@@ -32,8 +32,12 @@ const TIMES: [u64; 8] = [
 const ERRORS: [i32; 12] = [111, 101, 113, 13, 110, 24, 12, 5, 99, 11, 104, 90];
 
 /// Errors of connections.
-const KINDS: [ErrorKind; 4] =
-    [ErrorKind::ConnectionReset, ErrorKind::ConnectionRefused, ErrorKind::TimedOut, ErrorKind::HostUnreachable];
+const KINDS: [ErrorKind; 4] = [
+    ErrorKind::ConnectionReset,
+    ErrorKind::ConnectionRefused,
+    ErrorKind::TimedOut,
+    ErrorKind::HostUnreachable,
+];
 
 impl World {
     /// Performs the next action; `None` at the end of the input.
@@ -77,42 +81,42 @@ impl World {
 
     fn peer_acts(&mut self, action: u8, source: &mut Source<'_>) -> Option<()> {
         let [which, value] = source.take()?;
-        let stream = usize::from(which) % self.host.streams.len().max(1);
-        let count = COUNTS[usize::from(value % 8)];
-        let socket = self.host.streams.get(stream).cloned();
-        let change = |action: &mut dyn FnMut(&mut super::host::Socket)| {
-            socket.iter().for_each(|socket| action(&mut socket.borrow_mut()));
-        };
         match action {
-            13 | 14 => change(&mut |socket| socket.arrive(count)),
-            15 => change(&mut |socket| socket.hang_up()),
-            16 | 17 => change(&mut |socket| socket.make_room(if value & 8 == 0 { count } else { usize::MAX })),
-            18 => change(&mut |socket| socket.fail(KINDS[usize::from(value % 4)])),
-            19 => {}
-            20 => {
-                self.connect_client(which, value);
-                return Some(());
-            }
-            21 => {
-                self.datagram_arrives(which, value);
-                return Some(());
-            }
-            22 => {
-                self.datagram_arrives_at_port(which, value);
-                return Some(());
-            }
-            _ => {
+            20 => self.connect_client(which, value),
+            21 => self.datagram_arrives(which, value),
+            22 => self.datagram_arrives_at_port(which, value),
+            23 => {
+                // Also of a flow that has ended.
                 let token = Token::from(u64::from(which % 16) | u64::from(value >> 6) << 32);
                 let event = Event::Stream(token, Readiness::from_bits_truncate(value));
                 self.network.handle_event(&mut self.host, event);
-                return Some(());
             }
-        }
-        // An odd byte has the event wait.
-        if action == 19 || value & 0x40 == 0 {
-            self.report(stream);
+            other => self.change_socket(other, which, value),
         }
         Some(())
+    }
+
+    /// Changes a socket, which has an event now or later.
+    fn change_socket(&mut self, action: u8, which: u8, value: u8) {
+        let at = usize::from(which) % self.host.streams.len().max(1);
+        let Some(socket) = self.host.streams.get(at).cloned() else { return };
+        let count = COUNTS[usize::from(value % 8)];
+        match action {
+            13 | 14 => socket.borrow_mut().arrive(count),
+            15 => socket.borrow_mut().hang_up(),
+            16 | 17 => {
+                let count = if value & 8 == 0 { count } else { usize::MAX };
+                socket.borrow_mut().make_room(count);
+            }
+            18 => socket.borrow_mut().fail(KINDS[usize::from(value % 4)]),
+            _ => {}
+        }
+        let is_later = action != 19 && value & 0x40 != 0;
+        // The host counts references of the network.
+        drop(socket);
+        if !is_later {
+            self.report(at);
+        }
     }
 
     /// A client connects to a listener.
@@ -125,7 +129,8 @@ impl World {
 
     /// A datagram arrives at a socket, or an error.
     fn datagram_arrives(&mut self, which: u8, value: u8) {
-        let Some(socket) = self.host.datagrams.get(usize::from(which) % self.host.datagrams.len().max(1)) else {
+        let Some(socket) = self.host.datagrams.get(usize::from(which) % self.host.datagrams.len().max(1))
+        else {
             return;
         };
         let result = match value {

@@ -8,8 +8,8 @@ use hermit_usernet::{Limits, Offload};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, DhcpPacket, DhcpRepr, EthernetFrame, EthernetProtocol, Icmpv4Message,
-    Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, TcpRepr,
-    UdpPacket, UdpRepr,
+    Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket,
+    TcpRepr, UdpPacket, UdpRepr,
 };
 
 use super::guest::{ACK, FIN, MAC, RST, SYN};
@@ -112,7 +112,8 @@ fn ipv6(bytes: &[u8]) -> Packet<'_> {
 
 fn tcp(from: IpAddr, to: IpAddr, payload: &[u8]) -> Received<'_> {
     let packet = TcpPacket::new_checked(payload).expect("a TCP segment");
-    TcpRepr::parse(&packet, &from.into(), &to.into(), &ChecksumCapabilities::default()).expect("a TCP segment");
+    TcpRepr::parse(&packet, &from.into(), &to.into(), &ChecksumCapabilities::default())
+        .expect("a TCP segment");
     let flags = payload[13];
     let control = flags & (SYN | FIN | RST);
     assert!(control.count_ones() <= 1 && flags & 0xe0 == 0, "flags {flags:#x}");
@@ -156,7 +157,9 @@ fn check_icmp_v6(from: IpAddr, to: IpAddr, payload: &[u8]) {
     let packet = Icmpv6Packet::new_checked(payload).expect("an ICMPv6 message");
     let repr = Icmpv6Repr::parse(&from, &to, &packet, &ChecksumCapabilities::default());
     let repr = repr.expect("an ICMPv6 message");
-    let is_right =
-        matches!(repr, Icmpv6Repr::EchoReply { .. } | Icmpv6Repr::DstUnreachable { .. } | Icmpv6Repr::Ndisc(_));
+    let is_right = matches!(
+        repr,
+        Icmpv6Repr::EchoReply { .. } | Icmpv6Repr::DstUnreachable { .. } | Icmpv6Repr::Ndisc(_)
+    );
     assert!(is_right, "{repr:?}");
 }

@@ -20,7 +20,7 @@ const MAX_DATAGRAMS: usize = 64;
 /// The byte of a stream at a position.
 pub(super) fn byte(at: u32) -> u8 {
     let [a, b, c, d] = at.to_le_bytes();
-    a ^ b.rotate_left(3) ^ c.rotate_left(5) ^ d
+    a ^ b ^ c ^ d
 }
 
 /// A TCP socket.
@@ -178,6 +178,9 @@ impl FuzzHost {
     /// Fails if there are as many sockets as there may be.
     fn check_new(&mut self) -> io::Result<()> {
         self.check()?;
+        if self.max_sockets == usize::MAX {
+            return Ok(());
+        }
         let (streams, datagrams) = self.open_sockets();
         if streams + datagrams < self.max_sockets {
             return Ok(());
@@ -186,8 +189,7 @@ impl FuzzHost {
     }
 
     fn stream(&mut self, token: Token) -> Handle<Socket> {
-        let socket =
-            Socket { token: token.into(), room: self.room, next: self.first, ..Socket::default() };
+        let socket = Socket { token: token.into(), room: self.room, next: self.first, ..Socket::default() };
         let socket = Rc::new(RefCell::new(socket));
         self.streams.push(Rc::clone(&socket));
         Handle(socket)
@@ -225,7 +227,9 @@ impl Host for FuzzHost {
     }
 
     fn is_permitted(&mut self, _: Protocol, to: SocketAddr) -> bool {
-        assert!(!to.ip().is_multicast() && !to.ip().is_unspecified() && to.ip().to_string() != "255.255.255.255");
+        assert!(
+            !to.ip().is_multicast() && !to.ip().is_unspecified() && to.ip().to_string() != "255.255.255.255"
+        );
         !self.is_closed_to_guest
     }
 
@@ -258,7 +262,12 @@ impl Host for FuzzHost {
         bytes.extend_from_slice(&frame[part]);
     }
 
-    fn peek(&mut self, stream: &Self::Stream, space: &mut &mut [u8], part: Range<usize>) -> io::Result<usize> {
+    fn peek(
+        &mut self,
+        stream: &Self::Stream,
+        space: &mut &mut [u8],
+        part: Range<usize>,
+    ) -> io::Result<usize> {
         let mut socket = stream.0.borrow_mut();
         assert!(!part.is_empty(), "no bytes are asked for, which looks like the end of the stream");
         let count = (socket.received - socket.peeked).min(part.len()).min(self.max_bytes);
@@ -338,7 +347,12 @@ impl Host for FuzzHost {
         Ok(count)
     }
 
-    fn receive_from(&mut self, port: usize, space: &mut &mut [u8], part: Range<usize>) -> io::Result<Datagram> {
+    fn receive_from(
+        &mut self,
+        port: usize,
+        space: &mut &mut [u8],
+        part: Range<usize>,
+    ) -> io::Result<Datagram> {
         let (from, length) = self.port_received[port].pop_front().ok_or(ErrorKind::WouldBlock)?;
         let count = length.min(part.len());
         space[part][..count].fill(7);

@@ -43,8 +43,9 @@ const MAX_KEPT: usize = 68 << 20;
 /// Maximum number of entries in the queues beside two of each flow in each queue.
 const MAX_QUEUED: usize = 256;
 
-/// Number of times that timers expire until nothing is left.
-const MAX_EXPIRIES: usize = 1_000;
+/// Number of times that timers expire until nothing is left, and the time in nanoseconds between them at least.
+const MAX_EXPIRIES: usize = 60;
+const LONG: u64 = 30_000_000_000;
 
 /// User-mode network: `data` is its configuration, and what guest, peers and host do.
 ///
@@ -85,6 +86,7 @@ struct World {
     rules: Rules,
     /// The frame that the guest has sent last.
     last_frame: Vec<u8>,
+    has_flooded: bool,
     /// Space for a frame.
     space: Vec<u8>,
 }
@@ -94,7 +96,7 @@ impl World {
         let [flags, sizes] = source.take()?;
         let is_set = |bit: u8| flags & 1 << bit != 0;
         let mtu = [1_280, 1_500, 9_000, 65_535][usize::from(sizes & 3)];
-        let iss = [0, 0x7fff_ff00, 0xffff_fff0, 0xffff_0000][usize::from(sizes >> 2 & 3)];
+        let iss = [0_u32, 0x7fff_ff00, 0xffff_fff0, 0xffff_0000][usize::from(sizes >> 2 & 3)];
         let mut config = Config::new(MAC, mtu);
         config.has_servers = !is_set(0);
         config.has_host_loopback = is_set(1);
@@ -116,7 +118,7 @@ impl World {
         let guest = Guest { iss, connections: Vec::new() };
         let rules = Rules { mtu: mtu.into(), limits, addresses };
         let space = vec![0; MAX_LARGE_FRAME + 1];
-        Some(Self { network, host, guest, rules, last_frame: Vec::new(), space })
+        Some(Self { network, host, guest, rules, last_frame: Vec::new(), has_flooded: false, space })
     }
 
     /// The guest sends a frame.
@@ -204,7 +206,7 @@ impl World {
                 break;
             }
             let Some(deadline) = self.network.deadline() else { break };
-            self.pass(deadline.saturating_sub(self.host.now));
+            self.pass(deadline.saturating_sub(self.host.now).max(LONG));
         }
         assert_eq!((self.network.usage(), self.host.open_sockets()), (Usage::default(), (0, 0)));
     }

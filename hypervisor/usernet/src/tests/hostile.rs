@@ -127,3 +127,17 @@ fn groups_are_no_neighbors() {
         assert_eq!(lab.frame(), None, "{target}");
     }
 }
+
+#[test]
+fn message_without_a_whole_header_is_dropped() {
+    let mut lab = Lab::new(|_| {});
+    lab.host.is_closed_to_guest = true;
+    for length in 0..8 {
+        let message = &[8, 0, 0xf7, 0xfe, 0, 1, 0, 0][..length];
+        let frame =
+            packet_frame(GUEST.parse().unwrap(), "192.0.2.1".parse().unwrap(), IpProtocol::Icmp, message);
+        // Ethernet has frames of 60 bytes.
+        lab.send_frame(&[frame, vec![0; 20]].concat());
+    }
+    assert_eq!((lab.frame(), lab.network.flows()), (None, (0, 0)));
+}
