@@ -53,7 +53,7 @@ impl World {
             }
             25..28 => {
                 let [count] = source.take()?;
-                self.receive(count.into());
+                self.receive(count.into(), action % 32 == 27);
                 Some(())
             }
             other => self.host_acts(other, source),
@@ -173,7 +173,7 @@ impl World {
         let max_frame = if is_large { MAX_LARGE_FRAME } else { 14 + self.rules.mtu };
         let limits = Limits { max_frame, has_large_segments: (is_large, is_large && value & 2 != 0) };
         // Frames that wait were made within the former limits.
-        while self.receive_one() {}
+        while self.receive_one(false) {}
         self.network.set_limits(limits);
         self.rules.limits = limits;
     }

@@ -128,17 +128,17 @@ impl World {
         self.last_frame = frame;
     }
 
-    /// The guest receives at most `count` frames.
-    fn receive(&mut self, count: usize) {
+    /// The guest receives or loses at most `count` frames.
+    fn receive(&mut self, count: usize, is_lost: bool) {
         for _ in 0..count {
-            if !self.receive_one() {
+            if !self.receive_one(is_lost) {
                 break;
             }
         }
     }
 
-    /// The guest receives a frame. Returns false if there is none.
-    fn receive_one(&mut self) -> bool {
+    /// The guest receives a frame, or loses it. Returns false if there is none.
+    fn receive_one(&mut self, is_lost: bool) -> bool {
         let mut head = Vec::new();
         let max = self.rules.limits.max_frame;
         // The device has a byte more.
@@ -154,7 +154,8 @@ impl World {
         let frame = &mut self.space[..length];
         frame[..head.len()].copy_from_slice(&head);
         output.offload.complete(frame);
-        if let Some(segment) = self.rules.check(frame, output.offload) {
+        let segment = self.rules.check(frame, output.offload);
+        if let Some(segment) = segment.filter(|_| !is_lost) {
             self.guest.receive(&segment, self.host.has_content);
         }
         true
@@ -201,7 +202,7 @@ impl World {
             self.network.handle_event(&mut self.host, Event::Stream(token.into(), Readiness::all()));
         }
         for _ in 0..MAX_EXPIRIES {
-            while self.receive_one() {}
+            while self.receive_one(false) {}
             if self.network.usage() == Usage::default() {
                 break;
             }

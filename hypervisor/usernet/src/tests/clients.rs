@@ -68,6 +68,24 @@ fn client_over_ipv6_is_offered_over_ipv4_if_the_guest_refuses() {
 }
 
 #[test]
+fn client_over_ipv6_is_offered_over_ipv4_once_a_second_if_the_guest_is_silent() {
+    let mut lab = Lab::new(|config| {
+        config.tcp_ports = vec![80];
+        config.guest_v6 = Some("fd00:10:0:2::15".parse().unwrap());
+    });
+    lab.client("[2001:db8::1]:9999").unwrap();
+    let mut syn = None;
+    while syn.is_none() {
+        lab.pass(SECOND / 2);
+        syn = lab.segment().filter(|segment| segment.from.is_ipv4());
+    }
+    lab.pass(SECOND / 2);
+    assert_eq!(lab.segment(), None);
+    lab.pass(SECOND / 2);
+    assert_eq!(lab.segment(), syn);
+}
+
+#[test]
 fn clients_wait_in_the_backlog_while_the_guest_does_not_answer() {
     let mut lab = lab();
     for number in 0..200 {
