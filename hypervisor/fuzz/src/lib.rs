@@ -4,6 +4,7 @@
 //! targets on the files that the command line names.
 
 mod fields;
+mod usernet;
 
 use std::{env, fs, io};
 
@@ -17,6 +18,7 @@ use hermit_interface::tar::{Content, Entries};
 use uhyve::cli::Arguments;
 use uhyve::memory::Memory;
 
+pub use self::usernet::usernet;
 pub use uhyve::devices::fuzzing::{block, console, egress, entropy, files, frames, network, registers};
 pub use uhyve::gdb::fuzzing::packets as gdb;
 
@@ -24,7 +26,7 @@ pub use uhyve::gdb::fuzzing::packets as gdb;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their programs and of their folders in `seeds`.
-pub const TARGETS: [(&str, Target); 15] = [
+pub const TARGETS: [(&str, Target); 16] = [
     ("image", image),
     ("image_fields", image_fields),
     ("registers", registers),
@@ -40,6 +42,7 @@ pub const TARGETS: [(&str, Target); 15] = [
     ("arguments", arguments),
     ("gdb", gdb),
     ("tar", tar),
+    ("usernet", usernet),
 ];
 
 /// Runs a target on the files that the command line names, without libFuzzer.

@@ -93,18 +93,7 @@ impl Config {
                 if ip.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
             return self.has_host_loopback.then(|| SocketAddr::new(loopback, to.port()));
         }
-        let is_host = match ip {
-            IpAddr::V4(ip) => {
-                !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || ip.is_broadcast())
-            }
-            IpAddr::V6(ip) => {
-                !(ip.is_unspecified()
-                    || ip.is_loopback()
-                    || ip.is_multicast()
-                    || ip.to_ipv4_mapped().is_some())
-            }
-        };
-        is_host.then_some(to)
+        is_host(ip).then_some(to)
     }
 
     /// Address that the guest sees in place of `from`, from which a peer outside has sent. Addresses that
@@ -115,6 +104,15 @@ impl Config {
             ip.is_ipv4() == guest.is_ipv4() && !ip.is_loopback() && !ip.is_unspecified() && ip != guest;
         SocketAddr::new(if is_visible { ip } else { self.gateway(guest) }, from.port())
     }
+}
+
+/// True for an address that one host can have in a packet (RFC 1122 §3.2.1.3, RFC 4291 §2.5).
+pub(crate) fn is_host(ip: IpAddr) -> bool {
+    let is_special = match ip {
+        IpAddr::V4(ip) => ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some(),
+    };
+    !(is_special || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast())
 }
 
 #[cfg(test)]

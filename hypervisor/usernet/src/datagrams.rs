@@ -3,6 +3,10 @@
 //! A flow of the guest's has a socket of its own, which is connected: so the host filters what comes back,
 //! and reports errors. A client of a forwarded port has a flow without a socket, which leads answers back to
 //! that port.
+//!
+//! If there is no room for another flow, or no descriptor, the one ends that was used least recently: flows of
+//! the guest make room for those of the guest, and clients for clients. TCP gets descriptors of idle flows, too,
+//! but not the last ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -11,17 +15,21 @@ use std::ops::Range;
 
 use smoltcp::wire::IpProtocol;
 
-use crate::Guest;
 use crate::config::{Config, DNS_PORT};
 use crate::emit::{self, Offload, ip_offset};
 use crate::host::{Host, Protocol, Token, is_exhausted};
 use crate::icmp::{self, Unreachable};
 use crate::parse::{ETHERNET, Ends, UDP};
-use crate::slab::Slab;
+use crate::slab::{Slab, remove_stale};
 use crate::tcp::output::{Output, Place};
+use crate::{Guest, Usage};
 
-/// Maximum number of flows.
+/// Maximum number of flows of the guest, and of clients of forwarded ports.
 const MAX_FLOWS: usize = 4_096;
+const MAX_CLIENTS: usize = 1_024;
+
+/// Number of flows with sockets that are left if TCP needs descriptors.
+const RESERVED_SOCKETS: usize = 64;
 
 /// Time in nanoseconds after which an idle flow ends (RFC 4787 §4.3 asks for two minutes at least).
 const IDLE_TIMEOUT: u64 = 180_000_000_000;
@@ -33,7 +41,7 @@ const DNS_TIMEOUT: u64 = 15_000_000_000;
 const SCAN_INTERVAL: u64 = 15_000_000_000;
 
 /// Size in bytes of the header of an ICMP echo message, and positions in it.
-const ECHO: usize = 8;
+pub(crate) const ECHO: usize = 8;
 const CHECKSUM: Range<usize> = 2..4;
 const IDENT: Range<usize> = 4..6;
 
@@ -61,6 +69,11 @@ struct Flow<D> {
 }
 
 impl<D> Flow<D> {
+    /// True for a flow of a client of a forwarded port, which has no socket.
+    const fn is_client(&self) -> bool {
+        matches!(self.route, Route::Port(..))
+    }
+
     /// Time in nanoseconds after which the flow ends if it is idle.
     const fn timeout(&self) -> u64 {
         if self.key.ends.peer.port() == DNS_PORT { DNS_TIMEOUT } else { IDLE_TIMEOUT }
@@ -79,6 +92,8 @@ enum Source {
 pub(crate) struct Datagrams<D> {
     flows: Slab<Flow<D>>,
     by_key: HashMap<Key, Token>,
+    /// Number of flows of clients.
+    clients: usize,
     ready: VecDeque<Source>,
     /// True for each forwarded port that is in the queue.
     is_port_queued: Vec<bool>,
@@ -88,18 +103,19 @@ pub(crate) struct Datagrams<D> {
 impl<D> Datagrams<D> {
     pub(crate) fn new(ports: usize) -> Self {
         Self {
-            flows: Slab::new(MAX_FLOWS),
+            flows: Slab::new(MAX_FLOWS + MAX_CLIENTS),
             by_key: HashMap::new(),
+            clients: 0,
             ready: VecDeque::new(),
             is_port_queued: vec![false; ports],
             scan_at: None,
         }
     }
 
-    /// Number of flows.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.flows.len()
+    /// Counts what is held for the flows.
+    pub(crate) fn count(&self, usage: &mut Usage) {
+        usage.datagram_flows = self.flows.len();
+        usage.queued += self.ready.len();
     }
 
     /// True if a datagram may have arrived for the guest.
@@ -143,12 +159,14 @@ impl<D> Datagrams<D> {
         if !host.is_permitted(key.protocol, to) {
             return Err(Unreachable::Prohibited);
         }
-        self.make_room();
+        if self.sockets() >= MAX_FLOWS {
+            self.end_oldest(false);
+        }
         let Some(token) = self.flows.next() else { return Ok(None) };
         let mut result = host.open(key.protocol, to, token);
         if result.as_ref().is_err_and(is_exhausted) {
             // Descriptors are scarcer than places in the table.
-            self.end_oldest();
+            self.end_oldest(false);
             let Some(token) = self.flows.next() else { return Ok(None) };
             result = host.open(key.protocol, to, token);
         }
@@ -159,21 +177,33 @@ impl<D> Datagrams<D> {
     }
 
     fn insert(&mut self, key: Key, route: Route<D>, now: u64) -> Option<Token> {
-        let token = self.flows.insert(Flow { key, route, last_used: now, is_queued: false })?;
+        let flow = Flow { key, route, last_used: now, is_queued: false };
+        let is_client = flow.is_client();
+        let token = self.flows.insert(flow)?;
+        self.clients += usize::from(is_client);
         self.by_key.insert(key, token);
         self.scan_at.get_or_insert(now + SCAN_INTERVAL);
         Some(token)
     }
 
-    /// Ends the flow that was used least recently if there are too many.
-    fn make_room(&mut self) {
-        if self.flows.next().is_none() {
-            self.end_oldest();
-        }
+    /// Number of flows with sockets.
+    const fn sockets(&self) -> usize {
+        self.flows.len() - self.clients
     }
 
-    fn end_oldest(&mut self) {
-        let all = self.flows.tokens(|_| true);
+    /// Closes the socket that was used least recently, since TCP needs a descriptor. Returns false if there are
+    /// only few.
+    pub(crate) fn free_socket(&mut self) -> bool {
+        let is_freed = self.sockets() > RESERVED_SOCKETS;
+        if is_freed {
+            self.end_oldest(false);
+        }
+        is_freed
+    }
+
+    /// Ends the flow that was used least recently, of clients or of the guest.
+    fn end_oldest(&mut self, is_client: bool) {
+        let all = self.flows.tokens(|flow| flow.is_client() == is_client);
         let oldest = all.into_iter().min_by_key(|&token| self.flows.get(token).map(|flow| flow.last_used));
         if let Some(token) = oldest {
             self.remove(token);
@@ -183,6 +213,11 @@ impl<D> Datagrams<D> {
     fn remove(&mut self, token: Token) {
         if let Some(flow) = self.flows.remove(token) {
             self.by_key.remove(&flow.key);
+            self.clients -= usize::from(flow.is_client());
+            remove_stale(&mut self.ready, self.flows.len(), |source| match *source {
+                Source::Flow(token) => self.flows.get(token).is_some(),
+                Source::Port(_) => true,
+            });
         }
     }
 
@@ -262,8 +297,8 @@ impl<D> Datagrams<D> {
             // There may be more behind an error.
             Err(error) => {
                 self.note(token);
-                let message =
-                    reason(&error).and_then(|reason| icmp::datagram_unreachable(config, reason, ends));
+                let message = reason(&error)
+                    .and_then(|reason| icmp::datagram_unreachable(config, reason, protocol, ends));
                 message.map_or(Ok(None), Err)
             }
             Ok(length) => {
@@ -307,6 +342,14 @@ impl<D> Datagrams<D> {
         Ok((datagram.length <= max).then_some(output))
     }
 
+    /// Adds the flow of a client of a forwarded port.
+    fn insert_client(&mut self, key: Key, (port, from): (usize, SocketAddr), now: u64) -> Option<Ends> {
+        if self.clients >= MAX_CLIENTS {
+            self.end_oldest(true);
+        }
+        self.insert(key, Route::Port(port, from), now).map(|_| key.ends)
+    }
+
     /// Ends of the flow of a client of a forwarded port.
     fn client<H: Host<Datagrams = D>>(
         &mut self,
@@ -320,9 +363,7 @@ impl<D> Datagrams<D> {
         for _ in 0..=u16::MAX {
             let key = Key { protocol: Protocol::Udp, ends: Ends { guest, peer } };
             let Some(&token) = self.by_key.get(&key) else {
-                self.make_room();
-                self.insert(key, Route::Port(port, from), now)?;
-                return Some(key.ends);
+                return self.insert_client(key, (port, from), now);
             };
             let flow = self.flows.get_mut(token)?;
             if matches!(flow.route, Route::Port(other, client) if (other, client) == (port, from)) {

@@ -29,8 +29,16 @@ pub(crate) fn is_server(to: SocketAddr, config: &Config) -> bool {
     to.port() == DHCP_SERVER_PORT && is_address
 }
 
+/// Answer to a message of a client.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) frame: Vec<u8>,
+    /// True if it acknowledges the guest's address.
+    pub(crate) is_lease: bool,
+}
+
 /// Answers a message of a client.
-pub(crate) fn answer(config: &Config, message: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn answer(config: &Config, message: &[u8]) -> Option<Answer> {
     let packet = DhcpPacket::new_checked(message).ok()?;
     let request = DhcpRepr::parse(&packet).ok()?;
     if request.client_hardware_address != EthernetAddress(config.guest_mac) {
@@ -89,7 +97,8 @@ pub(crate) fn answer(config: &Config, message: &[u8]) -> Option<Vec<u8>> {
         guest: SocketAddr::new(to.into(), DHCP_CLIENT_PORT),
         peer: SocketAddr::new(gateway.into(), DHCP_SERVER_PORT),
     };
-    Some(emit::udp(config.guest_mac, ends, &bytes))
+    let is_lease = message_type == DhcpMessageType::Ack;
+    Some(Answer { frame: emit::udp(config.guest_mac, ends, &bytes), is_lease })
 }
 
 fn mask(prefix: u8) -> Ipv4Addr {

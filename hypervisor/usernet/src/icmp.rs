@@ -10,7 +10,8 @@ use smoltcp::wire::{
 
 use crate::config::Config;
 use crate::emit;
-use crate::parse::{Ends, UDP};
+use crate::host::Protocol;
+use crate::parse::Ends;
 
 /// Hop limit of messages.
 const HOP_LIMIT: u8 = 64;
@@ -77,12 +78,21 @@ pub(crate) fn unreachable(
     }
 }
 
-/// The error about a datagram of the guest's whose bytes are not known any more.
-pub(crate) fn datagram_unreachable(config: &Config, reason: Unreachable, ends: Ends) -> Option<Vec<u8>> {
+/// The error about a datagram of the guest's, or about an echo request, whose bytes are not known any more.
+pub(crate) fn datagram_unreachable(
+    config: &Config,
+    reason: Unreachable,
+    protocol: Protocol,
+    ends: Ends,
+) -> Option<Vec<u8>> {
     let [a, b] = ends.guest.port().to_be_bytes();
     let [c, d] = ends.peer.port().to_be_bytes();
-    let header = [a, b, c, d, 0, 8, 0, 0];
-    unreachable(config, reason, ends, IpProtocol::Udp, (&header, UDP))
+    let (protocol, start) = match (protocol, ends.peer.is_ipv4()) {
+        (Protocol::Echo, true) => (IpProtocol::Icmp, [8, 0, 0, 0, a, b, 0, 0]),
+        (Protocol::Echo, false) => (IpProtocol::Icmpv6, [128, 0, 0, 0, a, b, 0, 0]),
+        _ => (IpProtocol::Udp, [a, b, c, d, 0, 8, 0, 0]),
+    };
+    unreachable(config, reason, ends, protocol, (&start, start.len()))
 }
 
 /// Frame with an ICMP message for the guest.

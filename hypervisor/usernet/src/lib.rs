@@ -17,6 +17,9 @@
 //! memory to sockets and back, without a copy in between. Frames are untrusted. The number of flows and the
 //! memory for them are bounded.
 //!
+//! Not carried, without a word: fragments, IPv4 options, IPv6 extension headers, and packets from addresses that
+//! no host has. So a datagram has at most as many bytes as a packet of the MTU, in both directions.
+//!
 //! | module | |
 //! | --- | --- |
 //! | `host` | sockets, a trait |
@@ -25,7 +28,9 @@
 //! | `link`, `dhcp`, `icmp` | ARP, neighbor discovery, router advertisements; DHCP; errors |
 //! | `tcp` | TCP flows |
 //! | `datagrams` | flows of UDP and of ICMP echo |
+//! | `signs` | signs that the guest has started |
 //! | `slab` | flows by their numbers |
+//! | `usage` | what a network holds |
 
 #![forbid(unsafe_code)]
 
@@ -37,27 +42,33 @@ pub mod host;
 mod icmp;
 mod link;
 mod parse;
+mod signs;
 mod slab;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bitflags::bitflags;
+use hermit_tcp::Seq;
 use smoltcp::wire::IpProtocol;
 
-use self::config::{Config, PREFIX_V6};
-use self::datagrams::{Datagrams, Key};
+use self::config::{Config, PREFIX_V6, is_host};
+use self::datagrams::{Datagrams, ECHO, Key};
 pub use self::emit::Offload;
 use self::host::{Host, Protocol, Token};
 use self::icmp::Unreachable;
+use self::link::ROUTER_SOLICITATION;
 pub use self::parse::MAX_HEADERS;
 use self::parse::{Ends, Packet, Parsed};
+use self::signs::Signs;
 use self::tcp::output::Place;
 pub use self::tcp::output::{Limits, Output};
 use self::tcp::{Answer, Tcp};
+pub use self::usage::Usage;
 
 /// Maximum number of frames that wait for the guest, without those of flows.
 const MAX_FRAMES: usize = 256;
@@ -119,6 +130,7 @@ impl Guest {
 pub struct UserNetwork<H: Host> {
     config: Config,
     guest: Guest,
+    signs: Signs,
     limits: Limits,
     /// Frames for the guest that belong to no flow.
     frames: VecDeque<Vec<u8>>,
@@ -135,6 +147,7 @@ impl<H: Host> UserNetwork<H> {
     pub fn new(config: Config) -> Self {
         Self {
             guest: Guest { v4: config.guest_v4.0, v6: config.guest_v6 },
+            signs: Signs::empty(),
             limits: Limits::default(),
             frames: VecDeque::new(),
             tcp: Tcp::new(config.tcp_ports.len()),
@@ -148,12 +161,6 @@ impl<H: Host> UserNetwork<H> {
     /// Sets what the guest's driver takes.
     pub const fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
-    }
-
-    /// Number of TCP flows, and of others.
-    #[cfg(test)]
-    fn flows(&self) -> (usize, usize) {
-        (self.tcp.len(), self.datagrams.len())
     }
 
     /// True if [`Self::receive`] may return a frame.
@@ -172,7 +179,7 @@ impl<H: Host> UserNetwork<H> {
     /// unless it is shorter.
     pub fn transmit(&mut self, host: &mut H, head: &[u8], frame: &H::Frame<'_>, length: usize) {
         let packet = match parse::frame(head, length, self.config.guest_mac) {
-            Some(Parsed::Arp) => return self.push(link::answer_arp(&self.config, head)),
+            Some(Parsed::Arp) => return self.transmit_arp(host, head),
             Some(Parsed::Ip(packet)) => packet,
             None => return,
         };
@@ -183,6 +190,8 @@ impl<H: Host> UserNetwork<H> {
             IpProtocol::Icmp | IpProtocol::Icmpv6 => self.transmit_icmp(host, &packet, head, frame),
             _ => {}
         }
+        // After the packet itself, which may be the answer to a SYN.
+        self.note(host, Signs::of_source(&self.guest, packet.source));
     }
 
     /// Notes the IPv6 address that the guest has chosen.
@@ -195,26 +204,58 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
+    /// Notes signs that the guest has started.
+    fn note(&mut self, host: &H, signs: Signs) {
+        if !self.signs.contains(signs) {
+            self.signs |= signs;
+            self.tcp.expect_answers(host.now());
+        }
+    }
+
+    fn transmit_arp(&mut self, host: &H, head: &[u8]) {
+        let Some(packet) = link::arp(head) else { return };
+        if link::is_from_guest(&self.config, &packet) {
+            self.note(host, Signs::ARP);
+        }
+        self.push(link::answer_arp(&self.config, &packet));
+    }
+
     fn transmit_tcp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
-        let Some(segment) = packet.segment(head) else { return };
-        let answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
+        // A segment for a group is not answered (RFC 9293 §3.9.2.3).
+        let segment = packet.segment(head).filter(|_| is_host(packet.source) && is_host(packet.destination));
+        let Some(segment) = segment else { return };
+        let mut answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
+        if matches!(answer, Answer::Exhausted(_)) && self.datagrams.free_socket() {
+            answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
+        }
         let start = head.get(packet.payload.start..).unwrap_or_default();
         self.answer(answer, segment.ends, (start, packet.payload.len()));
-        self.tcp.accept(host, &self.config, &self.guest);
+        self.accept(host);
     }
 
     fn transmit_udp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
         let Some((ends, data)) = packet.datagram(head) else { return };
         if dhcp::is_server(ends.peer, &self.config) {
             if self.config.has_servers {
-                let message = copy(host, frame, data);
-                self.push(dhcp::answer(&self.config, &message));
+                self.transmit_dhcp(host, frame, data);
             }
+            return;
+        }
+        if !is_host(packet.source) {
             return;
         }
         let key = Key { protocol: Protocol::Udp, ends };
         let refused = self.datagrams.transmit(host, &self.config, key, (frame, data));
         self.refuse(refused, ends, packet, head);
+    }
+
+    fn transmit_dhcp(&mut self, host: &mut H, frame: &H::Frame<'_>, data: std::ops::Range<usize>) {
+        let answer = copy(host, frame, data).and_then(|message| dhcp::answer(&self.config, &message));
+        let Some(dhcp::Answer { frame, is_lease }) = answer else { return };
+        self.push(Some(frame));
+        if is_lease {
+            self.note(host, Signs::LEASE);
+        }
     }
 
     fn transmit_icmp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
@@ -226,12 +267,17 @@ impl<H: Host> UserNetwork<H> {
                 packet.destination != gateway && !address.is_multicast() && !address.is_unicast_link_local()
             }
         };
-        let Some(&[kind, code, .., a, b]) = head.get(packet.payload.start..packet.payload.start + 6) else {
+        let header = head.get(packet.payload.start..).and_then(|rest| rest.first_chunk());
+        let Some(&[kind, code, _, _, a, b, _, _]) = header.filter(|_| packet.payload.len() >= ECHO) else {
             return;
         };
+        // A guest without an address solicits routers.
+        if !is_host(packet.source) && kind != ROUTER_SOLICITATION {
+            return;
+        }
         let is_echo = code == 0 && kind == if packet.source.is_ipv4() { 8 } else { 128 };
         if !(is_outside && is_echo) {
-            let message = copy(host, frame, packet.payload.clone());
+            let Some(message) = copy(host, frame, packet.payload.clone()) else { return };
             let answer = match packet.source {
                 IpAddr::V4(_) if packet.destination == gateway => {
                     link::answer_icmp_v4(&self.config, packet, &message)
@@ -239,8 +285,11 @@ impl<H: Host> UserNetwork<H> {
                 IpAddr::V4(_) => None,
                 IpAddr::V6(_) => link::answer_icmp_v6(&self.config, packet, &message),
             };
-            if packet.source.is_ipv6() && kind == 133 && self.config.has_servers {
+            if packet.source.is_ipv6() && kind == ROUTER_SOLICITATION && self.config.has_servers {
                 self.advertise_at.get_or_insert(host.now() + ADVERTISEMENT_INTERVAL);
+            }
+            if packet.source.is_ipv6() {
+                self.note(host, Signs::of_message(kind));
             }
             return self.push(answer);
         }
@@ -268,35 +317,45 @@ impl<H: Host> UserNetwork<H> {
     fn answer(&mut self, answer: Answer, ends: Ends, segment: (&[u8], usize)) {
         match answer {
             Answer::Silence => {}
-            Answer::Segment(frame) => self.push(Some(frame)),
+            Answer::Segment(frame) | Answer::Exhausted(frame) => self.push(Some(frame)),
             Answer::Unreachable(reason) => {
                 self.push(icmp::unreachable(&self.config, reason, ends, IpProtocol::Tcp, segment));
             }
         }
     }
 
+    /// Has the guest receive a frame, if there is room. The answer to a packet beyond the MTU is one, too.
     fn push(&mut self, frame: Option<Vec<u8>>) {
-        self.frames.extend(frame.filter(|_| self.frames.len() < MAX_FRAMES));
+        let max = parse::ETHERNET + usize::from(self.config.mtu);
+        self.frames.extend(frame.filter(|frame| self.frames.len() < MAX_FRAMES && frame.len() <= max));
+    }
+
+    /// Accepts clients that wait, as long as descriptors of idle flows of datagrams are of use.
+    fn accept(&mut self, host: &mut H) {
+        let mut flows_before = usize::MAX;
+        while self.tcp.accept(host, &self.config, &self.guest) && self.tcp.len() != flows_before {
+            flows_before = self.tcp.len();
+            if !self.datagrams.free_socket() {
+                return;
+            }
+        }
     }
 
     /// Handles an event of the host's.
     pub fn handle_event(&mut self, host: &mut H, event: Event) {
         match event {
             Event::Stream(token, readiness) => {
-                let (answer, ends) =
+                let (answer, syn) =
                     self.tcp.handle_event(host, (&self.config, &self.guest), token, readiness);
-                if let Some(ends) = ends {
-                    // The guest's SYN, as far as an error quotes it.
-                    let [a, b] = ends.guest.port().to_be_bytes();
-                    let [c, d] = ends.peer.port().to_be_bytes();
-                    self.answer(answer, ends, (&[a, b, c, d, 0, 0, 0, 0], parse::TCP));
+                if let Some((ends, seq)) = syn {
+                    self.answer(answer, ends, (&start_of_syn(ends, seq), parse::TCP));
                 }
             }
             Event::Datagrams(token) => self.datagrams.note(token),
             Event::Listener(listener) => self.tcp.note_clients(listener),
             Event::Port(port) => self.datagrams.note_port(port),
         }
-        self.tcp.accept(host, &self.config, &self.guest);
+        self.accept(host);
     }
 
     /// Time in nanoseconds at which [`Self::handle_timers`] is to be called; `None` if nothing waits for it.
@@ -312,7 +371,7 @@ impl<H: Host> UserNetwork<H> {
         for answer in self.tcp.handle_timers(host, (&self.config, &self.guest)) {
             self.push(answer.into_frame());
         }
-        self.tcp.accept(host, &self.config, &self.guest);
+        self.accept(host);
         if self.advertise_at.is_some_and(|at| at <= now) {
             self.advertise_at = Some(now + ADVERTISEMENT_INTERVAL);
             self.push(link::advertisement(&self.config));
@@ -346,10 +405,21 @@ impl<H: Host> UserNetwork<H> {
     }
 }
 
-/// Copies a message that is answered here.
-fn copy<H: Host>(host: &mut H, frame: &H::Frame<'_>, part: std::ops::Range<usize>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let end = part.end.min(part.start + MAX_MESSAGE);
-    host.copy(frame, part.start..end, &mut bytes);
-    bytes
+/// The first bytes of the guest's SYN, as far as an error quotes them: with another number, the guest would not know
+/// it (RFC 5927 §4.1).
+fn start_of_syn(ends: Ends, seq: Seq) -> [u8; 8] {
+    let [a, b] = ends.guest.port().to_be_bytes();
+    let [c, d] = ends.peer.port().to_be_bytes();
+    let [e, f, g, h] = seq.0.to_be_bytes();
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Copies a message that is answered here. `None` if it is too long.
+fn copy<H: Host>(host: &mut H, frame: &H::Frame<'_>, part: std::ops::Range<usize>) -> Option<Vec<u8>> {
+    if part.len() > MAX_MESSAGE {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(part.len());
+    host.copy(frame, part, &mut bytes);
+    Some(bytes)
 }

@@ -10,9 +10,13 @@ use smoltcp::wire::{
     NdiscRouterFlags, RawHardwareAddress,
 };
 
-use crate::config::{Config, GATEWAY_LINK_LOCAL, GATEWAY_MAC, PREFIX_V6};
+use crate::config::{Config, GATEWAY_LINK_LOCAL, GATEWAY_MAC, PREFIX_V6, is_host};
 use crate::parse::{ETHERNET, Packet};
 use crate::{emit, icmp};
+
+/// Types of router solicitations and neighbor advertisements (RFC 4861 §4.1, §4.4).
+pub(crate) const ROUTER_SOLICITATION: u8 = 133;
+pub(crate) const NEIGHBOR_ADVERTISEMENT: u8 = 136;
 
 /// Hop limit of neighbor discovery (RFC 4861 §4.1).
 const HOP_LIMIT: u8 = 255;
@@ -29,11 +33,20 @@ const PREFIX_LENGTH: u8 = 64;
 /// All nodes on the link.
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
+/// The ARP packet in a frame.
+pub(crate) fn arp(frame: &[u8]) -> Option<ArpRepr> {
+    ArpRepr::parse(&ArpPacket::new_checked(frame.get(ETHERNET..)?).ok()?).ok()
+}
+
+/// True if the guest has its address already, from which it sends an ARP packet.
+pub(crate) fn is_from_guest(config: &Config, packet: &ArpRepr) -> bool {
+    let &ArpRepr::EthernetIpv4 { source_protocol_addr, .. } = packet else { return false };
+    source_protocol_addr == config.guest_v4.0
+}
+
 /// Answers an ARP request.
-pub(crate) fn answer_arp(config: &Config, frame: &[u8]) -> Option<Vec<u8>> {
-    let ArpRepr::EthernetIpv4 { operation, source_protocol_addr, target_protocol_addr, .. } =
-        ArpRepr::parse(&ArpPacket::new_checked(frame.get(ETHERNET..)?).ok()?).ok()?
-    else {
+pub(crate) fn answer_arp(config: &Config, packet: &ArpRepr) -> Option<Vec<u8>> {
+    let &ArpRepr::EthernetIpv4 { operation, source_protocol_addr, target_protocol_addr, .. } = packet else {
         return None;
     };
     // The guest probes an address of its own (RFC 5227 §2.1.1), or announces it.
@@ -76,13 +89,19 @@ pub(crate) fn answer_icmp_v6(config: &Config, packet: &Packet, message: &[u8]) -
     match Icmpv6Repr::parse(&source, &destination, &parsed, &ChecksumCapabilities::ignored()).ok()? {
         Icmpv6Repr::EchoRequest { ident, seq_no, data } => {
             let reply = Icmpv6Repr::EchoReply { ident, seq_no, data };
-            icmp::message_v6(config, packet.destination, packet.source, &reply, HOP_LIMIT)
+            // No packet is from a group (RFC 4291 §2.7).
+            let from = match destination.is_multicast() {
+                true if source.is_unicast_link_local() => GATEWAY_LINK_LOCAL,
+                true => config.gateways.1,
+                false => destination,
+            };
+            icmp::message_v6(config, from.into(), packet.source, &reply, HOP_LIMIT)
         }
         Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { target_addr, .. }) => {
             // Duplicate address detection (RFC 4862 §5.4) is for the guest's own addresses.
             let is_own =
                 source.is_unspecified() || target_addr == source || Some(target_addr) == config.guest_v6;
-            if is_own {
+            if is_own || !is_host(target_addr.into()) {
                 return None;
             }
             let reply = Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert {

@@ -129,12 +129,14 @@ impl Packet {
         })
     }
 
-    /// The UDP datagram in the packet: its ends, and the position of its data.
+    /// The UDP datagram in the packet: its ends, and the position of its data. `None` also for a datagram
+    /// without a source port: there could be no answer.
     pub(crate) fn datagram(&self, head: &[u8]) -> Option<(Ends, Range<usize>)> {
         let Range { start, end } = self.payload;
         let header = UdpPacket::new_unchecked(head.get(start..)?.get(..UDP)?);
         let data_end = start + usize::from(header.len());
-        let is_valid = data_end <= end && start + UDP <= data_end && header.dst_port() != 0;
+        let is_valid = data_end <= end && start + UDP <= data_end;
+        let is_valid = is_valid && header.src_port() != 0 && header.dst_port() != 0;
         is_valid.then(|| (self.ends(header.src_port(), header.dst_port()), start + UDP..data_end))
     }
 

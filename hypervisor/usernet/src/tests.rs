@@ -3,6 +3,7 @@
 mod clients;
 mod datagrams;
 mod fake_host;
+mod hostile;
 mod lab;
 mod link;
 mod streams;

@@ -205,7 +205,7 @@ impl<S> Flow<S> {
     pub(crate) fn establish(&mut self, now: u64) {
         self.phase = Phase::Established;
         self.outgoing.is_readable = true;
-        self.outgoing.attempts = 0;
+        (self.outgoing.is_due, self.outgoing.attempts) = (false, 0);
         self.outgoing.restart_timer(now);
     }
 

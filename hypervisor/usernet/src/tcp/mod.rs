@@ -2,6 +2,7 @@
 //!
 //! | module | |
 //! | --- | --- |
+//! | `clients` | clients of listeners |
 //! | `flow` | state of a flow |
 //! | `segments` | segments of the guest's |
 //! | `output` | segments for the guest |
@@ -10,6 +11,7 @@
 //! A flow that may have a segment for the guest is in a queue, and is asked in turn. So a guest that takes
 //! frames slowly makes none wait in this process, and no flow starves another one.
 
+mod clients;
 pub(crate) mod flow;
 pub(crate) mod output;
 pub(crate) mod segments;
@@ -19,7 +21,6 @@ use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 
 use hermit_tcp::{Flags, Seq};
 
@@ -32,16 +33,14 @@ use crate::emit::TcpHeader;
 use crate::host::{Host, Protocol, Token, is_exhausted};
 use crate::icmp::Unreachable;
 use crate::parse::{Ends, Segment};
-use crate::slab::Slab;
-use crate::{Guest, Readiness};
+use crate::slab::{Slab, remove_stale};
+use crate::{Guest, Readiness, Usage};
 
 /// Maximum number of flows.
 const MAX_FLOWS: usize = 32_768;
 
-/// Maximum number of flows that are not established: those that the guest opens, and those of clients of a
-/// listener.
+/// Maximum number of flows of the guest's that are not established.
 const MAX_CONNECTING: usize = 1_024;
-const MAX_CLIENTS: usize = 128;
 
 /// Maximum number of bytes of the guest's that all flows together keep while their sockets take no more.
 const MAX_KEPT: usize = 64 << 20;
@@ -53,6 +52,8 @@ pub(crate) enum Answer {
     Silence,
     /// A segment without data.
     Segment(Vec<u8>),
+    /// The same, unless the host gets a descriptor for another attempt.
+    Exhausted(Vec<u8>),
     /// An ICMP error about the segment.
     Unreachable(Unreachable),
 }
@@ -60,7 +61,10 @@ pub(crate) enum Answer {
 impl Answer {
     /// The frame of a segment.
     pub(crate) fn into_frame(self) -> Option<Vec<u8>> {
-        if let Self::Segment(frame) = self { Some(frame) } else { None }
+        match self {
+            Self::Segment(frame) | Self::Exhausted(frame) => Some(frame),
+            Self::Silence | Self::Unreachable(_) => None,
+        }
     }
 }
 
@@ -82,6 +86,8 @@ pub(crate) struct Tcp<S> {
     /// True for each listener that may have clients to be accepted, and the numbers of these.
     has_clients: Vec<bool>,
     with_clients: Vec<usize>,
+    /// True if the host had no descriptor for a client.
+    is_exhausted: bool,
 }
 
 impl<S> Tcp<S> {
@@ -97,13 +103,21 @@ impl<S> Tcp<S> {
             secret: RandomState::new(),
             has_clients: vec![false; listeners],
             with_clients: Vec::new(),
+            is_exhausted: false,
         }
     }
 
     /// Number of flows.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.flows.len()
+    }
+
+    /// Counts what is held for the flows.
+    pub(crate) fn count(&self, usage: &mut Usage) {
+        usage.tcp_flows = self.len();
+        usage.half_open = self.connecting + self.clients.iter().sum::<usize>();
+        usage.queued += self.ready.len() + self.timers.len();
+        usage.kept = self.kept;
     }
 
     /// True if a flow may have a segment for the guest.
@@ -137,6 +151,9 @@ impl<S> Tcp<S> {
         if fate == Fate::Lives {
             self.enqueue_if_useful(token, host.now());
             return Answer::Silence;
+        }
+        if fate == Fate::Refuses {
+            return Answer::Segment(reset_of_segment(config, segment));
         }
         self.end(host, (config, guest), token, fate)
     }
@@ -221,6 +238,7 @@ impl<S> Tcp<S> {
                 self.connecting += 1;
                 Answer::Silence
             }
+            Err(error) if is_exhausted(&error) => Answer::Exhausted(reset_of_segment(config, segment)),
             Err(error) => refusal(&error, || reset_of_segment(config, segment)),
         }
     }
@@ -232,9 +250,9 @@ impl<S> Tcp<S> {
         (config, guest): (&Config, &Guest),
         token: Token,
         readiness: Readiness,
-    ) -> (Answer, Option<Ends>) {
+    ) -> (Answer, Option<(Ends, Seq)>) {
         let Some(flow) = self.flows.get_mut(token) else { return (Answer::Silence, None) };
-        let ends = Some(flow.ends);
+        let ends = Some((flow.ends, flow.incoming.nxt - 1));
         if flow.phase == Phase::Connecting {
             return (self.handle_connected(host, config, token, readiness), ends);
         }
@@ -300,7 +318,7 @@ impl<S> Tcp<S> {
         }
         let Some(mut flow) = self.remove(token) else { return Answer::Silence };
         match fate {
-            Fate::Lives => Answer::Silence,
+            Fate::Lives | Fate::Refuses => Answer::Silence,
             Fate::Ends => {
                 // Closing a socket with unread bytes would reset the peer.
                 flow.discard(host);
@@ -318,103 +336,18 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Offers a client whose connection the guest has refused over IPv6 over IPv4: many servers listen there
-    /// only.
-    fn try_ipv4(&mut self, config: &Config, guest: &Guest, token: Token) -> bool {
-        let Some(flow) = self.flows.get(token) else { return false };
-        if flow.phase != Phase::SynSent || flow.ends.guest.is_ipv4() {
-            return false;
-        }
-        let (ends, guest) = (flow.ends, SocketAddr::new(guest.v4.into(), flow.ends.guest.port()));
-        let Some(other) = self.free_ends(config, guest, ends.peer) else { return false };
-        self.by_ends.remove(&ends);
-        self.by_ends.insert(other, token);
-        if let Some(flow) = self.flows.get_mut(token) {
-            flow.ends = other;
-            (flow.outgoing.is_due, flow.outgoing.attempts) = (true, 0);
-        }
-        self.enqueue(token);
-        true
-    }
-
     /// Removes a flow from all tables.
     fn remove(&mut self, token: Token) -> Option<Flow<S>> {
         let flow = self.flows.remove(token)?;
         self.by_ends.remove(&flow.ends);
+        for queue in [&mut self.ready, &mut self.timers.delayed] {
+            remove_stale(queue, self.flows.len(), |&token| self.flows.get(token).is_some());
+        }
         self.kept -= flow.incoming.pending.capacity();
         if flow.is_half_open() {
             self.count_established(flow.listener);
         }
         Some(flow)
-    }
-
-    /// Notes that a listener has clients.
-    pub(crate) fn note_clients(&mut self, listener: usize) {
-        if let Some(has_clients) = self.has_clients.get_mut(listener).filter(|has_clients| !**has_clients) {
-            *has_clients = true;
-            self.with_clients.push(listener);
-        }
-    }
-
-    /// Accepts clients while the guest has answered most of the former ones: the others wait in the
-    /// backlog of the listener.
-    pub(crate) fn accept<H: Host<Stream = S>>(&mut self, host: &mut H, config: &Config, guest: &Guest) {
-        let mut listeners = std::mem::take(&mut self.with_clients);
-        listeners.retain(|&listener| {
-            while self.accept_one(host, config, guest, listener).is_some() {}
-            self.has_clients.get(listener) == Some(&true)
-        });
-        self.with_clients = listeners;
-    }
-
-    /// Accepts a client, if there is one and the host can.
-    fn accept_one<H: Host<Stream = S>>(
-        &mut self,
-        host: &mut H,
-        config: &Config,
-        guest: &Guest,
-        listener: usize,
-    ) -> Option<()> {
-        if self.has_clients.get(listener) != Some(&true) || *self.clients.get(listener)? >= MAX_CLIENTS {
-            return None;
-        }
-        let token = self.flows.next()?;
-        let (stream, from) = match host.accept(listener, token) {
-            Ok(client) => client,
-            Err(error) => {
-                // Without descriptors, the client waits until a flow ends. Other errors are those of one
-                // client.
-                let is_empty = error.kind() == ErrorKind::WouldBlock;
-                *self.has_clients.get_mut(listener)? = !is_empty;
-                return (!is_empty && !is_exhausted(&error)).then_some(());
-            }
-        };
-        let port = config.tcp_ports.get(listener).copied().unwrap_or_default();
-        let address = SocketAddr::new(guest.address_for(from.ip()), port);
-        let Some(ends) = self.free_ends(config, address, from) else {
-            host.reset(stream);
-            return Some(());
-        };
-        let iss = self.iss(&ends, host.now());
-        self.flows.insert(Flow::from_client(stream, ends, listener, iss))?;
-        self.by_ends.insert(ends, token);
-        *self.clients.get_mut(listener)? += 1;
-        self.enqueue(token);
-        Some(())
-    }
-
-    /// Ends of a flow between the guest and a client, which no other flow has: the client's address and port
-    /// as far as the guest can see them.
-    fn free_ends(&self, config: &Config, guest: SocketAddr, from: SocketAddr) -> Option<Ends> {
-        let mut peer = config.inside(from, guest.ip());
-        for _ in 0..=u16::MAX {
-            let ends = Ends { guest, peer };
-            if peer.port() != 0 && !self.by_ends.contains_key(&ends) {
-                return Some(ends);
-            }
-            peer = SocketAddr::new(config.gateway(guest.ip()), peer.port().wrapping_add(1));
-        }
-        None
     }
 
     /// Writes the next segment of all flows for the guest. An answer is a frame of its own, for a flow that

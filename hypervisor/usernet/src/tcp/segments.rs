@@ -35,6 +35,8 @@ const MAX_DEFERRALS: u8 = 16;
 pub(crate) enum Fate {
     /// It goes on.
     Lives,
+    /// It goes on, and the segment is answered by a reset: it is of another connection.
+    Refuses,
     /// Both directions have ended.
     Ends,
     /// The guest has reset it, or does not answer: the peer is reset.
@@ -82,13 +84,16 @@ impl<S> Flow<S> {
         if self.is_over() { Fate::Ends } else { Fate::Lives }
     }
 
-    /// Handles the answer to a SYN for the guest.
+    /// Handles the answer to a SYN for the guest (RFC 9293 §3.10.7.3).
     fn receive_answer(&mut self, segment: &Segment, now: u64) -> Fate {
         let answers = segment.flags.contains(Flags::ACK)
             && segment.ack == self.outgoing.nxt
             && self.outgoing.nxt != self.outgoing.una;
         if segment.flags.contains(Flags::RST) {
             return if answers { Fate::ResetPeer } else { Fate::Lives };
+        }
+        if segment.flags.contains(Flags::ACK) && !answers {
+            return Fate::Refuses;
         }
         if answers && segment.flags.contains(Flags::SYN) {
             self.outgoing.una = segment.ack;

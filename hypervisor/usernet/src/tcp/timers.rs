@@ -1,5 +1,6 @@
-//! Timers of TCP flows: two for all of them. An idle network has none.
+//! Timers of TCP flows: three for all of them. An idle network has none.
 
+use std::collections::VecDeque;
 use std::mem;
 
 use super::flow::{AckDue, MAX_ATTEMPTS, MAX_SYN_ATTEMPTS};
@@ -15,20 +16,35 @@ const ACK_DELAY: u64 = 5_000_000;
 /// Time in nanoseconds between two searches for flows whose timers have expired.
 const SCAN_INTERVAL: u64 = 500_000_000;
 
+/// Time in nanoseconds after a sign of the guest's that SYNs are repeated once more: a guest that has received
+/// an acknowledgement of DHCP sets its address a moment later.
+const SYN_DELAY: u64 = 50_000_000;
+
 /// The timers.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     /// Flows whose acknowledgements are delayed, and when they are sent.
-    delayed: Vec<Token>,
+    pub(super) delayed: VecDeque<Token>,
     acks_at: Option<u64>,
     scan_at: Option<u64>,
+    syns_at: Option<u64>,
 }
 
 impl Timers {
+    /// Number of entries in the list of delayed acknowledgements.
+    pub(super) fn len(&self) -> usize {
+        self.delayed.len()
+    }
+
     /// Sends the acknowledgement of a flow a little later.
     pub(super) fn delay_ack(&mut self, token: Token, now: u64) {
-        self.delayed.push(token);
+        self.delayed.push_back(token);
         self.acks_at.get_or_insert(now + ACK_DELAY);
+    }
+
+    /// Has unanswered SYNs repeated a moment later.
+    pub(super) const fn repeat_syns_later(&mut self, now: u64) {
+        self.syns_at = Some(now + SYN_DELAY);
     }
 
     /// Has the flows searched, if a flow has a timer.
@@ -42,7 +58,8 @@ impl Timers {
 impl<S> Tcp<S> {
     /// Time in nanoseconds at which [`Self::handle_timers`] is to be called; `None` if nothing waits for it.
     pub(crate) fn deadline(&self) -> Option<u64> {
-        self.timers.acks_at.into_iter().chain(self.timers.scan_at).min()
+        let Timers { acks_at, scan_at, syns_at, .. } = self.timers;
+        [acks_at, scan_at, syns_at].into_iter().flatten().min()
     }
 
     /// Handles the timers that have expired. Returns answers for the guest.
@@ -54,6 +71,10 @@ impl<S> Tcp<S> {
         let now = host.now();
         if self.timers.acks_at.is_some_and(|at| at <= now) {
             self.send_delayed_acks();
+        }
+        if self.timers.syns_at.is_some_and(|at| at <= now) {
+            self.timers.syns_at = None;
+            let _: bool = self.repeat_syns();
         }
         if self.timers.scan_at.is_none_or(|at| at > now) {
             return Vec::new();

@@ -1,12 +1,21 @@
 //! Clients of forwarded TCP ports.
 
-use hermit_tcp::Flags;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::lab::{GUEST, Lab, Received, SECOND, Sent, answer};
+use hermit_tcp::Flags;
+use smoltcp::wire::{DhcpMessageType, Icmpv6Repr, NdiscNeighborFlags, NdiscRepr};
+
+use super::lab::{GUEST, Lab, Received, SECOND, Sent, answer, udp_frame};
+use super::link::{arp, dhcp, icmp_v6};
 use crate::Readiness;
+use crate::config::GATEWAY_V4;
 
 fn lab() -> Lab {
-    Lab::new(|config| config.tcp_ports = vec![80])
+    Lab::new(|config| {
+        config.tcp_ports = vec![80];
+        config.hostname = Some("web".into());
+        config.search = vec!["a.test".into(), "b".into()];
+    })
 }
 
 #[test]
@@ -59,6 +68,24 @@ fn client_over_ipv6_is_offered_over_ipv4_if_the_guest_refuses() {
 }
 
 #[test]
+fn client_over_ipv6_is_offered_over_ipv4_once_a_second_if_the_guest_is_silent() {
+    let mut lab = Lab::new(|config| {
+        config.tcp_ports = vec![80];
+        config.guest_v6 = Some("fd00:10:0:2::15".parse().unwrap());
+    });
+    lab.client("[2001:db8::1]:9999").unwrap();
+    let mut syn = None;
+    while syn.is_none() {
+        lab.pass(SECOND / 2);
+        syn = lab.segment().filter(|segment| segment.from.is_ipv4());
+    }
+    lab.pass(SECOND / 2);
+    assert_eq!(lab.segment(), None);
+    lab.pass(SECOND / 2);
+    assert_eq!(lab.segment(), syn);
+}
+
+#[test]
 fn clients_wait_in_the_backlog_while_the_guest_does_not_answer() {
     let mut lab = lab();
     for number in 0..200 {
@@ -97,4 +124,87 @@ fn waiting_clients_are_accepted_when_the_guest_answers() {
     let syns: Vec<Received> = std::iter::from_fn(|| lab.segment()).collect();
     syns.iter().for_each(|syn| lab.send(&answer(syn)));
     assert_eq!((lab.network.flows().0, lab.host.clients[0].len()), (200, 0));
+}
+
+/// Number of SYNs among the frames for the guest.
+fn count_syns(lab: &mut Lab) -> usize {
+    let frames = std::iter::from_fn(|| lab.frame());
+    // The first byte of flags, after the headers of Ethernet and IPv4.
+    frames.filter(|frame| frame.get(23) == Some(&6) && frame[47] == Flags::SYN.bits()).count()
+}
+
+/// Something that the guest sends when it starts.
+type Sign = fn(&mut Lab);
+
+const SIGNS: [Sign; 5] = [
+    |lab| {
+        let guest: Ipv4Addr = GUEST.parse().unwrap();
+        dhcp(lab, DhcpMessageType::Request, Some(guest)).unwrap();
+    },
+    |lab| lab.send_frame(&arp(GATEWAY_V4, GUEST.parse().unwrap())),
+    |lab| {
+        let solicit = Icmpv6Repr::Ndisc(NdiscRepr::RouterSolicit { lladdr: None });
+        icmp_v6(lab, Ipv6Addr::UNSPECIFIED, "ff02::2".parse().unwrap(), &solicit);
+    },
+    |lab| {
+        let own: Ipv6Addr = "fe80::15".parse().unwrap();
+        let flags = NdiscNeighborFlags::OVERRIDE;
+        let advert = NdiscRepr::NeighborAdvert { flags, target_addr: own, lladdr: None };
+        icmp_v6(lab, own, "ff02::1".parse().unwrap(), &Icmpv6Repr::Ndisc(advert));
+    },
+    |lab| lab.send_frame(&udp_frame("10.0.2.15:4000", "192.0.2.1:53", b"x")),
+];
+
+#[test]
+fn client_of_a_guest_that_starts_does_not_wait_for_the_next_repetition() {
+    for sign in SIGNS {
+        let mut lab = lab();
+        lab.client("198.51.100.7:9999").unwrap();
+        lab.client("198.51.100.7:9998").unwrap();
+        assert_eq!(count_syns(&mut lab), 0);
+        sign(&mut lab);
+        assert_eq!(count_syns(&mut lab), 2);
+        // A guest sets its address a moment after the acknowledgement of DHCP.
+        lab.pass(SECOND / 20);
+        assert_eq!(count_syns(&mut lab), 2);
+        // The same sign counts once.
+        sign(&mut lab);
+        assert_eq!(count_syns(&mut lab), 0);
+        // The timers go on.
+        lab.pass(SECOND);
+        assert_eq!(count_syns(&mut lab), 2);
+    }
+}
+
+#[test]
+fn probe_of_an_address_is_no_sign_of_a_guest_that_has_one() {
+    let mut lab = lab();
+    lab.client("198.51.100.7:9999").unwrap();
+    lab.send_frame(&arp(GUEST.parse().unwrap(), Ipv4Addr::UNSPECIFIED));
+    dhcp(&mut lab, DhcpMessageType::Discover, None).unwrap();
+    assert_eq!(count_syns(&mut lab), 0);
+}
+
+#[test]
+fn wrong_acknowledgement_of_a_syn_is_reset() {
+    let mut lab = lab();
+    // Else the first packet would have the SYN repeated.
+    lab.send_frame(&udp_frame("10.0.2.15:4000", "192.0.2.1:53", b"x"));
+    let syn = lab.client("198.51.100.7:9999").unwrap();
+    for flags in [Flags::ACK, Flags::SYN | Flags::ACK, Flags::FIN | Flags::ACK] {
+        for offset in [-1, 1, 1_000] {
+            let guest = Sent { flags, ..answer(&syn) };
+            let ack = guest.ack.wrapping_add_signed(offset);
+            lab.send(&Sent { ack, ..guest.clone() });
+            let reset = lab.segment().unwrap();
+            assert_eq!((reset.flags, reset.seq), (Flags::RST, ack));
+            // A reset is not answered by another one.
+            lab.send(&Sent { ack, flags: Flags::RST | Flags::ACK, ..guest });
+            assert_eq!(lab.segment(), None);
+        }
+    }
+    // The client is still offered.
+    lab.send(&answer(&syn));
+    lab.arrive(0, b"x");
+    assert_eq!(lab.segment().unwrap().data, b"x");
 }

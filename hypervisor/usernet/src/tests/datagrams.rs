@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Icmpv4Repr, IpProtocol, UdpPacket};
 
-use super::lab::{GUEST, Lab, SECOND, packet_frame, udp_frame};
+use super::lab::{GUEST, Lab, SECOND, answer, packet_frame, udp_frame};
 use crate::Event;
 use crate::host::{Protocol, Token};
 
@@ -152,6 +152,11 @@ fn echo_reply_has_the_identifier_of_the_guest() {
     assert_eq!(from, peer);
     let reply = Icmpv4Repr::parse(&packet, &capabilities).unwrap();
     assert_eq!(reply, Icmpv4Repr::EchoReply { ident: 0x1234, seq_no: 1, data: b"ping" });
+    // An error quotes the guest's request.
+    arrive(&mut lab, 0, Err(ErrorKind::HostUnreachable));
+    let (_, _, _, bytes) = lab.packet().unwrap();
+    assert_eq!((bytes[0], bytes[1], bytes[8 + 9]), (3, 1, 1));
+    assert_eq!(bytes[8 + 20..], [8, 0, 0, 0, 0x12, 0x34, 0, 0]);
 }
 
 #[test]
@@ -175,4 +180,74 @@ fn datagrams_and_segments_take_turns() {
     lab.arrive(0, b"segment");
     let protocols: Vec<IpProtocol> = (0..3).map(|_| lab.packet().unwrap().2).collect();
     assert!(protocols.contains(&IpProtocol::Tcp), "{protocols:?}");
+}
+
+/// From now on, no descriptor is left.
+fn exhaust(lab: &mut Lab) {
+    lab.host.max_sockets = lab.host.open_sockets();
+}
+
+/// Sends a datagram of the flow of this number.
+fn send(lab: &mut Lab, number: u16) {
+    lab.host.now += 1;
+    lab.send_frame(&udp_frame(HERE, &format!("192.0.2.1:{number}"), b"x"));
+}
+
+#[test]
+fn host_without_descriptors_loses_the_oldest_socket_but_no_client() {
+    let mut lab = Lab::new(|config| config.udp_ports = vec![53]);
+    let client: SocketAddr = "198.51.100.7:9".parse().unwrap();
+    lab.host.port_received[0].push_back((client, vec![1]));
+    lab.network.handle_event(&mut lab.host, Event::Port(0));
+    datagram(&mut lab).unwrap();
+    (1..=3).for_each(|number| send(&mut lab, number));
+    exhaust(&mut lab);
+    send(&mut lab, 1);
+    send(&mut lab, 4);
+    // Flow 2 has ended, neither the client nor flow 1, which was used again.
+    assert_eq!((lab.host.open_sockets(), lab.network.flows()), (3, (0, 4)));
+    let sockets = lab.host.datagram_sockets.len();
+    send(&mut lab, 1);
+    assert_eq!(lab.host.datagram_sockets.len(), sockets);
+    lab.send_frame(&udp_frame("10.0.2.15:53", "198.51.100.7:9", b"answer"));
+    assert_eq!(lab.host.port_sent.len(), 1);
+}
+
+#[test]
+fn clients_of_ports_end_no_flow_of_the_guest() {
+    let mut lab = Lab::new(|config| config.udp_ports = vec![53]);
+    send(&mut lab, 1);
+    for number in 1..=6_000_u16 {
+        let client = SocketAddr::new("198.51.100.7".parse().unwrap(), number);
+        lab.host.now += 1;
+        lab.host.port_received[0].push_back((client, vec![1]));
+        lab.network.handle_event(&mut lab.host, Event::Port(0));
+        datagram(&mut lab).unwrap();
+    }
+    assert_eq!(lab.network.flows(), (0, 1 + 1_024));
+    send(&mut lab, 1);
+    assert_eq!(lab.host.datagram_sockets.len(), 1);
+}
+
+#[test]
+fn flood_of_datagrams_leaves_descriptors_to_tcp() {
+    let mut lab = Lab::new(|config| config.tcp_ports = vec![80]);
+    (1..=200).for_each(|number| send(&mut lab, number));
+    exhaust(&mut lab);
+    lab.connect("10.0.2.15:5000", "192.0.2.1:80");
+    assert_eq!(lab.network.flows(), (1, 199));
+    for number in 1..=50 {
+        assert!(lab.client(&format!("198.51.100.7:{number}")).is_some(), "{number}");
+    }
+    assert_eq!(lab.network.flows(), (51, 149));
+    // And the reverse: the last ones are not taken, nor does UDP take one of TCP's.
+    for number in 51..=200 {
+        let syn = lab.client(&format!("198.51.100.7:{number}"));
+        syn.iter().for_each(|syn| lab.send(&answer(syn)));
+        while lab.segment().is_some() {}
+    }
+    assert_eq!(lab.network.flows().1, 64);
+    let flows = lab.network.flows().0;
+    (1..=200).for_each(|number| send(&mut lab, number));
+    assert_eq!(lab.network.flows(), (flows, 64));
 }

@@ -62,11 +62,30 @@ pub(super) struct FakeHost {
     pub(super) is_closed_to_guest: bool,
     /// Bytes that each new socket takes.
     pub(super) room: usize,
+    /// Number of sockets for which there are descriptors.
+    pub(super) max_sockets: usize,
 }
+
+/// Number of the error "too many open files" (errno(3), `EMFILE`).
+const EMFILE: i32 = 24;
 
 impl FakeHost {
     pub(super) fn new() -> Self {
-        Self { room: usize::MAX, ..Self::default() }
+        Self { room: usize::MAX, max_sockets: usize::MAX, ..Self::default() }
+    }
+
+    /// Number of open sockets.
+    pub(super) fn open_sockets(&self) -> usize {
+        let streams = self.sockets.iter().filter(|socket| !socket.borrow().is_closed).count();
+        // A flow has a second reference.
+        streams + self.datagram_sockets.iter().filter(|socket| Rc::strong_count(socket) > 1).count()
+    }
+
+    fn check_descriptors(&self) -> io::Result<()> {
+        if self.max_sockets == usize::MAX || self.open_sockets() < self.max_sockets {
+            return Ok(());
+        }
+        Err(io::Error::from_raw_os_error(EMFILE))
     }
 
     fn socket(&mut self, token: Token, to: Option<SocketAddr>) -> Stream {
@@ -107,6 +126,7 @@ impl Host for FakeHost {
 
     fn connect(&mut self, to: SocketAddr, token: Token) -> io::Result<Stream> {
         self.connect_error.map_or(Ok(()), Err)?;
+        self.check_descriptors()?;
         Ok(self.socket(token, Some(to)))
     }
 
@@ -115,6 +135,8 @@ impl Host for FakeHost {
     }
 
     fn accept(&mut self, listener: usize, token: Token) -> io::Result<(Stream, SocketAddr)> {
+        self.clients[listener].front().ok_or(ErrorKind::WouldBlock)?;
+        self.check_descriptors()?;
         let from = self.clients[listener].pop_front().ok_or(ErrorKind::WouldBlock)?;
         Ok((self.socket(token, None), from))
     }
@@ -169,6 +191,7 @@ impl Host for FakeHost {
 
     fn open(&mut self, protocol: Protocol, to: SocketAddr, token: Token) -> io::Result<Self::Datagrams> {
         self.connect_error.map_or(Ok(()), Err)?;
+        self.check_descriptors()?;
         let socket = DatagramSocket {
             token: token.into(),
             protocol: Some(protocol),

@@ -13,7 +13,7 @@ use smoltcp::wire::{
 use super::lab::{GUEST, Lab, MAC, ethernet, packet_frame, udp_frame};
 use crate::config::{GATEWAY_MAC, GATEWAY_V4, PREFIX_V6};
 
-fn arp(target: Ipv4Addr, source: Ipv4Addr) -> Vec<u8> {
+pub(super) fn arp(target: Ipv4Addr, source: Ipv4Addr) -> Vec<u8> {
     let request = ArpRepr::EthernetIpv4 {
         operation: ArpOperation::Request,
         source_hardware_addr: EthernetAddress(MAC),
@@ -48,7 +48,7 @@ fn gateway_answers_for_all_addresses_but_the_guests() {
     assert_eq!(lab.frame(), None);
 }
 
-fn icmp_v6(lab: &mut Lab, from: Ipv6Addr, to: Ipv6Addr, message: &Icmpv6Repr<'_>) {
+pub(super) fn icmp_v6(lab: &mut Lab, from: Ipv6Addr, to: Ipv6Addr, message: &Icmpv6Repr<'_>) {
     let mut bytes = vec![0; message.buffer_len()];
     let capabilities = ChecksumCapabilities::default();
     message.emit(&from, &to, &mut Icmpv6Packet::new_unchecked(&mut bytes), &capabilities);
@@ -100,7 +100,7 @@ fn router_is_advertised_when_asked_and_now_and_then() {
     assert_eq!((lab.frame(), lab.network.deadline()), (None, None));
 }
 
-fn dhcp(
+pub(super) fn dhcp(
     lab: &mut Lab,
     message_type: DhcpMessageType,
     wanted: Option<Ipv4Addr>,

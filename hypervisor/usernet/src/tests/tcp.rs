@@ -83,7 +83,7 @@ fn unreachable_host_is_an_icmp_error_that_quotes_the_syn() {
             let mut lab = lab();
             lab.host.is_closed_to_guest = is_closed;
             lab.host.connect_error = (!is_late).then_some(error);
-            lab.send(&Sent { flags: Flags::SYN, ..Sent::new(HERE, PEER) });
+            lab.send(&Sent { seq: 0x0102_0304, flags: Flags::SYN, ..Sent::new(HERE, PEER) });
             if is_late && !is_closed {
                 lab.socket(0, |socket| socket.error = Some(error));
                 lab.event(0, Readiness::WRITABLE | Readiness::HANG_UP);
@@ -94,8 +94,9 @@ fn unreachable_host_is_an_icmp_error_that_quotes_the_syn() {
             let packet = Icmpv4Packet::new_checked(&message[..]).unwrap();
             assert!(packet.verify_checksum());
             assert_eq!((packet.msg_type(), packet.msg_code()), (Icmpv4Message::DstUnreachable, code));
-            // The IP header, and the ports.
-            assert_eq!(message[8 + 12..8 + 24], [10, 0, 2, 15, 192, 0, 2, 1, 0x0f, 0xa0, 0, 80]);
+            // The IP header, the ports, and the sequence number.
+            let quoted = [10, 0, 2, 15, 192, 0, 2, 1, 0x0f, 0xa0, 0, 80, 1, 2, 3, 4];
+            assert_eq!(message[8 + 12..8 + 28], quoted);
         }
     }
 }
