@@ -5,10 +5,13 @@ mod qemu;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::echo::{CHECKSUMS, DONE, LAST, echo};
 use crate::host::{Host, Outcome};
@@ -244,6 +247,19 @@ fn sockets_carry_datagrams_both_ways() {
     exchange(&UdpSocket::bind("127.0.0.1:0").unwrap(), port);
     machine.finish();
     assert!(!is_bound(port.port()));
+}
+
+#[test]
+fn clients_of_a_passed_socket_are_forwarded() {
+    let passed = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = passed.local_addr().unwrap();
+    // uhyve inherits it.
+    fcntl_setfd(&passed, FdFlags::empty()).unwrap();
+    let option = format!("{}:7", passed.as_raw_fd());
+    let machine = RunningUhyve::new(Host::new(&echo(0), &[]), &["--listen-fd", &option]);
+    drop(passed);
+    exchange(&UdpSocket::bind("127.0.0.1:0").unwrap(), port);
+    machine.finish();
 }
 
 #[test]
