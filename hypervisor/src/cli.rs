@@ -3,13 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use hermit_options::MachineOptions;
 use hermit_options::mount::check_guest_paths;
 
 use crate::config::jail::Jail;
-use crate::config::network::{self, NetworkOption};
+use crate::config::network::{self, BackendConfig, NetworkConfig, NetworkOption};
 use crate::config::{Config, ConsoleMode, EngineKind, Mitigations};
+use crate::network::passed::ListenFd;
+use crate::network::qemu::NetArguments;
 use crate::protections::Protection;
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine
@@ -18,11 +20,16 @@ use crate::protections::Protection;
     name = "uhyve",
     version,
     arg_required_else_help = true,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    subcommand_negates_reqs = true,
     after_help = "The guest's exit code is uhyve's. 2: the command line is wrong; 124: the time limit was reached; 125: the guest could not be started, or \
                   ended without a status; 137: it did not end within --grace; 159: the sandbox stopped the guest or uhyve; 129, 130, 143: uhyve \
                   received SIGHUP, SIGINT (Ctrl-C) or SIGTERM, and the program did not handle it, or a second one."
 )]
 pub struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
     /// The program: an executable for x86_64-unknown-hermit, or a boot image
     #[arg(value_name = "EXECUTABLE", required_unless_present = "check")]
     executable: Option<PathBuf>,
@@ -38,19 +45,23 @@ pub struct Arguments {
     console: ConsoleMode,
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
-    /// The network: a tap of the host, user (sockets of uhyve), passt (another program, which -p implies), or none. Behind it, with commas: mac=, mtu=,
+    /// The network: user, sockets of uhyve, which -p implies; a tap of the host; or none. After it, with commas: mac=, mtu=,
     /// ip=ADDR/PREFIX, gateway=, dns=, search=, hostname=, congestion=cubic|reno|bbr, and bps= and pps=, limits of bytes and frames per second. allow=CIDR and deny=CIDR open and close
-    /// addresses to the guest's connections, the longest prefix first; with user and passt, link-local addresses and those of the host are
-    /// closed; egress=none closes all that allow= does not open. host-loopback, with user and passt, lets the guest reach the host's
+    /// addresses to the guest's connections, the longest prefix first; with user, link-local addresses and those of the host are
+    /// closed; egress=none closes all that allow= does not open. host-loopback, with user, lets the guest reach the host's
     /// loopback, as host.hermit.internal
-    #[arg(long, value_name = "tap=NAME|user|passt|none[,KEY[=VALUE]...]")]
+    #[arg(long, value_name = "user|tap=NAME|none[,KEY[=VALUE]...]")]
     net: Option<NetworkOption>,
+    /// Forward the clients of a socket that is open already to a port of the guest: FD is the number of a descriptor of
+    /// uhyve, NAME one of systemd's (FileDescriptorName=); may be given several times
+    #[arg(long, value_name = "FD|NAME:GUEST")]
+    listen_fd: Vec<ListenFd>,
     /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory. The file is replaced when uhyve starts, with the
     /// reason `running`
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Join this cgroup before the guest is started, such as /sys/fs/cgroup/guests/web: its limits of CPU time, memory and
-    /// the like hold for uhyve, the guest and passt
+    /// the like hold for uhyve and the guest
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cgroup: Option<PathBuf>,
     /// Run in a jail, for which uhyve is started by root: once its files are open, uhyve continues, and runs the guest, as
@@ -82,6 +93,14 @@ pub struct Arguments {
     pub(crate) check: bool,
 }
 
+/// What uhyve does instead of running a program.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Be the network of a guest that QEMU runs, until QEMU closes the socket. Standard output is closed when QEMU can
+    /// connect. (A program called `net` is `./net`.)
+    Net(NetArguments),
+}
+
 impl Arguments {
     /// Converts the arguments into a configuration.
     ///
@@ -92,11 +111,13 @@ impl Arguments {
         let environment = self.machine.environment().map_err(|error| error.to_string())?;
         let machine = self.machine;
         check_guest_paths(&machine.mount)?;
-        let mut network = network::device(self.net, machine.ports)?;
-        if let Some(network) = &mut network {
-            network.forward_dns();
-            network.run_as = self.jail.as_ref().map(|jail| (jail.uid, jail.gid));
+        let choice = self.net.or_else(|| (!self.listen_fd.is_empty()).then(NetworkOption::user));
+        let network = network::device(choice, machine.ports)?;
+        let is_user = |network: &NetworkConfig| matches!(network.backend, BackendConfig::User(_));
+        if !self.listen_fd.is_empty() && !network.as_ref().is_some_and(is_user) {
+            return Err("--listen-fd goes with --net user".to_owned());
         }
+        let passed_sockets = self.listen_fd.iter().map(ListenFd::take).collect::<Result<_, _>>()?;
         Ok(Config {
             image: self.executable.unwrap_or_default(),
             arguments: self.arguments,
@@ -108,6 +129,7 @@ impl Arguments {
             workdir: machine.workdir,
             root: machine.root,
             network,
+            passed_sockets,
             console: self.console,
             engine: self.engine,
             gdb: machine.gdb,
@@ -176,14 +198,17 @@ mod tests {
         assert_eq!(network(&[]), Ok(None));
         assert_eq!(network(&["--net", "none"]), Ok(None));
         let ports = vec!["8080:80".parse().unwrap(), "53:53/udp".parse().unwrap()];
-        let forwarded = Ok(Some(NetworkConfig::new(BackendConfig::Passt(ports))));
+        let forwarded = Ok(Some(NetworkConfig::new(BackendConfig::User(ports))));
         assert_eq!(network(&["-p", "8080:80", "-p", "53:53/udp"]), forwarded);
-        assert_eq!(network(&["-p", "8080:80", "--net", "passt", "-p", "53:53/udp"]), forwarded);
+        assert_eq!(network(&["-p", "8080:80", "--net", "user", "-p", "53:53/udp"]), forwarded);
         let tap = Ok(Some(NetworkConfig::new(BackendConfig::Tap("tap0".parse().unwrap()))));
         assert_eq!(network(&["--net", "tap=tap0"]), tap);
-        for (choice, text) in [("none", "remove --net none"), ("tap=tap0", "--net passt")] {
+        for (choice, text) in [("none", "remove --net none"), ("tap=tap0", "--net user")] {
             assert!(network(&["-p", "1:1", "--net", choice]).unwrap_err().contains(text));
         }
+        assert!(network(&["--listen-fd", "3:80", "--net", "tap=tap0"]).unwrap_err().contains("--net user"));
+        let error = network(&["--listen-fd", "1000000:80"]).unwrap_err();
+        assert!(error.contains("1000000 was not passed"), "{error}");
         let twice = network(&["-p", "8080:80", "-p", "8080:80/udp", "-p", "127.0.0.1:8080:81"]).unwrap_err();
         assert!(twice.contains("8080 is given twice"), "{twice}");
         for words in [["-p", "80", "i"], ["--net", "tap", "i"], ["--net", "x", "i"]] {

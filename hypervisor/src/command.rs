@@ -16,9 +16,10 @@ use hermit_options::open::Opener;
 use hermit_options::{MachineOptions, grace_message, timeout_message};
 
 use crate::alarm::{self, Alarm};
-use crate::cli::Arguments;
+use crate::cli::{Arguments, Command};
 use crate::config::Config;
 use crate::log::say;
+use crate::network::qemu::{self, NetArguments};
 use crate::power_button::PowerButton;
 use crate::report::{self, Outcome, SIGNAL_BASE, TIMED_OUT};
 use crate::signals::{MainEvent, Signals};
@@ -46,6 +47,9 @@ pub fn main() -> ExitCode {
         && let Err(error) = log::write_to(&arguments.machine.opener(), file)
     {
         return failed(format_args!("--log-file: {}: {error}", file.display()), USAGE_ERROR);
+    }
+    if let Some(Command::Net(arguments)) = &arguments.command {
+        return serve_network(arguments);
     }
     log::init(arguments.machine.verbose, arguments.machine.quiet);
     if arguments.check {
@@ -81,6 +85,19 @@ pub fn main() -> ExitCode {
             write_end(Outcome { reason: "not started", code: NOT_STARTED }, None);
             failed(error, NOT_STARTED)
         }
+    }
+}
+
+/// Runs `uhyve net`.
+fn serve_network(arguments: &NetArguments) -> ExitCode {
+    log::init(arguments.verbose, arguments.quiet);
+    let network = match arguments.config() {
+        Ok(network) => network,
+        Err(error) => return failed(error, USAGE_ERROR),
+    };
+    match qemu::serve(arguments, &network) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(format_args!("{error:#}"), NOT_STARTED),
     }
 }
 

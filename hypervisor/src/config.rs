@@ -15,6 +15,7 @@ pub use hermit_options::network;
 
 use self::jail::Jail;
 use self::network::NetworkConfig;
+use crate::network::passed::PassedSocket;
 use crate::protections::Protection;
 
 /// Configuration of a machine and its guest.
@@ -40,6 +41,8 @@ pub struct Config {
     pub root: Option<PathBuf>,
     /// Network device, if there is one.
     pub network: Option<NetworkConfig>,
+    /// Sockets whose clients are forwarded to the guest, beside those of the network's ports.
+    pub passed_sockets: Vec<PassedSocket>,
     /// How the guest's output is written.
     pub console: ConsoleMode,
     /// Engine that executes the vCPUs.
@@ -77,6 +80,7 @@ impl Config {
             workdir: None,
             root: None,
             network: None,
+            passed_sockets: Vec::new(),
             console: ConsoleMode::default(),
             engine: EngineKind::default(),
             sandbox: true,

@@ -25,7 +25,7 @@ use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::devices::worker::all_queues;
 use crate::engine::{Engine, EngineError};
 use crate::memory::Memory;
-use crate::network::{self, NetworkError, PreparedNetwork, StartingPasst};
+use crate::network::{self, NetworkError, PreparedNetwork};
 use crate::sandbox::{Folder, Role};
 use crate::standard_streams::StandardStreams;
 
@@ -115,8 +115,6 @@ pub struct DeviceManager {
     pub tap: Option<RawFd>,
     /// True if the network device opens sockets while the guest runs.
     pub has_sockets: bool,
-    /// Program behind the network device that is still starting, if it has one.
-    pub starting: Option<StartingPasst>,
     /// Folders of the host that the guest mounts.
     pub folders: Vec<Folder>,
     /// Devices for the boot information.
@@ -149,14 +147,16 @@ impl DeviceManager {
             devices.push((serving, Box::new(open(opener, disk)?)));
         }
         // Optional devices come last, so that the lines of the others do not depend on them.
-        let connection = config.network.as_ref().map(network::create_device).transpose()?;
-        let (tap, has_sockets, starting) = match connection {
-            Some(PreparedNetwork { device, tap, has_sockets, starting }) => {
+        let connection = config.network.as_ref();
+        let connection =
+            connection.map(|it| network::create_device(it, &config.passed_sockets)).transpose()?;
+        let (tap, has_sockets) = match connection {
+            Some(PreparedNetwork { device, tap, has_sockets }) => {
                 let serving = Serving::Own(Role::Network, Role::Network.to_string());
                 devices.push((serving, Box::new(device)));
-                (tap, has_sockets, starting)
+                (tap, has_sockets)
             }
-            None => (None, false, None),
+            None => (None, false),
         };
         if let Some(error) = &error {
             let console = ConsoleDevice::new(error.clone(), None);
@@ -184,16 +184,7 @@ impl DeviceManager {
             descriptions.push(description);
         }
         let text = text_ports(&transports, output, error);
-        Ok(Self {
-            bus,
-            workers: workers(&transports),
-            tap,
-            has_sockets,
-            starting,
-            folders,
-            descriptions,
-            text,
-        })
+        Ok(Self { bus, workers: workers(&transports), tap, has_sockets, folders, descriptions, text })
     }
 }
 

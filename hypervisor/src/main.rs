@@ -9,6 +9,5 @@ use uhyve::allocator::Allocator;
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    // A copy of this process is the parent of passt.
-    hermit_options::passt::supervise().unwrap_or_else(uhyve::command::main)
+    uhyve::command::main()
 }

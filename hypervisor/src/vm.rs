@@ -234,9 +234,6 @@ impl Vm<Configured> {
             ..Rules::default()
         };
         let sandbox = if config.sandbox { Sandbox::new(rules) } else { Sandbox::off() };
-        if let Some(program) = devices.starting {
-            program.finish().map_err(DeviceManagerError::from)?;
-        }
         Ok(Vm(Loaded { engine, vcpus, memory, handle, io, workers, stop_workers, sandbox, gdb }))
     }
 }

@@ -30,7 +30,6 @@ pub mod memory;
 pub mod mount;
 pub mod network;
 pub mod open;
-pub mod passt;
 pub mod ports;
 pub mod rate;
 pub mod root;

@@ -46,8 +46,8 @@ pub struct MachineOptions {
     /// The files that the program finds at /: a folder, or a tar archive; changes stay in the guest's memory
     #[arg(long, value_name = "DIR|FILE.tar")]
     pub root: Option<PathBuf>,
-    /// Forward a port of the host to the guest, such as 8080:80; port 0 of the host is any free one, which is printed;
-    /// TCP, or UDP with /udp at its end; may be given several times
+    /// Forward a port of the host to the guest, such as 8080:80, or a range, such as 8000-8010:8000-8010; port 0 of the
+    /// host is any free one, which is printed; TCP, or UDP with /udp at its end; may be given several times
     #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
     pub ports: Vec<PortForward>,
     /// Wait for gdb before the first instruction: on this port of the host, 0 takes a free one, or on a UNIX socket at this

@@ -14,17 +14,23 @@ pub use hermit_interface::port_forward::{PortForward, Protocol, first_conflict};
 
 pub use self::mac::MacAddress;
 use crate::egress::{EgressOptions, Prefix};
-use crate::passt::{self, DNS_FORWARD, HOST_LOOPBACK};
 use crate::rate::RateLimits;
 
 /// Minimum MTU in bytes: the size of a datagram that every host must accept (RFC 791 §3.1), as guests rely on it.
 const MIN_MTU: u16 = 576;
 
+/// Maximum MTU in bytes of the network by sockets. The MTU of the path does not matter: the guest's TCP connections end in
+/// uhyve.
+pub const MAX_USER_MTU: u16 = 65_520;
+
+/// Key of `--net` that opens the host's loopback to the guest.
+pub const HOST_LOOPBACK: &str = "host-loopback";
+
 /// Maximum MTU of a TAP interface in bytes: with its Ethernet header, a frame has at most 65,535.
 pub const MAX_TAP_MTU: u16 = 65_521;
 
 /// Syntax of the option, for error messages.
-const HELP: &str = "write tap=NAME, user, passt or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,search= ,hostname= ,congestion= ,bps= ,pps= ,allow= ,deny= ,egress=none and, with user or passt, ,host-loopback";
+const HELP: &str = "write user, tap=NAME or none, and perhaps ,mac= ,mtu= ,ip= ,gateway= ,dns= ,search= ,hostname= ,congestion= ,bps= ,pps= ,allow= ,deny= ,egress=none and, with user, ,host-loopback";
 
 /// Configuration of a network device and its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +53,10 @@ pub struct NetworkConfig {
     pub hostname: Option<String>,
     /// Congestion control of the guest's TCP.
     pub congestion: Option<CongestionControl>,
-    /// Whether the guest reaches the host's loopback, at the address of its gateway. Only with passt.
+    /// Whether the guest reaches the host's loopback, at the address of its gateway. Not with a tap.
     pub host_loopback: bool,
     /// Which hosts the guest may open connections to.
     pub egress: EgressOptions,
-    /// User and group of passt, if it is started by root; by default passt's own choice.
-    pub run_as: Option<(u32, u32)>,
     /// Limits of bytes and frames per second, for each direction.
     pub limits: RateLimits,
 }
@@ -64,8 +68,6 @@ pub enum BackendConfig {
     Tap(InterfaceName),
     /// Sockets of uhyve's own, with these forwarded ports.
     User(Vec<PortForward>),
-    /// passt(1), with these forwarded ports.
-    Passt(Vec<PortForward>),
 }
 
 impl NetworkConfig {
@@ -84,7 +86,6 @@ impl NetworkConfig {
             congestion: None,
             host_loopback: false,
             egress: EgressOptions::default(),
-            run_as: None,
             limits: RateLimits { bytes: None, operations: None },
         }
     }
@@ -118,20 +119,10 @@ impl NetworkConfig {
     /// Lets the guest reach the host's loopback.
     fn open_host_loopback(&mut self) -> Result<(), String> {
         if let BackendConfig::Tap(_) = self.backend {
-            return Err(format!("{HOST_LOOPBACK} goes with passt: a tap has no way to the host's loopback"));
+            return Err(format!("{HOST_LOOPBACK} goes with user: a tap has no way to the host's loopback"));
         }
         self.host_loopback = true;
         Ok(())
-    }
-
-    /// Has passt forward DNS queries to the host's resolver, if that is out of the guest's reach and no DNS server is given. Without
-    /// egress there is a DNS server only if one is given.
-    pub fn forward_dns(&mut self) {
-        let is_passt = matches!(self.backend, BackendConfig::Passt(_));
-        let asks_host = is_passt && self.nameservers.is_empty() && !self.egress.is_closed();
-        if asks_host && passt::needs_dns_forward(self.host_loopback) {
-            self.nameservers.push(DNS_FORWARD);
-        }
     }
 
     /// Adds a default gateway. The guest's kernel uses the first of each IP version, so that a second one is an error.
@@ -180,7 +171,7 @@ impl BackendConfig {
     const fn max_mtu(&self) -> u16 {
         match self {
             Self::Tap(_) => MAX_TAP_MTU,
-            Self::User(_) | Self::Passt(_) => passt::MAX_MTU,
+            Self::User(_) => MAX_USER_MTU,
         }
     }
 }
@@ -227,6 +218,14 @@ fn address(text: &str) -> Result<IpAddr, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkOption(pub Option<NetworkConfig>);
 
+impl NetworkOption {
+    /// The network by sockets, with its defaults: what `-p` implies.
+    #[must_use]
+    pub fn user() -> Self {
+        Self(Some(NetworkConfig::new(BackendConfig::User(Vec::new()))))
+    }
+}
+
 impl FromStr for NetworkOption {
     type Err = String;
 
@@ -236,7 +235,10 @@ impl FromStr for NetworkOption {
             Some(("tap", name)) => BackendConfig::Tap(name.parse()?),
             None if kind == "tap" => return Err("which tap? write tap=NAME, such as tap=tap0".to_owned()),
             None if kind == "user" => BackendConfig::User(Vec::new()),
-            None if kind == "passt" => BackendConfig::Passt(Vec::new()),
+            None if kind == "passt" => {
+                return Err("uhyve has a network of its own in place of passt: write --net user, or only -p"
+                    .to_owned());
+            }
             None if kind == "none" => {
                 return options.map_or(Ok(Self(None)), |_| Err("nothing goes with none".to_owned()));
             }
@@ -265,23 +267,14 @@ pub fn device(
     if let Some(port) = first_conflict(&ports) {
         return Err(format!("-p: the host's port {port} is given twice, but goes to one port of the guest"));
     }
-    let network = match choice {
-        Some(NetworkOption(network)) => network,
-        None if ports.is_empty() => None,
-        None => Some(NetworkConfig::new(BackendConfig::Passt(Vec::new()))),
-    };
+    let choice = choice.or_else(|| (!ports.is_empty()).then(NetworkOption::user));
+    let network = choice.and_then(|NetworkOption(network)| network);
     match network {
         Some(NetworkConfig { backend: BackendConfig::User(_), .. }) => {
             Ok(network.map(|network| NetworkConfig { backend: BackendConfig::User(ports), ..network }))
         }
-        Some(NetworkConfig { backend: BackendConfig::Passt(_), .. }) => {
-            Ok(network.map(|network| NetworkConfig { backend: BackendConfig::Passt(ports), ..network }))
-        }
         _ if ports.is_empty() => Ok(network),
-        Some(_) => {
-            Err("-p goes with --net passt or user: with a tap, the guest has an address of its own"
-                .to_owned())
-        }
+        Some(_) => Err("-p goes with --net user: with a tap, the guest has an address of its own".to_owned()),
         None => Err("-p needs a network: remove --net none".to_owned()),
     }
 }
@@ -309,11 +302,10 @@ mod tests {
         assert_eq!(network.congestion, Some(CongestionControl::Bbr));
         assert_eq!(network.limits.bytes, Some("10M".parse().unwrap()));
         assert_eq!(network.limits.operations, Some("100/200".parse().unwrap()));
-        assert_eq!(parse("passt"), Ok(Some(NetworkConfig::new(BackendConfig::Passt(Vec::new())))));
         assert_eq!(parse("user"), Ok(Some(NetworkConfig::new(BackendConfig::User(Vec::new())))));
         assert_eq!(parse("none"), Ok(None));
         assert!(
-            !network.host_loopback && parse("passt,host-loopback,mtu=1500").unwrap().unwrap().host_loopback
+            !network.host_loopback && parse("user,host-loopback,mtu=1500").unwrap().unwrap().host_loopback
         );
     }
 
@@ -325,48 +317,50 @@ mod tests {
             ("tap=", "no name of a network interface"),
             ("bridge=br0", "unknown network `bridge=br0`"),
             ("none,mtu=1500", "nothing goes with none"),
-            ("passt=8080", "unknown network `passt=8080`"),
-            ("passt,speed=1", "no `speed`"),
-            ("passt,", "no ``"),
-            ("passt,mac", "no MAC address"),
-            ("passt,mac=01:00:5e:00:00:01", "of one host"),
-            ("passt,mtu=x", "no size of packets"),
-            ("passt,mtu=575", "576 to 65520"),
-            ("passt,mtu=1279,ip=fd00::2/64", "1280 to 65520"),
-            ("passt,mtu=65521", "576 to 65520"),
+            ("user=8080", "unknown network `user=8080`"),
+            ("passt", "write --net user"),
+            ("passt,mtu=1500", "write --net user"),
+            ("user,speed=1", "no `speed`"),
+            ("user,", "no ``"),
+            ("user,mac", "no MAC address"),
+            ("user,mac=01:00:5e:00:00:01", "of one host"),
+            ("user,mtu=x", "no size of packets"),
+            ("user,mtu=575", "576 to 65520"),
+            ("user,mtu=1279,ip=fd00::2/64", "1280 to 65520"),
+            ("user,mtu=65521", "576 to 65520"),
             ("tap=tap0,mtu=65522", "576 to 65521"),
-            ("passt,ip=10.0.0.2", "10.0.0.2/24"),
-            ("passt,ip=0.0.0.0/8", "10.0.0.2/24"),
-            ("passt,ip=224.0.0.1/8", "10.0.0.2/24"),
-            ("passt,ip=127.0.0.1/8", "every host calls itself"),
-            ("passt,ip=::1/128", "every host calls itself"),
-            ("passt,gateway=0.0.0.0", "no address of a host"),
-            ("passt,gateway=255.255.255.255", "no address of a host"),
-            ("passt,dns=255.255.255.255", "no address of a host"),
-            ("passt,gateway=10.0.0.1,gateway=fd00::1,gateway=10.0.0.2", "one gateway of each kind"),
-            ("passt,gateway=fd00::1,gateway=fd00::1", "one gateway of each kind"),
-            ("passt,mac=52:54:00:12:34:56,mac=52:54:00:12:34:56", "mac= is given twice"),
-            ("tap=tap0,host-loopback", "goes with passt"),
-            ("passt,host-loopback=yes", "takes no value"),
-            ("passt,host-loopback=", "takes no value"),
-            ("passt,allow=", "no range of addresses"),
-            ("passt,allow", "no range of addresses"),
-            ("passt,deny=10.0.0.1/8", "write 10.0.0.0/8"),
-            ("passt,allow=10.0.0.0/8,deny=10.0.0.0/8", "10.0.0.0/8 is given twice"),
-            ("passt,allow=127.0.0.1", "host-loopback opens its loopback"),
-            ("passt,egress=none,egress=none", "egress= is given twice"),
-            ("passt,egress=all", "write egress=none"),
-            ("passt,egress", "write egress=none"),
+            ("user,ip=10.0.0.2", "10.0.0.2/24"),
+            ("user,ip=0.0.0.0/8", "10.0.0.2/24"),
+            ("user,ip=224.0.0.1/8", "10.0.0.2/24"),
+            ("user,ip=127.0.0.1/8", "every host calls itself"),
+            ("user,ip=::1/128", "every host calls itself"),
+            ("user,gateway=0.0.0.0", "no address of a host"),
+            ("user,gateway=255.255.255.255", "no address of a host"),
+            ("user,dns=255.255.255.255", "no address of a host"),
+            ("user,gateway=10.0.0.1,gateway=fd00::1,gateway=10.0.0.2", "one gateway of each kind"),
+            ("user,gateway=fd00::1,gateway=fd00::1", "one gateway of each kind"),
+            ("user,mac=52:54:00:12:34:56,mac=52:54:00:12:34:56", "mac= is given twice"),
+            ("tap=tap0,host-loopback", "goes with user"),
+            ("user,host-loopback=yes", "takes no value"),
+            ("user,host-loopback=", "takes no value"),
+            ("user,allow=", "no range of addresses"),
+            ("user,allow", "no range of addresses"),
+            ("user,deny=10.0.0.1/8", "write 10.0.0.0/8"),
+            ("user,allow=10.0.0.0/8,deny=10.0.0.0/8", "10.0.0.0/8 is given twice"),
+            ("user,allow=127.0.0.1", "host-loopback opens its loopback"),
+            ("user,egress=none,egress=none", "egress= is given twice"),
+            ("user,egress=all", "write egress=none"),
+            ("user,egress", "write egress=none"),
             ("tap=tap0,allow=10.0.0.0/8", "add egress=none"),
-            ("passt,bps=1,bps=2", "one too many"),
-            ("passt,pps=0", "no rate"),
-            ("passt,mtu=1500,mtu=9000", "mtu= is given twice"),
-            ("passt,hostname=a,hostname=b", "hostname= is given twice"),
-            ("passt,dns=one.one.one.one", "no address of a host"),
-            ("passt,search=a b", "no name of a domain"),
-            ("passt,search=", "no name of a domain"),
-            ("passt,hostname=a_b", "no name of a host"),
-            ("passt,congestion=vegas", "`vegas` is no congestion control: write cubic, reno or bbr"),
+            ("user,bps=1,bps=2", "one too many"),
+            ("user,pps=0", "no rate"),
+            ("user,mtu=1500,mtu=9000", "mtu= is given twice"),
+            ("user,hostname=a,hostname=b", "hostname= is given twice"),
+            ("user,dns=one.one.one.one", "no address of a host"),
+            ("user,search=a b", "no name of a domain"),
+            ("user,search=", "no name of a domain"),
+            ("user,hostname=a_b", "no name of a host"),
+            ("user,congestion=vegas", "`vegas` is no congestion control: write cubic, reno or bbr"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(help), "{text}: {error}");
@@ -376,11 +370,11 @@ mod tests {
     #[test]
     fn egress_is_that_of_the_options() {
         let egress = |text: &str| parse(text).unwrap().unwrap().egress;
-        let default = egress("passt");
+        let default = egress("user");
         assert!(!default.closes_any() && !default.opens_any() && !default.is_closed());
-        let some = egress("passt,allow=169.254.169.254,deny=10.0.0.0/8,deny=fd00::/8");
+        let some = egress("user,allow=169.254.169.254,deny=10.0.0.0/8,deny=fd00::/8");
         assert!(some.closes_any() && some.opens_any() && !some.is_closed());
-        for text in ["passt,egress=none", "tap=tap0,egress=none,allow=10.0.0.0/8"] {
+        for text in ["user,egress=none", "tap=tap0,egress=none,allow=10.0.0.0/8"] {
             assert!(egress(text).is_closed(), "{text}");
         }
         assert!(egress("tap=tap0,deny=0.0.0.0/0,allow=10.0.0.0/8").closes_any());
@@ -393,15 +387,15 @@ mod tests {
             addresses.map(|address| if key == "ip" { address + "/24" } else { address }).collect::<String>()
         };
         for (key, max) in [("ip", 7), ("dns", 4), ("search", 6)] {
-            assert!(parse(&format!("passt{}", many(key, max))).is_ok());
-            let error = parse(&format!("passt{}", many(key, max + 1))).unwrap_err();
+            assert!(parse(&format!("user{}", many(key, max))).is_ok());
+            let error = parse(&format!("user{}", many(key, max + 1))).unwrap_err();
             assert!(error.contains(&format!("at most {max} {key}=")), "{error}");
         }
     }
 
     #[test]
     fn minimum_and_maximum_mtu_are_accepted() {
-        for text in ["passt,mtu=576", "passt,mtu=1280,ip=fd00::2/64", "passt,mtu=65520", "tap=t,mtu=65521"] {
+        for text in ["user,mtu=576", "user,mtu=1280,ip=fd00::2/64", "user,mtu=65520", "tap=t,mtu=65521"] {
             assert!(parse(text).is_ok(), "{text}");
         }
     }

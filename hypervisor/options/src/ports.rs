@@ -1,16 +1,16 @@
-//! Check that the forwarded ports of the host are free. passt and QEMU report little about a port that is in use, and
-//! passt nothing if it is so at some addresses only.
-//!
-//! Between that check and passt's own bind(2), another user could take a port, and would get the clients'
-//! connections. passt takes no sockets from its parent. So afterwards [`verify`] looks up who listens.
-
-mod listeners;
+//! Sockets at the forwarded ports of the host.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::num::NonZeroU16;
+use std::os::fd::OwnedFd;
 
 use hermit_interface::port_forward::{PortForward, Protocol};
 use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+
+/// Maximum number of connections that wait to be accepted, unless the host's limit is lower (`net.core.somaxconn`).
+const BACKLOG: i32 = 4_096;
 
 /// Reason for which a port of the host cannot be forwarded.
 #[derive(Debug, thiserror::Error)]
@@ -20,32 +20,20 @@ pub enum PortError {
         "port {0} of the host is in use: forward another one, or stop the program that uses it (`ss -ltnup`)"
     )]
     InUse(u16),
-    /// Another user has bound the port after it was checked, or passt has not bound it.
-    #[error("port {0} of the host was taken by another program meanwhile: forward another one, or try again")]
-    Taken(u16),
-    /// The host does not list its sockets.
-    #[error("/proc/self/net, which lists the programs that listen at forwarded ports: {0}")]
-    Listeners(io::Error),
     /// The user has no permission to bind the port (`EACCES`).
     #[error("no permission for port {0} of the host: forward one from 1024 on, such as 8080")]
     Forbidden(u16),
     /// The host has no such address (`EADDRNOTAVAIL`).
     #[error("{0} is no address of this host: `ip address` prints its addresses")]
     Address(IpAddr),
+    /// A socket that was passed is none whose clients can be forwarded.
+    #[error(
+        "--listen-fd: the descriptor for port {0} of the guest is {1}: it has to be a TCP socket that listens, or a UDP socket"
+    )]
+    Passed(NonZeroU16, &'static str),
     /// Any other error of the host.
     #[error("port {0} of the host cannot be used: {1}")]
     Host(u16, io::Error),
-}
-
-/// Binds all ports, replaces port 0 of the host by the free one that it got, and closes the sockets. Returns the
-/// forwards whose port was chosen.
-///
-/// # Errors
-///
-/// See [`PortError`].
-pub fn choose(forwards: &mut [PortForward]) -> Result<Vec<PortForward>, PortError> {
-    // The sockets stay open until all are bound.
-    bind(forwards).map(|bound| bound.chosen)
 }
 
 /// Sockets that are bound to forwarded ports.
@@ -59,27 +47,52 @@ pub struct BoundPorts {
     pub chosen: Vec<PortForward>,
 }
 
-/// Binds all ports, and replaces port 0 of the host by the free one that it got.
+/// Binds all ports. Of port 0, the host chooses a free one.
 ///
 /// # Errors
 ///
 /// See [`PortError`].
-pub fn bind(forwards: &mut [PortForward]) -> Result<BoundPorts, PortError> {
+pub fn bind(forwards: &[PortForward]) -> Result<BoundPorts, PortError> {
     let mut bound = BoundPorts::default();
     // The given ports come first, so that none of them is chosen for another.
-    for forward in forwards.iter().filter(|forward| forward.host != 0) {
-        bound.add(bind_forward(forward)?, forward.guest.get());
+    let given = forwards.iter().filter(|forward| forward.host != 0);
+    for forward in given.flat_map(|forward| forward.each()) {
+        bound.add(bind_forward(&forward)?, forward.guest.get());
     }
-    for forward in forwards.iter_mut().filter(|forward| forward.host == 0) {
-        let socket = bind_forward(forward)?;
-        forward.host = socket.port().map_err(|error| PortError::Host(0, error))?;
-        bound.chosen.push(*forward);
+    for &forward in forwards.iter().filter(|forward| forward.host == 0) {
+        let socket = bind_forward(&forward)?;
+        let host = socket.port().map_err(|error| PortError::Host(0, error))?;
+        bound.chosen.push(PortForward { host, ..forward });
         bound.add(socket, forward.guest.get());
     }
     Ok(bound)
 }
 
 impl BoundPorts {
+    /// Adds a socket that another program has bound.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError::Passed`].
+    pub fn add_passed(&mut self, socket: OwnedFd, guest: NonZeroU16) -> Result<(), PortError> {
+        let failed = |what| PortError::Passed(guest, what);
+        let domain = sockopt::socket_domain(&socket).map_err(|_| failed("no socket"))?;
+        if domain != AddressFamily::INET && domain != AddressFamily::INET6 {
+            return Err(failed("no socket of IP"));
+        }
+        let kind = sockopt::socket_type(&socket);
+        let socket = match kind {
+            Ok(SocketType::STREAM) if sockopt::socket_acceptconn(&socket) == Ok(true) => {
+                Socket::Tcp(socket.into())
+            }
+            Ok(SocketType::STREAM) => return Err(failed("a connection")),
+            Ok(SocketType::DGRAM) => Socket::Udp(socket.into()),
+            _ => return Err(failed("a socket of another kind")),
+        };
+        self.add(socket, guest.get());
+        Ok(())
+    }
+
     fn add(&mut self, socket: Socket, guest: u16) {
         match socket {
             Socket::Tcp(listener) => self.listeners.push((listener, guest)),
@@ -88,30 +101,10 @@ impl BoundPorts {
     }
 }
 
-/// Checks that sockets are bound to the forwarded ports now, and that they belong to the users `owners`.
-///
-/// # Errors
-///
-/// See [`PortError`].
-pub fn verify(forwards: &[PortForward], owners: &[u32]) -> Result<(), PortError> {
-    for protocol in [Protocol::Tcp, Protocol::Udp] {
-        let mut forwards = forwards.iter().filter(|forward| forward.protocol == protocol).peekable();
-        if forwards.peek().is_none() {
-            continue;
-        }
-        let listeners = listeners::all(protocol).map_err(PortError::Listeners)?;
-        let is_taken = |forward: &&PortForward| !listeners::belongs(&listeners, forward, owners);
-        if let Some(forward) = forwards.find(is_taken) {
-            return Err(PortError::Taken(forward.host));
-        }
-    }
-    Ok(())
-}
-
-/// The message about a port that [`choose`] chose.
+/// Message about a port that was chosen.
 #[must_use]
 pub fn message(forward: &PortForward) -> String {
-    let PortForward { protocol, address, host, guest } = forward;
+    let PortForward { protocol, address, host, guest, .. } = forward;
     let protocol = if *protocol == Protocol::Udp { "UDP port" } else { "port" };
     let at = address.map(|address| format!(" at {address}")).unwrap_or_default();
     format!("{protocol} {host} of the host{at} is forwarded to port {guest} of the guest")
@@ -124,12 +117,31 @@ enum Socket {
 }
 
 impl Socket {
-    /// Binds a socket. The unspecified IPv6 address covers all IPv4 addresses, too.
+    /// Binds a socket. The unspecified IPv6 address covers all IPv4 addresses, too, whatever the host's default is
+    /// (`net.ipv6.bindv6only`).
     fn bind(protocol: Protocol, address: IpAddr, port: u16) -> io::Result<Self> {
-        let address = SocketAddr::new(address, port);
+        let (family, kind) = match (address, protocol) {
+            (IpAddr::V4(_), Protocol::Tcp) => (AddressFamily::INET, SocketType::STREAM),
+            (IpAddr::V4(_), Protocol::Udp) => (AddressFamily::INET, SocketType::DGRAM),
+            (IpAddr::V6(_), Protocol::Tcp) => (AddressFamily::INET6, SocketType::STREAM),
+            (IpAddr::V6(_), Protocol::Udp) => (AddressFamily::INET6, SocketType::DGRAM),
+        };
+        let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, false)?;
+        }
+        if protocol == Protocol::Tcp {
+            // The port may be bound again although connections of a former listener linger.
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+        }
+        net::bind(&socket, &SocketAddr::new(address, port))?;
         match protocol {
-            Protocol::Tcp => TcpListener::bind(address).map(Self::Tcp),
-            Protocol::Udp => UdpSocket::bind(address).map(Self::Udp),
+            Protocol::Tcp => {
+                // Another listener at the port makes this fail.
+                net::listen(&socket, BACKLOG)?;
+                Ok(Self::Tcp(socket.into()))
+            }
+            Protocol::Udp => Ok(Self::Udp(socket.into())),
         }
     }
 
@@ -165,11 +177,14 @@ fn lacks_ipv6(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{PortError, choose, message, verify};
+    use super::{BoundPorts, PortError, bind, message};
     use hermit_interface::port_forward::{PortForward, Protocol};
+    use std::fs::File;
+    use std::io::ErrorKind;
     use std::iter;
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
     use std::ops::Range;
+    use std::os::unix::net::UnixStream;
     use std::process;
     use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -188,8 +203,9 @@ mod tests {
         let start = UNASSIGNED.start + process::id().to_le_bytes().map(u16::from)[0] * 20;
         let ports = iter::repeat_with(|| start + TRIED.fetch_add(1, Ordering::Relaxed));
         let mut ports = ports.take_while(|port| UNASSIGNED.contains(port));
-        let bind = |port| UdpSocket::bind(("0.0.0.0", port)).and_then(|_| TcpListener::bind((address, port)));
-        ports.find_map(|port| Some((port, bind(port).ok()?))).unwrap()
+        let try_bind =
+            |port| UdpSocket::bind(("0.0.0.0", port)).and_then(|_| TcpListener::bind((address, port)));
+        ports.find_map(|port| Some((port, try_bind(port).ok()?))).unwrap()
     }
 
     #[test]
@@ -197,51 +213,87 @@ mod tests {
         for address in ["127.0.0.1", "0.0.0.0"] {
             let (port, listener) = listen(address);
             let wanted = forward(&format!("{port}:80"));
-            assert!(matches!(choose(&mut [wanted]), Err(PortError::InUse(found)) if found == port));
+            assert!(matches!(bind(&[wanted]), Err(PortError::InUse(found)) if found == port));
             let other = PortForward { protocol: Protocol::Udp, ..wanted };
-            assert!(choose(&mut [other]).is_ok());
+            assert!(bind(&[other]).is_ok());
             drop(listener);
-            assert!(choose(&mut [wanted]).is_ok());
-            assert!(matches!(choose(&mut [wanted, wanted]), Err(PortError::InUse(_))));
+            assert!(bind(&[wanted]).is_ok());
+            assert!(matches!(bind(&[wanted, wanted]), Err(PortError::InUse(_))));
         }
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        let error = choose(&mut [forward(&format!("127.0.0.1:{port}:53/udp"))]).unwrap_err();
+        let error = bind(&[forward(&format!("127.0.0.1:{port}:53/udp"))]).unwrap_err();
         assert!(error.to_string().contains("is in use"));
     }
 
     #[test]
-    fn port_is_verified_by_the_user_of_its_socket() {
-        let user = rustix::process::geteuid().as_raw();
-        for address in ["127.0.0.1", "0.0.0.0"] {
-            let (port, listener) = listen(address);
-            let at = forward(&format!("{address}:{port}:80"));
-            assert!(verify(&[at], &[user + 1, user]).is_ok());
-            assert!(matches!(verify(&[at], &[user + 1]), Err(PortError::Taken(found)) if found == port));
-            drop(listener);
-            assert!(verify(&[at], &[user + 1, user]).is_err());
+    fn range_is_bound_whole_or_not_at_all() {
+        let (port, listener) = listen("127.0.0.1");
+        let range = forward(&format!("127.0.0.1:{}-{}:80-82", port - 2, port));
+        assert!(matches!(bind(&[range]), Err(PortError::InUse(_))));
+        drop(listener);
+        // Another program may have taken one of the others.
+        if let Ok(bound) = bind(&[range]) {
+            let port_of = |listener: &TcpListener| listener.local_addr().unwrap().port();
+            let ports: Vec<_> = bound.listeners.iter().map(|(host, guest)| (port_of(host), *guest)).collect();
+            assert_eq!(ports, [(port - 2, 80), (port - 1, 81), (port, 82)]);
         }
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let port = socket.local_addr().unwrap().port();
-        let at = forward(&format!("127.0.0.1:{port}:53/udp"));
-        assert!(verify(&[at], &[user + 1, user]).is_ok() && verify(&[at], &[user + 1]).is_err());
-        assert!(verify(&[], &[]).is_ok());
+    }
+
+    #[test]
+    fn port_without_an_address_is_bound_for_both_versions() {
+        for protocol in ["", "/udp"] {
+            let bound = bind(&[forward(&format!("0:80{protocol}"))]).unwrap();
+            let port = bound.chosen[0].host;
+            for address in ["127.0.0.1", "::1"] {
+                let at = (address.parse::<IpAddr>().unwrap(), port);
+                if UdpSocket::bind((at.0, 0)).is_err() {
+                    continue;
+                }
+                if protocol.is_empty() {
+                    TcpStream::connect(at).unwrap();
+                } else {
+                    assert_eq!(UdpSocket::bind(at).unwrap_err().kind(), ErrorKind::AddrInUse);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn passed_socket_is_bound_already() {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let connection = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+        let (unix, _) = UnixStream::pair().unwrap();
+        let (mut bound, guest) = (BoundPorts::default(), 80.try_into().unwrap());
+        bound.add_passed(tcp.into(), guest).unwrap();
+        bound.add_passed(udp.into(), guest).unwrap();
+        assert_eq!((bound.listeners.len(), bound.sockets.len()), (1, 1));
+        for (socket, text) in [
+            (connection.into(), "a connection"),
+            (unix.into(), "no socket of IP"),
+            (File::open("/dev/null").unwrap().into(), "no socket:"),
+        ] {
+            let error = bound.add_passed(socket, guest).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
     }
 
     #[test]
     fn address_of_another_host_is_an_error() {
-        let error = choose(&mut [forward("203.0.113.1:8080:80")]).unwrap_err();
+        let error = bind(&[forward("203.0.113.1:8080:80")]).unwrap_err();
         assert!(error.to_string().starts_with("203.0.113.1 is no address of this host"), "{error}");
     }
 
     #[test]
     fn port_0_becomes_a_free_port_of_its_own() {
-        let mut forwards = ["0:80", "127.0.0.1:0:81", "0:53/udp"].map(forward);
-        let chosen = choose(&mut forwards).unwrap();
-        assert_eq!(chosen, forwards);
-        assert!(forwards.iter().all(|forward| forward.host != 0) && forwards[0].host != forwards[1].host);
-        let mut given = [forward(&format!("{}:80", listen("0.0.0.0").0))];
-        assert_eq!(choose(&mut given).unwrap(), []);
+        let forwards = ["0:80", "127.0.0.1:0:81", "0:53/udp"].map(forward);
+        let chosen = bind(&forwards).unwrap().chosen;
+        assert!(chosen.iter().all(|forward| forward.host != 0) && chosen[0].host != chosen[1].host);
+        let without_port: Vec<_> = chosen.iter().map(|&forward| PortForward { host: 0, ..forward }).collect();
+        assert_eq!(without_port, forwards);
+        let given = [forward(&format!("{}:80", listen("0.0.0.0").0))];
+        assert_eq!(bind(&given).unwrap().chosen, []);
         let text = message(&forward("127.0.0.1:4000:53/udp"));
         assert_eq!(text, "UDP port 4000 of the host at 127.0.0.1 is forwarded to port 53 of the guest");
         assert_eq!(

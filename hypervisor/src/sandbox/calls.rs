@@ -27,7 +27,6 @@ use rustix::ioctl::Opcode;
 use rustix::ioctl::opcode::{none, read, read_write, write};
 
 use super::{Role, Rules};
-use crate::devices::net::backend::syn_ack::SIOCOUTQ;
 use crate::devices::net::backend::tap::ioctl;
 
 /// Condition on an argument.
@@ -331,9 +330,6 @@ const FILES: &[CallRule] = &[
 const NETWORK: &[CallRule] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
-/// Network thread with passt: how much it has read.
-const PASST_NETWORK: &[CallRule] = &[(SYS_ioctl, &[&[Request(1, SIOCOUTQ)]])];
-
 /// Network thread with a tap: frames, and the offloads that the guest's driver negotiates.
 const TAP_NETWORK: &[CallRule] = &[
     (SYS_readv, &[&[Tap(0)]]),
@@ -418,8 +414,7 @@ pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
     let debugging = if rules.debugger { debugging } else { &[] };
     let kind = match role {
         Role::Network if rules.tap.is_some() => TAP_NETWORK,
-        Role::Network if rules.sockets => SOCKETS,
-        Role::Network => PASST_NETWORK,
+        Role::Network => SOCKETS,
         Role::Files => FILES,
         Role::ReadOnlyFiles => READ_ONLY_FILES,
         _ => &[],

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{FileType, Mode, OFlags, RawDir, open, stat};
-use rustix::io::{FdFlags, fcntl_getfd};
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 
 use super::SandboxError;
 
@@ -29,6 +29,23 @@ pub fn close_inherited() -> Result<(), SandboxError> {
         }
     }
     Ok(())
+}
+
+/// Takes an inherited file descriptor, which is close-on-exec from now on.
+///
+/// # Errors
+///
+/// There is none of this number, or it was taken before.
+pub(crate) fn take_inherited(descriptor: RawFd) -> io::Result<OwnedFd> {
+    if descriptor <= libc::STDERR_FILENO || !is_inherited(descriptor) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of the standard streams. No
+    // object of this process owns it: nothing here opens descriptors without that flag, and whoever has taken it has set the
+    // flag, as this function does below.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
+    Ok(descriptor)
 }
 
 /// Descriptors of everything that has a path: files, folders, devices, FIFOs. Sorted.

@@ -40,6 +40,7 @@ use std::sync::Arc;
 pub(crate) use at_once::{exit_on, report_abort};
 pub use denial::EXIT_CODE;
 pub use descriptors::close_inherited;
+pub(crate) use descriptors::take_inherited;
 pub use jail::JailError;
 pub(crate) use paths::{LandlockLevel, empty_ruleset};
 pub(crate) use privileges::core_limit;

@@ -1,16 +1,14 @@
-//! Network devices: a guest echoes datagrams through a tap and through passt.
+//! Network devices: a guest echoes datagrams through a tap and through sockets.
 
-mod passt_script;
+mod qemu;
 
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, Command, Stdio};
+use std::process::{self, Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::echo::{CHECKSUMS, DONE, LAST, echo};
 use crate::host::{Host, Outcome};
@@ -54,7 +52,7 @@ fn comes_back(socket: &UdpSocket, guest: SocketAddr, datagram: &[u8]) -> bool {
             }
             // SIGSTOP and SIGCONT interrupt a read with a timeout (signal(7)).
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // passt has not bound the port yet.
+            // The port is not bound yet.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return false,
             Err(error) => panic!("{error}"),
         }
@@ -133,10 +131,6 @@ impl RunningUhyve {
         Self(Some(child), host)
     }
 
-    fn id(&self) -> u32 {
-        self.0.as_ref().unwrap().id()
-    }
-
     fn has_ended(&mut self) -> bool {
         self.0.as_mut().unwrap().try_wait().unwrap().is_some()
     }
@@ -207,47 +201,27 @@ fn multi_queue_tap_is_accepted() {
     machine.finish();
 }
 
-/// Returns whether passt is installed; otherwise prints the reason for skipping.
-fn has_passt() -> bool {
-    let found = Command::new("passt").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if found.is_err() {
-        println!("skipped: passt is not installed");
-    }
-    found.is_ok()
-}
-
 /// Returns a UDP port that is free at this time.
 fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Finds passt, or its supervisor, that forwards this port.
-fn passt(port: u16) -> Option<PathBuf> {
-    processes_of_passt(port).next()
+/// True if a socket is bound to a UDP port.
+fn is_bound(port: u16) -> bool {
+    let lists =
+        ["udp", "udp6"].map(|list| fs::read_to_string(format!("/proc/self/net/{list}")).unwrap_or_default());
+    lists.iter().any(|list| list.contains(&format!(":{port:04X} 0")))
 }
 
-fn processes_of_passt(port: u16) -> impl Iterator<Item = PathBuf> {
-    let wanted = format!("{port}:7");
-    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    let words = |path: &Path| fs::read_to_string(path.join("cmdline")).unwrap_or_default();
-    let is_it = move |path: &PathBuf| {
-        words(path).starts_with("passt") && words(path).split('\0').any(|word| word == wanted)
-    };
-    processes.filter(is_it)
-}
-
-/// Starts uhyve with passt, and returns the forwarded port of the host. A port that was free may be taken meanwhile:
-/// then it tries another one.
-fn behind_passt(jail: &[&str]) -> (RunningUhyve, u16) {
+/// Runs a command, which binds the UDP port that it is given. A port that was free may be taken meanwhile: then it tries
+/// another one.
+fn with_port(start: impl Fn(u16) -> RunningUhyve) -> (RunningUhyve, SocketAddr) {
     for _ in 0..10 {
         let port = free_port();
-        let forward = format!("{port}:7/udp");
-        // Debian's passt answers clients on this host only if the guest reaches its loopback.
-        let options = [&["-p", &forward, "--net", "passt,host-loopback"], jail].concat();
-        let mut machine = RunningUhyve::new(Host::new(&echo(0), &[]), &options);
-        wait(|| passt(port).is_some() || machine.has_ended());
+        let mut machine = start(port);
+        wait(|| is_bound(port) || machine.has_ended());
         if !machine.has_ended() {
-            return (machine, port);
+            return (machine, (Ipv4Addr::LOCALHOST, port).into());
         }
         let outcome = machine.outcome();
         assert!(outcome.errors.contains("in use"), "{outcome:?}");
@@ -255,34 +229,31 @@ fn behind_passt(jail: &[&str]) -> (RunningUhyve, u16) {
     panic!("no port stays free")
 }
 
-#[test]
-fn passt_carries_datagrams_and_exits_with_the_vm() {
-    if !has_passt() {
-        return;
-    }
-    let (machine, port) = behind_passt(&[]);
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    exchange(&socket, (Ipv4Addr::LOCALHOST, port).into());
-    machine.finish();
-    wait(|| passt(port).is_none());
+/// Starts uhyve with a forwarded port, and returns its address.
+fn behind_port(options: &[&str]) -> (RunningUhyve, SocketAddr) {
+    with_port(|port| {
+        let forward = format!("{port}:7/udp");
+        let options = [&["-p", &forward], options].concat();
+        RunningUhyve::new(Host::new(&echo(0), &[]), &options)
+    })
 }
 
 #[test]
-fn jailed_guest_has_its_port_and_passt_has_its_user() {
-    if !has_passt() || !jail_checks::is_possible() {
+fn sockets_carry_datagrams_both_ways() {
+    let (machine, port) = behind_port(&[]);
+    exchange(&UdpSocket::bind("127.0.0.1:0").unwrap(), port);
+    machine.finish();
+    assert!(!is_bound(port.port()));
+}
+
+#[test]
+fn jailed_guest_has_its_port() {
+    if !jail_checks::is_possible() {
         return;
     }
-    let (machine, port) = behind_passt(&["--jail", jail_checks::IDS]);
-    let is_jailed = |passt: PathBuf| {
-        fs::read_to_string(passt.join("status"))
-            .is_ok_and(|status| status.contains("Uid:\t61234\t61234\t61234\t61234\nGid:\t61235\t"))
-    };
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // passt, and its supervisor.
-    wait(|| processes_of_passt(port).count() == 2 && processes_of_passt(port).all(is_jailed));
-    exchange(&socket, (Ipv4Addr::LOCALHOST, port).into());
+    let (machine, port) = behind_port(&["--jail", jail_checks::IDS]);
+    exchange(&UdpSocket::bind("127.0.0.1:0").unwrap(), port);
     machine.finish();
-    wait(|| passt(port).is_none());
 }
 
 #[test]
@@ -297,40 +268,6 @@ fn jailed_guest_has_its_tap() {
 }
 
 #[test]
-fn passt_exits_when_uhyve_is_killed() {
-    if !has_passt() {
-        return;
-    }
-    let (machine, port) = behind_passt(&[]);
-    assert!(machine.id() > 0);
-    drop(machine);
-    wait(|| passt(port).is_none());
-}
-
-/// Whether this process runs.
-fn is_running(pid: &str) -> bool {
-    !pid.is_empty() && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| !words.is_empty())
-}
-
-#[test]
-fn passt_exits_when_uhyve_is_killed_while_the_socket_is_full() {
-    if !has_passt() {
-        return;
-    }
-    let (machine, port) = behind_passt(&[]);
-    let pid = Pid::from_raw(machine.id().try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::STOP).unwrap();
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // More than passt's socket holds, which is 8 MiB at most.
-    for _ in 0..10_000 {
-        // passt may not have bound the port yet.
-        let _: Result<usize, std::io::Error> = socket.send_to(&[b'a'; 1472], (Ipv4Addr::LOCALHOST, port));
-    }
-    drop(machine);
-    wait(|| passt(port).is_none());
-}
-
-#[test]
 fn taken_port_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -342,23 +279,15 @@ fn taken_port_is_reported() {
 }
 
 #[test]
-fn missing_passt_is_reported_with_package_name() {
-    let host = Host::new(&echo(0), &[]);
-    let output = host.command().args(["--net", "passt"]).env("PATH", "/nonexistent").output().unwrap();
-    let outcome = Outcome::from(output);
-    assert_eq!(outcome.code, Some(125));
-    assert!(outcome.errors.contains("apt install passt"), "{outcome:?}");
-}
-
-#[test]
 fn invalid_network_options_exit_with_usage_error() {
     for (options, text) in [
         (&["-p", "1:1", "--net", "none"][..], "remove --net none"),
-        (&["-p", "1:1", "--net", "tap=tap0"], "-p goes with --net passt"),
+        (&["-p", "1:1", "--net", "tap=tap0"], "-p goes with --net user"),
         (&["-p", "8080:80", "-p", "8080:81"], "8080 is given twice"),
-        (&["--net", "passt,mtu=65521"], "65520"),
-        (&["--net", "tap=tap0,host-loopback"], "goes with passt"),
-        (&["--net", "passt,allow=127.0.0.1"], "host-loopback"),
+        (&["--net", "user,mtu=65521"], "65520"),
+        (&["--net", "passt"], "write --net user"),
+        (&["--net", "tap=tap0,host-loopback"], "goes with user"),
+        (&["--net", "user,allow=127.0.0.1"], "host-loopback"),
         (&["--net", "tap=tap0,allow=10.0.0.0/8"], "add egress=none"),
         (&["--mount", "a:b"], "HOST:/GUEST"),
     ] {

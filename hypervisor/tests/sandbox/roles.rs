@@ -145,7 +145,7 @@ fn await_event(epoll: &Epoll) {
     }
 }
 
-/// Work of the network thread with passt.
+/// Work of the network thread of a guest under QEMU.
 fn network() -> impl FnOnce() + Send {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let [mut ours, mut theirs] = [ours, theirs].map(|stream| File::from(OwnedFd::from(stream)));

@@ -162,6 +162,12 @@ impl<H: Host> UserNetwork<H> {
         !self.frames.is_empty() || self.tcp.has_output() || self.datagrams.has_output()
     }
 
+    /// True if sockets have not taken all that the guest has sent.
+    #[must_use]
+    pub const fn has_unsent(&self) -> bool {
+        self.tcp.has_unsent()
+    }
+
     /// Handles a frame of the guest's of `length` bytes. `head` are its first bytes, at least [`MAX_HEADERS`]
     /// unless it is shorter.
     pub fn transmit(&mut self, host: &mut H, head: &[u8], frame: &H::Frame<'_>, length: usize) {

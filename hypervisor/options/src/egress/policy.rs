@@ -43,8 +43,6 @@ pub struct EgressOptions {
 pub struct HostNetwork {
     /// Addresses of the host's interfaces, which are closed.
     pub addresses: Vec<IpAddr>,
-    /// Addresses that lead to the host's loopback, if that is open to the guest.
-    pub loopback: Option<Vec<IpAddr>>,
     /// DNS servers that the guest may ask at closed addresses.
     pub nameservers: Vec<IpAddr>,
 }
@@ -135,12 +133,7 @@ impl EgressPolicy {
         let hosts = |addresses: &[IpAddr], is_open| -> Vec<Rule> {
             addresses.iter().map(|&address| (Prefix::of_host(address), is_open)).collect()
         };
-        let rules = [
-            ranges(&LINK_LOCAL, false),
-            ranges(&LOOPBACK, host.loopback.is_some()),
-            hosts(&host.addresses, false),
-            hosts(host.loopback.as_deref().unwrap_or_default(), true),
-        ];
+        let rules = [ranges(&LINK_LOCAL, false), ranges(&LOOPBACK, false), hosts(&host.addresses, false)];
         let rules = rules.concat();
         Self::new(rules, options, &host.nameservers)
     }
@@ -285,18 +278,6 @@ mod tests {
     fn closed_egress_opens_what_is_allowed_only() {
         check(&sockets("none"), "", "8.8.8.8 192.0.2.1 224.0.1.1 255.255.255.255 2001:db8::1 ff05::1");
         check(&sockets("none +10.0.0.0/8 -10.1.0.0/16"), "10.0.0.1", "10.1.0.1 8.8.8.8 fd00::1");
-    }
-
-    #[test]
-    fn opened_loopback_opens_the_gateway_even_without_egress() {
-        let gateways: [IpAddr; 2] = ["192.0.2.1", "fe80::9"].map(|text| text.parse().unwrap());
-        let host = HostNetwork { loopback: Some(gateways.to_vec()), ..host() };
-        for text in ["", "none"] {
-            let policy = EgressPolicy::of_sockets(&options(text), &host);
-            check(&policy, "127.0.0.1 ::1 192.0.2.1 fe80::9", "169.254.169.254 fe80::1 192.0.2.2");
-        }
-        let policy = EgressPolicy::of_sockets(&options("-192.0.2.1"), &host);
-        check(&policy, "127.0.0.1", "192.0.2.1");
     }
 
     #[test]

@@ -31,8 +31,7 @@ const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub fn egress(data: &[u8]) {
     let (mut source, now) = (ByteSource(data), Instant::now());
     let Some((options, judge)) = policy(&mut source) else { return };
-    let host =
-        HostNetwork { addresses: vec![HOST.into()], loopback: None, nameservers: vec![NAMESERVER.into()] };
+    let host = HostNetwork { addresses: vec![HOST.into()], nameservers: vec![NAMESERVER.into()] };
     let mut filter = EgressFilter::new(EgressPolicy::of_sockets(&options, &host));
     let mut judge = Judge { rules: judge, received: Vec::new() };
     while let Some((is_sent, frame)) = frame(&mut source) {

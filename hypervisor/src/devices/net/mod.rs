@@ -6,7 +6,7 @@
 //! | `rx`, `rx_buffers` | `receiveq1`, and the buffers that the guest has made available there |
 //! | `tx` | `transmitq1` |
 //! | [`header`] | the header of each frame (vnet header): checksum offload and segmentation offload |
-//! | [`backend`] | the host's side: a tap, or passt |
+//! | [`backend`] | the host's side: a tap, or sockets |
 //! | [`egress`] | which hosts the guest may open connections to |
 
 pub mod backend;
@@ -166,6 +166,10 @@ impl VirtioDevice for Net {
         let is_admitted = index == TRANSMITQ && self.transmitter.is_congested;
         let timer = self.limiters.get(index).filter(|_| !is_admitted).and_then(RateLimiter::timer);
         self.is_link_up.then_some(timer.unwrap_or(event))
+    }
+
+    fn finish(&mut self) {
+        self.backend.finish();
     }
 
     fn lift_limits(&mut self) {

@@ -173,6 +173,9 @@ pub trait VirtioDevice: Debug + Send {
     /// Removes limits of bytes and operations, before output of the guest is drained.
     fn lift_limits(&mut self) {}
 
+    /// Waits, for a limited time, until what the guest has sent has left. The guest has ended, and its output is drained.
+    fn finish(&mut self) {}
+
     /// Reports that the queue's [`HostEvent`] has occurred.
     fn host_ready(&mut self, index: usize, readiness: EventValidity) {
         let _: (usize, EventValidity) = (index, readiness);

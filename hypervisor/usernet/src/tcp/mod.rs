@@ -79,8 +79,9 @@ pub(crate) struct Tcp<S> {
     kept: usize,
     /// Key of initial sequence numbers.
     secret: RandomState,
-    /// True for each listener that may have clients to be accepted.
+    /// True for each listener that may have clients to be accepted, and the numbers of these.
     has_clients: Vec<bool>,
+    with_clients: Vec<usize>,
 }
 
 impl<S> Tcp<S> {
@@ -95,6 +96,7 @@ impl<S> Tcp<S> {
             kept: 0,
             secret: RandomState::new(),
             has_clients: vec![false; listeners],
+            with_clients: Vec::new(),
         }
     }
 
@@ -107,6 +109,11 @@ impl<S> Tcp<S> {
     /// True if a flow may have a segment for the guest.
     pub(crate) fn has_output(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// True if a flow keeps bytes that its socket has not taken.
+    pub(crate) const fn has_unsent(&self) -> bool {
+        self.kept > 0
     }
 
     /// Initial sequence number (RFC 6528): larger than those of former connections with the same ends.
@@ -343,17 +350,21 @@ impl<S> Tcp<S> {
 
     /// Notes that a listener has clients.
     pub(crate) fn note_clients(&mut self, listener: usize) {
-        if let Some(has_clients) = self.has_clients.get_mut(listener) {
+        if let Some(has_clients) = self.has_clients.get_mut(listener).filter(|has_clients| !**has_clients) {
             *has_clients = true;
+            self.with_clients.push(listener);
         }
     }
 
     /// Accepts clients while the guest has answered most of the former ones: the others wait in the
     /// backlog of the listener.
     pub(crate) fn accept<H: Host<Stream = S>>(&mut self, host: &mut H, config: &Config, guest: &Guest) {
-        for listener in 0..self.has_clients.len() {
+        let mut listeners = std::mem::take(&mut self.with_clients);
+        listeners.retain(|&listener| {
             while self.accept_one(host, config, guest, listener).is_some() {}
-        }
+            self.has_clients.get(listener) == Some(&true)
+        });
+        self.with_clients = listeners;
     }
 
     /// Accepts a client, if there is one and the host can.

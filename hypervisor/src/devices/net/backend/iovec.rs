@@ -64,24 +64,27 @@ pub(in crate::devices::net) fn write(
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Copies bytes that have arrived at a socket to guest memory, by one recvmsg(2), and leaves them in the socket. Returns
-/// the number of bytes.
+/// Copies bytes that have arrived at a socket to `header`, then to guest memory, by one recvmsg(2), and leaves them in the
+/// socket. Returns the number of bytes.
 ///
 /// # Errors
 ///
-/// The host's error; `EMSGSIZE` for more than 1,024 buffers.
+/// The host's error; `EMSGSIZE` for more than [`MAX_IOVECS`] buffers.
 pub(in crate::devices::net) fn peek(
     source: BorrowedFd<'_>,
+    header: &mut [u8],
     buffers: &[VolatileSlice<'_>],
 ) -> io::Result<usize> {
     let guards: Vec<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
-    let mut iovecs: Vec<_> = targets(&guards).collect();
+    let header =
+        (!header.is_empty()).then(|| iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() });
+    let mut iovecs: Vec<_> = header.into_iter().chain(targets(&guards)).collect();
     let mut message = empty_message();
     message.msg_iov = iovecs.as_mut_ptr();
     message.msg_iovlen = to_number(iovecs.len())?;
     // SAFETY: `message` describes `iovecs`, which live until the call returns, and neither a name nor control data. The
-    // kernel writes to the message itself, which is exclusively borrowed, and to the memory that `iovecs` describe:
-    // `guards` keep guest memory mapped. Those writes race only with the guest and with volatile accesses: vm-memory never
+    // kernel writes to the message itself, which is exclusively borrowed, and to the memory that `iovecs` describe: the slice
+    // `header`, which is exclusively borrowed until this function returns, and guest memory, which `guards` keep mapped. Those writes race only with the guest and with volatile accesses: vm-memory never
     // creates a reference to it.
     let result =
         unsafe { libc::recvmsg(source.as_raw_fd(), &raw mut message, libc::MSG_PEEK | libc::MSG_DONTWAIT) };

@@ -4,19 +4,11 @@
 //! | --- | --- |
 //! | [`tap`] | a TAP interface of the host |
 //! | [`user`] | sockets of the host |
-//! | [`passt`] | passt(1), which maps the guest's connections to sockets of the host |
-//! | [`stream`] | frames in the byte stream between passt and this device |
-//! | `reset` | resets of passt that refuse a connection |
-//! | [`syn_ack`] | SYN-ACKs, with which passt must not read later segments |
-//! | `packet` | packets of IP in frames |
+//! | [`stream`] | frames in a byte stream, as QEMU exchanges them |
 //! | `iovec` | scatter-gather I/O between file descriptors and guest memory |
 
 pub(super) mod iovec;
-mod packet;
-pub mod passt;
-mod reset;
 pub mod stream;
-pub(crate) mod syn_ack;
 pub mod tap;
 pub mod user;
 
@@ -85,6 +77,9 @@ pub trait Backend: Debug + Send {
     ///
     /// The backend is [`Disconnected`].
     fn flush(&mut self) -> Result<TxStatus, Disconnected>;
+
+    /// Waits, for a limited time, until what the guest has sent has left this process. The guest has ended.
+    fn finish(&mut self) {}
 
     /// File descriptor that is readable once there is a frame.
     fn input(&self) -> RawFd;

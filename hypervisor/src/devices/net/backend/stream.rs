@@ -1,4 +1,4 @@
-//! Frames in a byte stream, as passt(1) and QEMU's `-netdev stream` exchange them: before each frame its length, 32 bits in
+//! Frames in a byte stream, as QEMU's `-netdev stream` exchanges them: before each frame its length, 32 bits in
 //! network byte order.
 
 use std::io::{self, Error, ErrorKind};
@@ -80,45 +80,25 @@ pub struct FrameWriter {
     buffer: Vec<u8>,
     /// Number of bytes at the front of the buffer that are written.
     written: usize,
-    /// Number of bytes written since the beginning of the stream.
-    total: u64,
 }
 
 impl FrameWriter {
-    /// Whether another frame is accepted.
+    /// True if another frame may be added.
     #[must_use]
     pub fn has_capacity(&self) -> bool {
         self.buffer.len() - self.written < HIGH_WATER_MARK
     }
 
-    /// Number of bytes written since the beginning of the stream.
-    #[must_use]
-    pub fn written(&self) -> u64 {
-        self.total
-    }
-
-    /// Adds a frame of `length` bytes, which `append` appends to the buffer, if `accept` returns true for it and for the number of
-    /// bytes from the beginning of the stream to its end. Returns whether it did. The frame is a copy that the guest cannot change.
-    pub fn push(
-        &mut self,
-        length: u32,
-        append: impl FnOnce(&mut Vec<u8>),
-        accept: impl FnOnce(&[u8], u64) -> bool,
-    ) -> bool {
-        // Bounds the buffer even if a slow receiver never empties it.
+    /// Adds a frame. The buffer is bounded if frames are added only while [`Self::has_capacity`].
+    pub fn push(&mut self, frame: &[u8]) {
         if self.written >= HIGH_WATER_MARK {
             self.buffer.drain(..self.written);
             self.written = 0;
         }
-        let start = self.buffer.len();
+        // Cannot fail: a frame has at most MAX_FRAME bytes.
+        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         self.buffer.extend(length.to_be_bytes());
-        append(&mut self.buffer);
-        let end = self.total + (self.buffer.len() - self.written) as u64;
-        let is_accepted = self.buffer.get(start + LENGTH_SIZE..).is_some_and(|frame| accept(frame, end));
-        if !is_accepted {
-            self.buffer.truncate(start);
-        }
-        is_accepted
+        self.buffer.extend_from_slice(frame);
     }
 
     /// Writes all buffered bytes.
@@ -134,7 +114,6 @@ impl FrameWriter {
             }
             let count = count.min(rest.len());
             self.written += count;
-            self.total += count as u64;
         }
         self.buffer.clear();
         self.written = 0;
@@ -212,39 +191,16 @@ mod tests {
     }
 
     #[test]
-    fn refused_frame_leaves_no_bytes() {
-        let mut writer = FrameWriter::default();
-        for (byte, expected_end) in [(1, 24), (2, 48), (3, 48)] {
-            let accept = |frame: &[u8], end| {
-                assert_eq!(end, expected_end);
-                frame != [2; 20]
-            };
-            let is_accepted = writer.push(20, |bytes| bytes.extend([byte; 20]), accept);
-            assert_eq!(is_accepted, byte != 2);
-        }
-        let mut written = Vec::<u8>::new();
-        writer
-            .flush(|bytes| {
-                written.extend(bytes);
-                Ok(bytes.len())
-            })
-            .unwrap();
-        assert_eq!(written, encode(&[vec![1; 20], vec![3; 20]]));
-        assert_eq!(writer.written(), 48);
-    }
-
-    #[test]
     fn writer_buffers_up_to_the_high_water_mark() {
         let mut writer = FrameWriter::default();
         let mut count = 0;
         while writer.has_capacity() {
-            assert!(writer.push(1500, |bytes| bytes.extend([3; 1500]), |_, _| true));
+            writer.push(&[3; 1500]);
             count += 1;
         }
         assert!((40..50).contains(&count));
         let blocked = writer.flush(|_| Err(ErrorKind::WouldBlock.into()));
         assert_eq!(blocked.unwrap_err().kind(), ErrorKind::WouldBlock);
-        assert_eq!(writer.written(), 0);
         assert_eq!(writer.flush(|_| Ok(0)).unwrap_err().kind(), ErrorKind::WriteZero);
         let mut written = Vec::new();
         writer
@@ -255,24 +211,22 @@ mod tests {
             })
             .unwrap();
         assert_eq!(written, encode(&vec![vec![3; 1500]; count]));
-        assert!(writer.written() == written.len() as u64 && writer.has_capacity());
+        assert!(writer.has_capacity());
     }
 
     #[test]
     fn slow_receiver_does_not_grow_the_buffer() {
         let mut writer = FrameWriter::default();
-        let (mut writes, mut written) = (0, 0);
+        let mut writes = 0;
         for _ in 0..10_000 {
             while writer.has_capacity() {
-                writer.push(60_000, |bytes| bytes.resize(bytes.len() + 60_000, 5), |_, _| true);
+                writer.push(&[5; 60_000]);
             }
             let slow = |bytes: &[u8]| {
                 writes += 1;
                 (writes % 2 != 0).then_some(bytes.len().min(10_000)).ok_or(ErrorKind::WouldBlock.into())
             };
             writer.flush(slow).unwrap_err();
-            written += 10_000;
-            assert_eq!(writer.written(), written);
         }
         assert!(writer.buffer.capacity() < 512 * 1024);
     }

@@ -88,15 +88,9 @@ impl EgressFilter {
             return;
         }
         let canonical = address.to_canonical();
-        if canonical.is_loopback() || canonical.is_unspecified() {
-            log::warn!(
-                "network: a packet for the host's loopback is dropped: --net passt,host-loopback opens it to the guest"
-            );
-        } else {
-            log::warn!(
-                "network: packets to {canonical} are dropped: with ,allow={canonical} behind --net the guest may connect there"
-            );
-        }
+        log::warn!(
+            "network: packets to {canonical} are dropped: with ,allow={canonical} after --net the guest may connect there"
+        );
     }
 }
 

@@ -131,8 +131,11 @@ impl MmioTransport {
         self.kick(index);
     }
 
-    /// Finishes the stream of an output queue, of which no chain follows.
+    /// Finishes an output queue and its stream. No chain follows.
     pub fn finish_queue(&self, index: usize) {
+        if self.lock().is_output(index) {
+            self.lock().finish();
+        }
         self.sinks.get(index).into_iter().flatten().for_each(|sink| sink.finish());
     }
 

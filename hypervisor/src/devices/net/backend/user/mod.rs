@@ -6,10 +6,12 @@
 
 mod frames;
 mod sockets;
+mod stream;
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::time::{Duration, Instant};
 
 use hermit_options::egress::EgressPolicy;
 use hermit_usernet::config::Config;
@@ -35,6 +37,9 @@ pub struct User {
     /// Number of frames since the last poll.
     frames: u32,
 }
+
+/// Limit of the time for which peers are waited for that have not taken all that the guest has sent before it ended.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of frames for the guest after which the sockets are polled.
 const FRAMES_BETWEEN_POLLS: u32 = 32;
@@ -62,10 +67,15 @@ impl User {
         })
     }
 
-    /// Handles the events of sockets, and timers.
-    fn poll(&mut self) {
+    /// Descriptor that is readable when sockets have events.
+    pub(crate) fn events_fd(&self) -> BorrowedFd<'_> {
+        self.sockets.events_fd()
+    }
+
+    /// Handles the events of sockets, and timers. Waits for at most `timeout`.
+    fn poll(&mut self, timeout: Duration) {
         self.frames = 0;
-        for event in self.sockets.events() {
+        for event in self.sockets.events(timeout) {
             self.network.handle_event(&mut self.sockets, event);
         }
         self.network.handle_timers(&mut self.sockets);
@@ -77,14 +87,14 @@ impl User {
         let mut space = buffers;
         self.frames += 1;
         if self.frames >= FRAMES_BETWEEN_POLLS {
-            self.poll();
+            self.poll(Duration::ZERO);
         }
         let output = self.network.receive(&mut self.sockets, &mut self.head, &mut space);
         if output.is_some() || self.is_polled {
             return output;
         }
         self.is_polled = true;
-        self.poll();
+        self.poll(Duration::ZERO);
         self.network.receive(&mut self.sockets, &mut self.head, &mut space)
     }
 }
@@ -144,6 +154,20 @@ impl Backend for User {
         }
         self.sockets.wake_at(self.network.deadline());
         Ok(TxStatus::Accepted)
+    }
+
+    fn finish(&mut self) {
+        // Frames for the guest are no event any more.
+        self.sockets.withdraw();
+        let start = Instant::now();
+        while self.network.has_unsent() {
+            let left = FINISH_TIMEOUT.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                log::warn!("network: what the guest has sent last was not taken by its peers");
+                return;
+            }
+            self.poll(left);
+        }
     }
 
     fn input(&self) -> RawFd {

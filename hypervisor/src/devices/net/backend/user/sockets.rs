@@ -19,12 +19,9 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use vm_memory::VolatileSlice;
 
 use super::frames;
+use super::stream::{Stream, keeps_peek_offset};
 use crate::devices::net::backend::iovec;
 use crate::devices::net::egress::filter::is_worth_a_warning;
-
-/// Maximum number of connections that wait to be accepted, unless the host's limit is lower
-/// (`net.core.somaxconn`).
-const BACKLOG: i32 = 4_096;
 
 /// Maximum number of events of one epoll_wait(2).
 const MAX_EVENTS: usize = 64;
@@ -60,6 +57,9 @@ pub(super) struct Sockets {
     warned: Vec<IpAddr>,
     /// Buffer for datagrams of forwarded ports.
     datagram: Vec<u8>,
+    /// True if the host's kernel keeps the offset at which streams are peeked at; buffer for the bytes before it if not.
+    keeps_offset: bool,
+    unread: Vec<u8>,
 }
 
 impl Sockets {
@@ -73,7 +73,6 @@ impl Sockets {
         ports: Vec<UdpSocket>,
         policy: EgressPolicy,
     ) -> io::Result<Self> {
-        check_peeking()?;
         let timer = rustix::time::timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
@@ -90,12 +89,13 @@ impl Sockets {
             policy,
             warned: Vec::new(),
             datagram: Vec::new(),
+            keeps_offset: keeps_peek_offset(),
+            unread: Vec::new(),
         };
         sockets.add(&sockets.timer, TIMER, EventFlags::IN)?;
         sockets.add(&sockets.output, OUTPUT, EventFlags::IN)?;
         for (number, listener) in (0..).zip(&sockets.listeners) {
             listener.set_nonblocking(true)?;
-            net::listen(listener, BACKLOG)?;
             sockets.add(listener, LISTENER << KIND_SHIFT | number, EventFlags::IN | EventFlags::ET)?;
         }
         for (number, port) in (0..).zip(&sockets.ports) {
@@ -134,12 +134,12 @@ impl Sockets {
         }
     }
 
-    /// Returns the events that have occurred, some at a time.
-    pub(super) fn events(&mut self) -> Vec<Event> {
+    /// Returns the events that have occurred, some at a time. Waits for the first one for at most `timeout`.
+    pub(super) fn events(&mut self, timeout: Duration) -> Vec<Event> {
         let mut events =
             [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; MAX_EVENTS];
-        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = epoll::wait(&self.epoll, &mut events[..], Some(&none)).unwrap_or(0);
+        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+        let count = epoll::wait(&self.epoll, &mut events[..], Some(&timeout)).unwrap_or(0);
         let events = events.iter().take(count);
         events.filter_map(|event| self.decode(event.data.u64(), event.flags)).collect()
     }
@@ -211,32 +211,8 @@ const STREAM_EVENTS: EventFlags = EventFlags::IN
     .union(EventFlags::PRI)
     .union(EventFlags::ET);
 
-/// Sets the options of a TCP socket.
-fn set_options(stream: &OwnedFd) -> io::Result<()> {
-    sockopt::set_tcp_nodelay(stream, true)?;
-    // The guest's questions whether its peer is there are answered here.
-    sockopt::set_socket_keepalive(stream, true)?;
-    // Urgent data is data as any other, for the guest's TCP, too.
-    sockopt::set_socket_oobinline(stream, true)?;
-    iovec::set_peek_offset(stream.as_fd(), 0)
-}
-
-/// Checks that the host can peek at TCP sockets from an offset on, over both versions of IP, as far as it has
-/// them.
-fn check_peeking() -> io::Result<()> {
-    let any = ["0.0.0.0:0", "[::]:0"].map(|text| text.parse::<SocketAddr>());
-    for address in any.into_iter().flatten() {
-        let Ok(stream) = socket(address, SocketType::STREAM, None) else { continue };
-        if let Err(error) = iovec::set_peek_offset(stream.as_fd(), 0) {
-            let text = "the host's kernel cannot peek at TCP sockets from an offset on (Linux 6.9, for IPv6 6.12): use --net passt";
-            return Err(io::Error::new(error.kind(), text));
-        }
-    }
-    Ok(())
-}
-
 /// Opens a socket that does not block.
-fn socket(
+pub(super) fn socket(
     address: SocketAddr,
     kind: SocketType,
     protocol: Option<net::Protocol>,
@@ -245,7 +221,7 @@ fn socket(
 }
 
 impl Host for Sockets {
-    type Stream = OwnedFd;
+    type Stream = Stream;
     type Datagrams = OwnedFd;
     type Frame<'a> = &'a [VolatileSlice<'a>];
     type Space<'a> = &'a [VolatileSlice<'a>];
@@ -265,9 +241,8 @@ impl Host for Sockets {
         is_open
     }
 
-    fn connect(&mut self, to: SocketAddr, token: Token) -> io::Result<OwnedFd> {
-        let stream = socket(to, SocketType::STREAM, None)?;
-        set_options(&stream)?;
+    fn connect(&mut self, to: SocketAddr, token: Token) -> io::Result<Stream> {
+        let stream = Stream::new(socket(to, SocketType::STREAM, None)?, self.keeps_offset)?;
         match net::connect(&stream, &to) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
@@ -276,24 +251,24 @@ impl Host for Sockets {
         Ok(stream)
     }
 
-    fn take_error(&mut self, stream: &OwnedFd) -> Option<io::Error> {
+    fn take_error(&mut self, stream: &Stream) -> Option<io::Error> {
         sockopt::socket_error(stream).ok()?.err().map(io::Error::from)
     }
 
-    fn accept(&mut self, listener: usize, token: Token) -> io::Result<(OwnedFd, SocketAddr)> {
+    fn accept(&mut self, listener: usize, token: Token) -> io::Result<(Stream, SocketAddr)> {
         let listener = self.listeners.get(listener).ok_or(ErrorKind::WouldBlock)?;
         let (stream, from) = net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
         let from = from.and_then(|from| SocketAddr::try_from(from).ok()).ok_or(ErrorKind::InvalidData)?;
-        set_options(&stream)?;
+        let stream = Stream::new(stream, self.keeps_offset)?;
         self.add(&stream, STREAM << KIND_SHIFT | u64::from(token), STREAM_EVENTS)?;
         Ok((stream, from))
     }
 
-    fn send(&mut self, stream: &OwnedFd, frame: &Self::Frame<'_>, part: Range<usize>) -> io::Result<usize> {
+    fn send(&mut self, stream: &Stream, frame: &Self::Frame<'_>, part: Range<usize>) -> io::Result<usize> {
         iovec::write(stream.as_fd(), &[], &frames::part(frame, part))
     }
 
-    fn send_bytes(&mut self, stream: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    fn send_bytes(&mut self, stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
         Ok(net::send(stream, bytes, SendFlags::NOSIGNAL)?)
     }
 
@@ -303,32 +278,26 @@ impl Host for Sockets {
 
     fn peek(
         &mut self,
-        stream: &OwnedFd,
+        stream: &Stream,
         space: &mut Self::Space<'_>,
         part: Range<usize>,
     ) -> io::Result<usize> {
-        iovec::peek(stream.as_fd(), &frames::part(space, part))
+        stream.peek(&mut self.unread, &frames::part(space, part))
     }
 
-    fn rewind(&mut self, stream: &OwnedFd) {
-        let _: io::Result<()> = iovec::set_peek_offset(stream.as_fd(), 0);
+    fn rewind(&mut self, stream: &Stream) {
+        stream.rewind();
     }
 
-    fn discard(&mut self, stream: &OwnedFd, mut count: usize) {
-        // What was peeked has arrived.
-        while let Ok(done @ 1..) = iovec::discard(stream.as_fd(), count) {
-            count = count.saturating_sub(done);
-            if count == 0 {
-                break;
-            }
-        }
+    fn discard(&mut self, stream: &Stream, count: usize) {
+        stream.discard(count);
     }
 
-    fn shutdown(&mut self, stream: &OwnedFd) {
+    fn shutdown(&mut self, stream: &Stream) {
         let _: rustix::io::Result<()> = net::shutdown(stream, Shutdown::Write);
     }
 
-    fn reset(&mut self, stream: OwnedFd) {
+    fn reset(&mut self, stream: Stream) {
         let _: rustix::io::Result<()> = sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
     }
 

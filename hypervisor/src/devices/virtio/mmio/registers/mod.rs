@@ -127,6 +127,11 @@ impl MmioRegisters {
         self.device.lift_limits();
     }
 
+    /// See [`VirtioDevice::finish`].
+    pub fn finish(&mut self) {
+        self.device.finish();
+    }
+
     /// See [`VirtioDevice::is_output`].
     #[must_use]
     pub fn is_output(&self, index: usize) -> bool {

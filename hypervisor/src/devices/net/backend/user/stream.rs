@@ -1,0 +1,213 @@
+//! TCP sockets of the host, which are read twice: bytes are peeked at, and removed when the guest has acknowledged
+//! them.
+//!
+//! Since Linux 6.9, and 6.12 for IPv6, the kernel keeps the offset from which on a socket is peeked at (`SO_PEEK_OFF`). An older
+//! kernel peeks from the first byte on, so that the bytes before the offset are copied again each time, to a buffer that is not
+//! read.
+
+use std::cell::Cell;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SocketType, sockopt};
+use vm_memory::VolatileSlice;
+
+use super::sockets::socket;
+use crate::devices::net::backend::iovec;
+
+/// TCP socket.
+#[derive(Debug)]
+pub(super) struct Stream {
+    socket: OwnedFd,
+    /// Number of bytes that were peeked at; `None` if the kernel keeps it.
+    peeked: Option<Cell<usize>>,
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Stream {
+    /// Sets the options of a socket.
+    ///
+    /// # Errors
+    ///
+    /// The host's error.
+    pub(super) fn new(socket: OwnedFd, keeps_offset: bool) -> io::Result<Self> {
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        // The guest's questions whether its peer is there are answered here.
+        sockopt::set_socket_keepalive(&socket, true)?;
+        // Urgent data is data as any other, for the guest's TCP, too.
+        sockopt::set_socket_oobinline(&socket, true)?;
+        if keeps_offset {
+            iovec::set_peek_offset(socket.as_fd(), 0)?;
+        }
+        Ok(Self { socket, peeked: (!keeps_offset).then(Cell::default) })
+    }
+
+    /// Copies the next bytes to `buffers`, and leaves them in the socket. `unread` is a buffer for bytes that are not read.
+    ///
+    /// # Errors
+    ///
+    /// Those of recv(2).
+    pub(super) fn peek(&self, unread: &mut Vec<u8>, buffers: &[VolatileSlice<'_>]) -> io::Result<usize> {
+        let Some(peeked) = &self.peeked else { return iovec::peek(self.as_fd(), &mut [], buffers) };
+        let start = peeked.get();
+        let mut count = self.peek_after(start, unread, buffers)?;
+        if count == 0 && start > 0 {
+            let end = self.end()?;
+            // Bytes may have arrived since.
+            count = self.peek_after(start, unread, buffers)?;
+            if count == 0 && !end {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+        }
+        peeked.set(start + count);
+        Ok(count)
+    }
+
+    fn peek_after(
+        &self,
+        start: usize,
+        unread: &mut Vec<u8>,
+        buffers: &[VolatileSlice<'_>],
+    ) -> io::Result<usize> {
+        if unread.len() < start {
+            unread.resize(start, 0);
+        }
+        let count = iovec::peek(self.as_fd(), unread.get_mut(..start).unwrap_or_default(), buffers)?;
+        Ok(count.saturating_sub(start))
+    }
+
+    /// True if the peer has ended the stream.
+    fn end(&self) -> io::Result<bool> {
+        let mut events = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+        let [event] = events;
+        if event.revents().contains(PollFlags::ERR) {
+            sockopt::socket_error(&self.socket)??;
+            return Err(ErrorKind::ConnectionReset.into());
+        }
+        Ok(event.revents().intersects(PollFlags::RDHUP | PollFlags::HUP))
+    }
+
+    /// Has [`Self::peek`] begin again with the first byte.
+    pub(super) fn rewind(&self) {
+        match &self.peeked {
+            Some(peeked) => peeked.set(0),
+            None => {
+                let _: io::Result<()> = iovec::set_peek_offset(self.as_fd(), 0);
+            }
+        }
+    }
+
+    /// Removes the first bytes, which were peeked at.
+    pub(super) fn discard(&self, mut count: usize) {
+        // They have arrived.
+        while let Ok(done @ 1..) = iovec::discard(self.as_fd(), count) {
+            count = count.saturating_sub(done);
+            if let Some(peeked) = &self.peeked {
+                peeked.set(peeked.get().saturating_sub(done));
+            }
+            if count == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// True if the host's kernel keeps the offset of TCP sockets, over both versions of IP, as far as it has them.
+pub(super) fn keeps_peek_offset() -> bool {
+    let any = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))];
+    any.into_iter().all(|address| match socket(address, SocketType::STREAM, None) {
+        Ok(stream) => iovec::set_peek_offset(stream.as_fd(), 0).is_ok(),
+        Err(_) => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Stream, keeps_peek_offset};
+    use rustix::net::sockopt::set_socket_linger;
+    use std::io::{ErrorKind, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::time::Duration;
+    use vm_memory::VolatileSlice;
+
+    /// A connection, whose one end is peeked at, with each way that this kernel has.
+    fn pairs() -> impl Iterator<Item = (Stream, TcpStream)> {
+        [false, true].into_iter().filter(|&keeps| !keeps || keeps_peek_offset()).map(|keeps| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (socket, _) = listener.accept().unwrap();
+            socket.set_nonblocking(true).unwrap();
+            (Stream::new(socket.into(), keeps).unwrap(), peer)
+        })
+    }
+
+    fn peek(stream: &Stream, max: usize) -> Result<String, ErrorKind> {
+        let mut bytes = vec![0; max];
+        let count = stream.peek(&mut vec![7; 2], &[VolatileSlice::from(&mut *bytes)]);
+        let count = count.map_err(|error| error.kind())?;
+        Ok(String::from_utf8(bytes[..count].to_vec()).unwrap())
+    }
+
+    /// What there is to read once something is: the loopback delivers at once, or a little later.
+    fn peek_next(stream: &Stream, max: usize) -> Result<String, ErrorKind> {
+        loop {
+            match peek(stream, max) {
+                Err(ErrorKind::WouldBlock) => std::thread::yield_now(),
+                result => return result,
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_peeked_at_in_order_until_they_are_removed() {
+        for (stream, mut peer) in pairs() {
+            assert_eq!(peek(&stream, 9), Err(ErrorKind::WouldBlock));
+            peer.write_all(b"abcdefgh").unwrap();
+            assert_eq!(peek_next(&stream, 3).as_deref(), Ok("abc"));
+            assert_eq!(peek_next(&stream, 2).as_deref(), Ok("de"));
+            stream.discard(4);
+            assert_eq!(peek_next(&stream, 2).as_deref(), Ok("fg"));
+            stream.rewind();
+            assert_eq!(peek_next(&stream, 9).as_deref(), Ok("efgh"));
+            assert_eq!(peek(&stream, 9), Err(ErrorKind::WouldBlock));
+            stream.discard(4);
+            assert_eq!(peek(&stream, 9), Err(ErrorKind::WouldBlock));
+            peer.write_all(b"ij").unwrap();
+            assert_eq!(peek_next(&stream, 9).as_deref(), Ok("ij"));
+        }
+    }
+
+    #[test]
+    fn end_of_the_stream_comes_after_all_bytes() {
+        for (stream, mut peer) in pairs() {
+            peer.write_all(b"abc").unwrap();
+            peer.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(peek_next(&stream, 2).as_deref(), Ok("ab"));
+            assert_eq!(peek_next(&stream, 2).as_deref(), Ok("c"));
+            assert_eq!(peek_next(&stream, 2).as_deref(), Ok(""));
+            stream.rewind();
+            assert_eq!(peek_next(&stream, 9).as_deref(), Ok("abc"));
+            stream.discard(3);
+            assert_eq!(peek_next(&stream, 9).as_deref(), Ok(""));
+        }
+    }
+
+    #[test]
+    fn reset_is_an_error_after_all_bytes() {
+        for (stream, mut peer) in pairs() {
+            peer.write_all(b"abc").unwrap();
+            assert_eq!(peek_next(&stream, 9).as_deref(), Ok("abc"));
+            set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+            drop(peer);
+            assert_eq!(peek_next(&stream, 9), Err(ErrorKind::ConnectionReset));
+        }
+    }
+}
