@@ -99,7 +99,8 @@ fn qemu_network(ports: &[PortForward]) -> Result<[String; 4], String> {
     if let Some(port) = ports.iter().find(|port| port.address.as_ref().is_some_and(IpAddr::is_ipv6)) {
         return Err(format!("-p {port}: QEMU alone forwards ports at IPv4 addresses only"));
     }
-    let forwards: String = ports.iter().map(|port| format!(",{}", hostfwd(port))).collect();
+    let each = ports.iter().flat_map(|port| port.each());
+    let forwards: String = each.map(|port| format!(",{}", hostfwd(port))).collect();
     Ok([
         "-netdev".to_owned(),
         format!("user,id=net{forwards}"),
@@ -108,8 +109,8 @@ fn qemu_network(ports: &[PortForward]) -> Result<[String; 4], String> {
     ])
 }
 
-/// Returns a forward as the `hostfwd=` option of QEMU's user network.
-fn hostfwd(forward: &PortForward) -> String {
+/// Returns a forward of one port as the `hostfwd=` option of QEMU's user network.
+fn hostfwd(forward: PortForward) -> String {
     let protocol = if forward.protocol == Protocol::Udp { "udp" } else { "tcp" };
     let address = forward.address.map(|address| address.to_string()).unwrap_or_default();
     format!("hostfwd={protocol}:{address}:{}-:{}", forward.host, forward.guest)
@@ -268,8 +269,9 @@ mod tests {
             let ports: Vec<_> = ports.iter().map(|port| port.parse().unwrap()).collect();
             qemu_network(&ports)
         };
-        let forwards = network(&["8080:80", "127.0.0.1:53:5353/udp"]).unwrap();
-        assert_eq!(forwards[1], "user,id=net,hostfwd=tcp::8080-:80,hostfwd=udp:127.0.0.1:53-:5353");
+        let forwards = network(&["8080-8081:80-81", "127.0.0.1:53:5353/udp"]).unwrap();
+        let expected = "hostfwd=tcp::8080-:80,hostfwd=tcp::8081-:81,hostfwd=udp:127.0.0.1:53-:5353";
+        assert_eq!(forwards[1], format!("user,id=net,{expected}"));
         for (ports, text) in
             [(&["[::1]:8080:80"][..], "IPv4 addresses only"), (&["80:80", "80:81"], "given twice")]
         {

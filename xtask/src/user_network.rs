@@ -39,8 +39,8 @@ pub struct UserNetwork {
 }
 
 impl UserNetwork {
-    /// Starts `uhyve net` with the values of `--net` and `-p`, and waits until it listens. It prints errors,
-    /// warnings and the ports that it chooses to `errors`.
+    /// Starts `uhyve net` with the values of `--net` and `-p`, and with further options such as `--quiet`, and
+    /// waits until it listens. It prints errors, warnings and the ports that it chooses to `errors`.
     ///
     /// # Errors
     ///
@@ -50,12 +50,13 @@ impl UserNetwork {
         uhyve: &Path,
         net: Option<&str>,
         ports: &[PortForward],
+        options: &[&str],
         errors: impl Into<Stdio>,
     ) -> Result<Self> {
         let config = network::user(net, ports).map_err(usage_error)?;
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let mut command = Command::new(uhyve);
-        command.arg("net").arg("--socket").arg(socket(&folder));
+        command.arg("net").arg("--socket").arg(socket(&folder)).args(options);
         if let Some(net) = net {
             command.args(["--net", &without_congestion(net)]);
         }
@@ -212,12 +213,13 @@ mod tests {
         let serve = "exec >&-; while [ -e $3 ]; do sleep 0.01; done";
         let uhyve = script(&folder, &format!("echo \"$@\" > $(dirname $0)/arguments; touch $3; {serve}"));
         let ports = ["8080:80", "127.0.0.1:0:53/udp"].map(|text| text.parse().unwrap());
-        let network = UserNetwork::start(&uhyve, Some("user,dns=1.1.1.1"), &ports, Stdio::null()).unwrap();
+        let network =
+            UserNetwork::start(&uhyve, Some("user,dns=1.1.1.1"), &ports, &["-q"], Stdio::null()).unwrap();
         let path = super::socket(&network.folder).display().to_string();
         assert!(network.qemu_options()[1].ends_with(&format!(",addr.path={path}")));
         let arguments = fs::read_to_string(folder.path().join("arguments")).unwrap();
         let options = "--net user,dns=1.1.1.1 -p 8080:80 -p 127.0.0.1:0:53/udp";
-        assert_eq!(arguments, format!("net --socket {path} {options}\n"));
+        assert_eq!(arguments, format!("net --socket {path} -q {options}\n"));
         fs::remove_file(path).unwrap();
     }
 
@@ -225,12 +227,13 @@ mod tests {
     fn network_that_ends_before_it_listens_is_an_error() {
         let folder = TempDir::new().unwrap();
         let uhyve = script(&folder, "exit 125");
-        let error = UserNetwork::start(&uhyve, Some("user"), &[], Stdio::null()).unwrap_err().to_string();
+        let error =
+            UserNetwork::start(&uhyve, Some("user"), &[], &[], Stdio::null()).unwrap_err().to_string();
         assert!(error.contains("125"), "{error}");
         let missing = folder.path().join("missing");
-        assert!(UserNetwork::start(&missing, Some("user"), &[], Stdio::null()).is_err());
+        assert!(UserNetwork::start(&missing, Some("user"), &[], &[], Stdio::null()).is_err());
         for net in [None, Some("none"), Some("tap=a")] {
-            assert!(UserNetwork::start(&uhyve, net, &[], Stdio::null()).is_err(), "{net:?}");
+            assert!(UserNetwork::start(&uhyve, net, &[], &[], Stdio::null()).is_err(), "{net:?}");
         }
     }
 }

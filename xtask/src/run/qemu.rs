@@ -70,7 +70,9 @@ impl VmOptions {
             return Ok(None);
         }
         let uhyve = self.find_uhyve().context("uhyve connects guests in QEMU, too")?;
-        UserNetwork::start(&uhyve, self.net.as_deref(), &self.machine.ports, io::stderr()).map(Some)
+        let options: &[&str] = if self.machine.quiet { &["--quiet"] } else { &[] };
+        let (net, ports) = (self.net.as_deref(), self.machine.ports.as_slice());
+        UserNetwork::start(&uhyve, net, ports, options, io::stderr()).map(Some)
     }
 
     /// The tree of `--root` in a temporary file.

@@ -80,7 +80,7 @@ impl Server {
             System::Process => (uhyve(programs, Engine::Process, &forward), None),
             System::Qemu => {
                 let uhyve = &programs.uhyve.program;
-                let network = UserNetwork::start(uhyve, Some("user"), &[forward], Stdio::inherit())?;
+                let network = UserNetwork::start(uhyve, Some("user"), &[forward], &[], Stdio::inherit())?;
                 (qemu(programs, &network, folder.path())?, Some(network))
             }
         };

@@ -381,7 +381,7 @@ impl TestGuest<'_> {
     fn network_for_qemu(&self, uhyve: &Path, folder: &TempDir) -> Result<Option<UserNetwork>> {
         let GuestNetwork::Sockets(ports) = &self.net else { return Ok(None) };
         let messages = File::create(folder.path().join(NETWORK_LOG)).context("cannot make a file")?;
-        let started = UserNetwork::start(uhyve, Some(&self.user_network()), ports, messages);
+        let started = UserNetwork::start(uhyve, Some(&self.user_network()), ports, &[], messages);
         started.map(Some).with_context(|| String::from_utf8_lossy(&network_messages(folder)).into_owned())
     }
 

@@ -23,7 +23,7 @@ const NETWORK: &str = "user,mtu=1500";
 pub(in crate::test) fn serves(uhyve: &Path, guest: Guest) -> Result<bool> {
     let NetworkPath::Port(port) = NetworkPath::port()? else { bail!("there is no port") };
     let forward = format!("127.0.0.1:{port}:8080").parse().map_err(Error::msg)?;
-    let network = UserNetwork::start(uhyve, Some(NETWORK), &[forward], Stdio::inherit())?;
+    let network = UserNetwork::start(uhyve, Some(NETWORK), &[forward], &[], Stdio::inherit())?;
     let guest = Guest { board: Board::Pc, extra_options: network.qemu_options().to_vec(), ..guest };
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     thread::scope(|scope| {
