@@ -6,6 +6,7 @@
 //! the image's.
 
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_image::{EXECUTABLE_ADDRESS, LoaderRecord, MAGIC};
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
-use hermit_interface::port_forward::PortForward;
+use hermit_interface::port_forward::{PortForward, Protocol};
 use hermit_options::open::Opener;
 use hermit_options::root::RootTree;
 use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
@@ -52,9 +53,6 @@ pub struct Arguments {
 /// Maximum size of a tree in bytes: a machine has no more memory in one piece below 4 GiB.
 const MAX_TREE_SIZE: u64 = 2 << 30;
 
-/// Network of the printed command: its guest connects to any host, as a program of the host does.
-const QEMU_NETWORK: &str = "user,host-loopback";
-
 /// Memory of a machine in MiB, beside the tree of files.
 const MEMORY: usize = 128;
 
@@ -64,7 +62,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     if let Found::Image(file) = &program {
         payload(file)?;
     }
-    let network = network::qemu_options(Some(QEMU_NETWORK), &arguments.ports).map_err(usage_error)?;
+    let network = qemu_network(&arguments.ports).map_err(usage_error)?;
     if let Some(root) = &arguments.root {
         RootTree::check(&Opener::default(), root, MAX_TREE_SIZE)
             .map_err(|error| usage_error(error.to_string()))?;
@@ -92,6 +90,30 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     );
     println!("{}", qemu_command(&output, MEMORY + (tree.archive.len() >> 20), &network));
     Ok(())
+}
+
+/// Returns the options of QEMU's user network for the printed command, which is for hosts without uhyve. Its
+/// guest connects to any host, as a program of the host does.
+fn qemu_network(ports: &[PortForward]) -> Result<[String; 4], String> {
+    network::check(None, ports)?;
+    if let Some(port) = ports.iter().find(|port| port.address.as_ref().is_some_and(IpAddr::is_ipv6)) {
+        return Err(format!("-p {port}: QEMU alone forwards ports at IPv4 addresses only"));
+    }
+    let each = ports.iter().flat_map(|port| port.each());
+    let forwards: String = each.map(|port| format!(",{}", hostfwd(port))).collect();
+    Ok([
+        "-netdev".to_owned(),
+        format!("user,id=net{forwards}"),
+        "-device".to_owned(),
+        "virtio-net-pci,disable-legacy=on,netdev=net".to_owned(),
+    ])
+}
+
+/// Returns a forward of one port as the `hostfwd=` option of QEMU's user network.
+fn hostfwd(forward: PortForward) -> String {
+    let protocol = if forward.protocol == Protocol::Udp { "udp" } else { "tcp" };
+    let address = forward.address.map(|address| address.to_string()).unwrap_or_default();
+    format!("hostfwd={protocol}:{address}:{}-:{}", forward.host, forward.guest)
 }
 
 /// Reads an executable without debugging information. The whole file is in the guest's memory while it boots; debuggers read the
@@ -227,8 +249,7 @@ fn record(file: &mut [u8], record: LoaderRecord) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{QEMU_NETWORK, qemu_command, write};
-    use crate::network::qemu_options;
+    use super::{qemu_command, qemu_network, write};
     use std::fs::{self, File};
     use std::os::unix::fs::PermissionsExt;
 
@@ -244,7 +265,19 @@ mod tests {
 
     #[test]
     fn command_of_qemu_forwards_the_ports() {
-        let network = qemu_options(Some(QEMU_NETWORK), &["7379:7379".parse().unwrap()]).unwrap();
+        let network = |ports: &[&str]| {
+            let ports: Vec<_> = ports.iter().map(|port| port.parse().unwrap()).collect();
+            qemu_network(&ports)
+        };
+        let forwards = network(&["8080-8081:80-81", "127.0.0.1:53:5353/udp"]).unwrap();
+        let expected = "hostfwd=tcp::8080-:80,hostfwd=tcp::8081-:81,hostfwd=udp:127.0.0.1:53-:5353";
+        assert_eq!(forwards[1], format!("user,id=net,{expected}"));
+        for (ports, text) in
+            [(&["[::1]:8080:80"][..], "IPv4 addresses only"), (&["80:80", "80:81"], "given twice")]
+        {
+            assert!(network(ports).unwrap_err().contains(text), "{ports:?}");
+        }
+        let network = network(&["7379:7379"]).unwrap();
         let command = qemu_command("kv image".as_ref(), 128, &network);
         assert!(command.contains(" -netdev user,id=net,hostfwd=tcp::7379-:7379 "), "{command}");
         assert!(command.contains("-kernel 'kv image'"), "{command}");

@@ -13,7 +13,6 @@ pub mod image;
 mod libtest;
 pub mod network;
 mod package;
-pub mod passt;
 pub mod process;
 pub mod program;
 pub mod qemu;
@@ -28,6 +27,7 @@ pub mod temporary;
 pub mod toolchain;
 pub mod uhyve;
 pub mod usage;
+pub mod user_network;
 mod virtiofsd;
 pub mod workspace;
 

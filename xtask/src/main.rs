@@ -8,15 +8,11 @@ use std::process::ExitCode;
 
 use anyhow::{Error, Result};
 use clap::Parser;
-use hermit_options::passt;
 use xtask::cargo::TOOLS_PROFILE;
 use xtask::cli::{Arguments, Command};
 use xtask::{crates, exit, image, process, run, runner, setup, temporary, workspace};
 
 fn main() -> ExitCode {
-    if let Some(code) = passt::supervise() {
-        return code;
-    }
     let command = Arguments::parse().command;
     // Neither `run` nor a forwarded command needs a temporary folder of this process: it may become another program by exec,
     // which drops nothing.

@@ -54,11 +54,11 @@ pub(crate) struct VmOptions {
     /// QEMU's machine type; microvm unless there are disks, mounts or a network, which only pc has
     #[arg(long, value_enum)]
     board: Option<Board>,
-    /// The network: user (connections through sockets of the host; -p implies it), passt (the same), tap=NAME (a
-    /// tap of the host), or none. user,host-loopback lets the guest reach the host's loopback, as host.hermit.internal. Under
-    /// uhyve, all but none take keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, search=, hostname=, congestion=, bps=, pps=,
-    /// allow=CIDR, deny=CIDR, egress=none
-    #[arg(long, value_name = "user|passt|tap=NAME|none[,KEY[=VALUE]...]", value_parser = network::parse)]
+    /// The network: user (connections through sockets of the host; -p implies it), tap=NAME (a tap of the
+    /// host), or none. user,host-loopback lets the guest reach the host's loopback, as host.hermit.internal.
+    /// user takes more keys: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, search=, hostname=, congestion=,
+    /// allow=CIDR, deny=CIDR, egress=none. So does a tap, but only under uhyve, as both do bps= and pps=
+    #[arg(long, value_name = "user|tap=NAME|none[,KEY[=VALUE]...]", value_parser = network::parse)]
     net: Option<String>,
     /// The loader to boot with, in place of the installed one
     #[arg(long, hide = true)]
@@ -235,9 +235,10 @@ impl VmOptions {
         self.uhyve = uhyve;
     }
 
-    /// Returns uhyve's executable, which is built if need be; `None` if the machine is not to run in it, or if it cannot be built.
+    /// Returns uhyve's executable, which is built if need be. `None` if the machine neither runs in it nor
+    /// has its network, or if it cannot be built.
     pub(crate) fn uhyve(&self) -> Option<PathBuf> {
-        if self.needs_qemu() { None } else { self.find_uhyve().ok() }
+        if self.needs_qemu() && !self.is_user_network() { None } else { self.find_uhyve().ok() }
     }
 
     fn find_uhyve(&self) -> Result<PathBuf> {
@@ -256,9 +257,6 @@ impl VmOptions {
     pub(crate) fn ensure_packages(&self, vmm: VmmKind) -> Result<()> {
         match vmm {
             VmmKind::Qemu => setup::packages::QEMU.ensure(),
-            VmmKind::Uhyve if self.needs_passt() && !self.is_user_network() => {
-                setup::packages::PASST.ensure()
-            }
             VmmKind::Uhyve => Ok(()),
         }
     }
@@ -293,17 +291,9 @@ impl VmOptions {
         !self.machine.ports.is_empty() || self.net.as_deref().is_some_and(|net| net != "none")
     }
 
-    /// True with `--net user`, which is uhyve's own backend.
+    /// True if the guest's connections are sockets of the host.
     fn is_user_network(&self) -> bool {
-        self.net.as_deref().is_some_and(|net| net.split(',').next() == Some("user"))
-    }
-
-    /// True if the guest's connections are sockets of the host: by passt, unless uhyve's own backend makes them.
-    pub(crate) fn needs_passt(&self) -> bool {
-        match self.net.as_deref() {
-            None => !self.machine.ports.is_empty(),
-            Some(net) => matches!(net.split(',').next(), Some("user" | "passt")),
-        }
+        network::is_user(self.net.as_deref(), &self.machine.ports)
     }
 
     /// Returns the number of CPUs.
@@ -462,11 +452,12 @@ mod tests {
     #[test]
     fn network_of_either_vmm_is_parsed_with_its_keys() {
         for (net, text) in [
-            ("host", "unknown network `host`: write tap=NAME, user, passt or none"),
+            ("host", "unknown network `host`: write user, tap=NAME or none"),
             ("tap=sixteen_bytes_xx", "no name of a network interface"),
-            ("tap=a,host-loopback", "goes with passt"),
+            ("tap=a,host-loopback", "goes with user"),
             ("user,mtu=1", "576 to 65520"),
-            ("passt,speed=1", "no `speed`"),
+            ("user,speed=1", "no `speed`"),
+            ("passt", "write --net user"),
         ] {
             let error = Options::try_parse_from(["--net", net]).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
@@ -501,11 +492,11 @@ mod tests {
             ("--env-file /no/such/file", "cannot read the environment file"),
             ("--board microvm --block a", "--board pc"),
             ("--board microvm -p 1:1", "--board pc"),
-            ("-p 1:1 --net tap=a", "-p goes with --net passt"),
+            ("-p 1:1 --net tap=a", "-p goes with --net user"),
             ("-p 1:1 --net none", "remove --net none"),
             ("-p 80:1 -p 80:2", "given twice"),
-            ("--platform qemu --net passt,mtu=1500", "mtu=1500 is for uhyve"),
-            ("--board pc -p [::1]:1:1", "uhyve"),
+            ("--platform qemu --net tap=a,mtu=1500", "mtu=1500 is for uhyve"),
+            ("--board pc --net user,bps=1M", "bps=1M is for uhyve"),
         ] {
             let error = check(options).unwrap_err();
             assert!(error.is::<UsageError>(), "{error}");
@@ -516,7 +507,8 @@ mod tests {
             "--net none",
             "-p [::1]:1:1",
             "--net user,host-loopback",
-            "--platform qemu --net passt,host-loopback",
+            "--platform qemu --net user,host-loopback,mtu=1500,dns=1.1.1.1",
+            "--board pc -p [::1]:1:1",
             "--net tap=a,mtu=1500",
             "--platform qemu --net tap=a",
         ] {

@@ -13,7 +13,6 @@ mod test;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use hermit_options::passt;
 use xtask::{exit, temporary};
 
 /// Checks, tests and measures this workspace.
@@ -50,9 +49,6 @@ fn command_line() -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = passt::supervise() {
-        return code;
-    }
     let command = Arguments::parse().command;
     let _temporary = temporary::prepare();
     exit::of_command(match command {

@@ -140,7 +140,7 @@ pub fn disk_options(number: usize, disk: &DiskConfig) -> [String; 4] {
 }
 
 /// Escapes commas, which separate the parts of QEMU's options.
-fn quote_commas(path: &Path) -> String {
+pub(crate) fn quote_commas(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 

@@ -6,8 +6,8 @@ mod files;
 mod guest;
 mod process;
 
-pub(crate) use command::debug_console;
 pub use command::disk_options;
+pub(crate) use command::{debug_console, quote_commas};
 pub use console::{Input, quoted};
 pub use files::{input_fifo, send_to_monitor, status};
 pub(crate) use guest::PCI_BALLOON;

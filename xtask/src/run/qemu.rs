@@ -1,27 +1,26 @@
-//! Guests of `run` in QEMU: their devices, passt beside them, and how they end.
+//! Guests of `run` in QEMU: their devices, the network beside them, and how they end.
 
 use std::env;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use hermit_interface::exit::{KILLED, NOT_STARTED};
-use hermit_interface::port_forward::PortForward;
 use hermit_options::mount;
 use hermit_options::root::RootTree;
-use hermit_options::{grace_message, memory, ports, timeout_message};
+use hermit_options::{grace_message, memory, timeout_message};
 use tempfile::NamedTempFile;
 
 use super::{TIMED_OUT, VmOptions};
 use crate::network;
-use crate::passt::Passt;
 use crate::process;
 use crate::program;
 use crate::qemu::{self, Board, End, Guest, Input, QEMU};
 use crate::setup;
 use crate::signals;
 use crate::usage::usage_error;
+use crate::user_network::UserNetwork;
 use crate::virtiofsd::{self, Virtiofsd};
 
 /// Devices of a guest in QEMU.
@@ -31,8 +30,8 @@ struct QemuDevices {
     options: Vec<String>,
     /// Options of the guest's kernel.
     kernel_options: Vec<String>,
-    /// The passt to which the options refer.
-    _passt: Option<Passt>,
+    /// The network to which the options refer, which ends after the guest.
+    _network: Option<UserNetwork>,
     /// The virtiofsds, which are killed when the guest has ended.
     virtiofsds: Vec<Virtiofsd>,
 }
@@ -56,46 +55,24 @@ impl VmOptions {
         if !virtiofsds.is_empty() {
             options.extend(virtiofsd::memory_options(self.machine.memory));
         }
-        let mut forwards = self.machine.ports.clone();
-        let chosen = ports::choose(&mut forwards)?;
-        let passt = self.passt_for_qemu(&forwards);
-        chosen.iter().for_each(|chosen| eprintln!("{}", ports::message(chosen)));
-        let kernel_options = match &passt {
-            Some(passt) => {
-                options.extend(passt.qemu_options());
-                passt.kernel_options().to_vec()
-            }
-            None => {
-                let net = self.net.as_deref();
-                options.extend(network::qemu_options(net, &forwards).map_err(usage_error)?);
-                network::kernel_options(net)
-            }
-        };
-        Ok(QemuDevices { options, kernel_options, _passt: passt, virtiofsds })
+        let (net, ports) = (self.net.as_deref(), self.machine.ports.as_slice());
+        options.extend(network::qemu_options(net, ports).map_err(usage_error)?);
+        let network = self.user_network()?;
+        let kernel_options = network.as_ref().map(UserNetwork::kernel_options).unwrap_or_default().to_vec();
+        options.extend(network.iter().flat_map(UserNetwork::qemu_options));
+        Ok(QemuDevices { options, kernel_options, _network: network, virtiofsds })
     }
 
-    /// Starts passt for a guest in QEMU that it can connect. QEMU's user network serves the others: it is there without
-    /// passt and without a route, but accepts connections one at a time.
-    fn passt_for_qemu(&self, forwards: &[PortForward]) -> Option<Passt> {
-        if !self.needs_passt() {
-            return None;
+    /// Starts the network of a guest whose connections are sockets of the host, which prints its own
+    /// messages.
+    fn user_network(&self) -> Result<Option<UserNetwork>> {
+        if !self.is_user_network() {
+            return Ok(None);
         }
-        let host_loopback = network::has_host_loopback(self.net.as_deref());
-        let started = if Passt::is_installed() {
-            let started = Passt::start(forwards, host_loopback);
-            started
-                .inspect_err(|error| eprintln!("note: {error:#}; QEMU's user network is used instead"))
-                .ok()
-        } else {
-            None
-        };
-        if started.is_none() && !host_loopback && !self.machine.quiet {
-            eprintln!(
-                "note: without passt, the guest connects to no other host and answers no UDP port, because QEMU's user network \
-                 cannot keep the host's loopback closed: install passt, or open the loopback by --net user,host-loopback"
-            );
-        }
-        started
+        let uhyve = self.find_uhyve().context("uhyve connects guests in QEMU, too")?;
+        let options: &[&str] = if self.machine.quiet { &["--quiet"] } else { &[] };
+        let (net, ports) = (self.net.as_deref(), self.machine.ports.as_slice());
+        UserNetwork::start(&uhyve, net, ports, options, io::stderr()).map(Some)
     }
 
     /// The tree of `--root` in a temporary file.
@@ -128,7 +105,6 @@ impl VmOptions {
             (self.loader.clone().map_or_else(setup::loader, Ok)?, Some(image))
         };
         let tree = self.tree_for_qemu()?;
-        // passt lives until QEMU has inherited its socket.
         let mut devices = self.qemu_devices()?;
         let mut environment = self.environment()?;
         for name in self.passed_variables(|name| env::var_os(name).is_some())? {

@@ -27,9 +27,6 @@ pub struct Package {
 /// QEMU, which runs images where uhyve does not.
 pub const QEMU: Package = Package { program: "qemu-system-x86_64", name: "qemu-system-x86", title: "QEMU" };
 
-/// passt, which connects uhyve's guests to the host's network without privileges.
-pub const PASST: Package = Package { program: "passt", name: "passt", title: "passt" };
-
 /// iproute2, which creates taps and other network devices.
 pub const IPROUTE: Package = Package { program: "ip", name: "iproute2", title: "iproute2" };
 

@@ -17,10 +17,9 @@ use super::chart::{self, PercentileCurve};
 use super::system::System;
 use super::{example, linux};
 use crate::burst::{self, Burst, Pace};
-use xtask::passt::Passt;
 use xtask::qemu::{Board, Guest};
-use xtask::setup::packages::PASST;
 use xtask::uhyve::{self, Engine, Uhyve};
+use xtask::user_network::UserNetwork;
 use xtask::{program, setup, workspace};
 
 /// Numbers of clients.
@@ -38,7 +37,8 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Port of the server in a guest.
 const PORT: u16 = 8080;
 
-/// Name of a system in the figures. The process of the host is reached over the loopback device, guests behind passt.
+/// Name of a system in the figures. The process of the host is reached over the loopback device, guests by a
+/// forwarded port.
 const fn name(system: System) -> &'static str {
     match system {
         System::Linux => "Linux",
@@ -62,6 +62,8 @@ struct Programs {
 struct Server {
     child: Child,
     address: SocketAddr,
+    /// The network of a guest in QEMU, which ends after QEMU.
+    _network: Option<UserNetwork>,
     /// Files of QEMU.
     _folder: TempDir,
 }
@@ -72,18 +74,20 @@ impl Server {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let forward = format!("{address}:{PORT}").parse::<PortForward>().map_err(Error::msg)?;
-        // Lives until QEMU has inherited its socket.
-        let passt = if system == System::Qemu { Some(Passt::start(&[forward], false)?) } else { None };
-        let mut command = match (system, &passt) {
-            (_, Some(passt)) => qemu(programs, passt, folder.path())?,
-            (System::Linux, None) => native(&programs.native, address),
-            (System::Kvm, None) => uhyve(programs, Engine::Kvm, &forward),
-            (System::Process | System::Qemu, None) => uhyve(programs, Engine::Process, &forward),
+        let (mut command, network) = match system {
+            System::Linux => (native(&programs.native, address), None),
+            System::Kvm => (uhyve(programs, Engine::Kvm, &forward), None),
+            System::Process => (uhyve(programs, Engine::Process, &forward), None),
+            System::Qemu => {
+                let uhyve = &programs.uhyve.program;
+                let network = UserNetwork::start(uhyve, Some("user"), &[forward], &[], Stdio::inherit())?;
+                (qemu(programs, &network, folder.path())?, Some(network))
+            }
         };
         // QEMU closes the console when its standard input is closed.
         let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         let child = child.with_context(|| format!("cannot start the server: {}", name(system)))?;
-        let server = Self { child, address, _folder: folder };
+        let server = Self { child, address, _network: network, _folder: folder };
         let start = Instant::now();
         while burst::run(address, 1, Pace::Fastest, Duration::from_secs(1))?.served() == 0 {
             ensure!(start.elapsed() < READY_TIMEOUT, "{}: the server does not respond", name(system));
@@ -113,11 +117,11 @@ fn uhyve(programs: &Programs, engine: Engine, forward: &PortForward) -> Command 
     command
 }
 
-fn qemu(programs: &Programs, passt: &Passt, folder: &Path) -> Result<Command> {
+fn qemu(programs: &Programs, network: &UserNetwork, folder: &Path) -> Result<Command> {
     let name = program::name_of(&programs.image);
     let guest = Guest {
         board: Board::Pc,
-        extra_options: passt.qemu_options().to_vec(),
+        extra_options: network.qemu_options().to_vec(),
         ..Guest::new(programs.loader.clone(), Some(programs.image.clone()), name)
     };
     guest.command(folder)
@@ -125,7 +129,6 @@ fn qemu(programs: &Programs, passt: &Passt, folder: &Path) -> Result<Command> {
 
 /// Measures all systems, prints and returns the figures.
 pub(super) fn main() -> Result<Value> {
-    PASST.ensure()?;
     let programs = Programs {
         uhyve: Uhyve::check(setup::uhyve()?)?,
         loader: setup::loader()?,

@@ -33,7 +33,7 @@ const MAX_EVENTS: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// As fast as they can. The host's kernel drops SYNs, and acknowledgements of handshakes, for which the queue of the
-    /// listener (passt's holds 128) has no room.
+    /// listener has no room.
     Fastest,
     /// As fast as the listener on the host accepts them: none is dropped before it reaches the guest.
     Accepted,

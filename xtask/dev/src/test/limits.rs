@@ -49,10 +49,11 @@ const SEED: usize = 1;
 /// Figures by name.
 type Figures = BTreeMap<String, f64>;
 
-/// The loader, and the images that are measured.
+/// The loader, uhyve, which connects guests, and the images that are measured.
 #[derive(Debug)]
 pub(crate) struct Images {
     loader: PathBuf,
+    uhyve: PathBuf,
     hello_world: PathBuf,
     httpd: PathBuf,
     boot_mark: PathBuf,
@@ -77,6 +78,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
             let image = |name| qemu.image(name);
             let images = Images {
                 loader: qemu.loader.clone(),
+                uhyve: qemu.uhyve.clone(),
                 hello_world: image("hello_world"),
                 httpd: image("httpd"),
                 boot_mark: image("boot_mark"),
@@ -91,6 +93,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
 pub(crate) fn record() -> Result<()> {
     let images = Images {
         loader: setup::loader()?,
+        uhyve: setup::uhyve()?,
         hello_world: bench::example("hello_world")?,
         httpd: bench::example("httpd")?,
         boot_mark: bench::example("boot_mark")?,
@@ -156,8 +159,9 @@ impl Images {
 
     /// The least memory with which httpd answers a request and exits with 0, on the machine type `pc` with a network device.
     fn server_memory(&self) -> Result<Figures> {
-        let least =
-            least_memory_mib(2..=16, |memory| serves(Guest { memory, ..self.guest(&self.httpd, &[]) }))?;
+        let least = least_memory_mib(2..=16, |memory| {
+            serves(&self.uhyve, Guest { memory, ..self.guest(&self.httpd, &[]) })
+        })?;
         Ok(Figures::from([("httpd, least memory (MiB)".to_owned(), least.into())]))
     }
 

@@ -13,16 +13,17 @@ use super::schedule::Tests;
 use xtask::qemu::{Board, End, Guest, Input};
 use xtask::{program, setup};
 
-/// QEMU with the loader, and images for it.
+/// QEMU with the loader and uhyve, which connects guests, and images.
 #[derive(Debug)]
 pub(super) struct Qemu<'a> {
     pub(super) loader: PathBuf,
+    pub(super) uhyve: PathBuf,
     images: &'a Images,
 }
 
 impl<'a> Qemu<'a> {
     pub(super) fn new(images: &'a Images) -> Result<Self> {
-        Ok(Self { loader: setup::loader()?, images })
+        Ok(Self { loader: setup::loader()?, uhyve: setup::uhyve()?, images })
     }
 
     /// An example's image.

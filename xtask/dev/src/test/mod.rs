@@ -246,7 +246,8 @@ struct QemuFixture<'a> {
 impl<'a> QemuFixture<'a> {
     fn new(images: &'a Images, soft_images: &'a Images) -> Result<Self> {
         let qemu = Qemu::new(images)?;
-        let platform = TestPlatform { vmm: TestVmm::Qemu(qemu.loader.clone()), images };
+        let vmm = TestVmm::Qemu { loader: qemu.loader.clone(), uhyve: qemu.uhyve.clone() };
+        let platform = TestPlatform { vmm, images };
         Ok(Self { qemu, platform, soft_images })
     }
 

@@ -1,7 +1,7 @@
 //! Programs as guests, on any platform of `cargo xtask run`.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,10 @@ use super::images::Images;
 use super::process_state;
 use super::tap_nic::TapNic;
 use super::uhyve::UhyveCommand;
-use xtask::network;
-use xtask::passt::Passt;
 use xtask::program;
 use xtask::qemu::{self, Board};
 use xtask::uhyve::{Engine, Uhyve};
+use xtask::user_network::UserNetwork;
 
 /// Time limit of a guest. It only bounds how long a test hangs, and is far above what a guest takes on a busy machine.
 pub(super) const LIMIT: Duration = Duration::from_secs(180);
@@ -36,11 +35,19 @@ const PROMPT: &[u8] = b"(qemu) ";
 /// Number of prompts until the monitor has executed two commands.
 const PAUSE_PROMPTS: usize = 3;
 
+/// File in QEMU's folder with what the guest's network has printed.
+const NETWORK_LOG: &str = "network";
+
 /// The virtual machine monitor that runs guests.
 #[derive(Debug)]
 pub(super) enum TestVmm {
-    /// QEMU, with the file of the loader.
-    Qemu(PathBuf),
+    /// QEMU.
+    Qemu {
+        /// File of the loader.
+        loader: PathBuf,
+        /// Executable of uhyve, which connects guests.
+        uhyve: PathBuf,
+    },
     /// uhyve.
     Uhyve(Uhyve, Engine),
 }
@@ -72,8 +79,7 @@ impl TestPlatform<'_> {
             nameserver: None,
             host_loopback: false,
             keys: String::new(),
-            has_passt: false,
-            has_user: false,
+            kernel_options: Vec::new(),
             disk: None,
             tree: None,
             more: Vec::new(),
@@ -101,7 +107,7 @@ impl TestPlatform<'_> {
 impl fmt::Display for TestPlatform<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.vmm {
-            TestVmm::Qemu(_) => out.write_str("qemu"),
+            TestVmm::Qemu { .. } => out.write_str("qemu"),
             TestVmm::Uhyve(_, engine) => engine.fmt(out),
         }
     }
@@ -121,12 +127,10 @@ pub(super) struct TestGuest<'a> {
     nameserver: Option<IpAddr>,
     /// The guest reaches the host's loopback.
     host_loopback: bool,
-    /// More keys of passt's network, which QEMU does not have.
+    /// More keys of the network by sockets of the host, each with a comma before it.
     keys: String,
-    /// passt connects the guest under QEMU, too.
-    has_passt: bool,
-    /// Under uhyve, the guest's connections are sockets of uhyve's own.
-    has_user: bool,
+    /// Additional options of the kernel in QEMU.
+    kernel_options: Vec<String>,
     disk: Option<PathBuf>,
     /// Folder with the initial tree of files.
     tree: Option<PathBuf>,
@@ -141,7 +145,7 @@ pub(super) struct TestGuest<'a> {
 #[derive(Clone, Debug)]
 enum GuestNetwork {
     None,
-    /// passt or, under QEMU, its user-mode network, with these forwarded ports.
+    /// Sockets of the host, with these forwarded ports.
     Sockets(Vec<PortForward>),
     /// A tap of the host.
     TapNic(TapNic),
@@ -151,7 +155,9 @@ enum GuestNetwork {
 #[derive(Debug)]
 pub(super) struct Started {
     running: ChildProcess,
-    /// The folder in which QEMU writes the guest's status.
+    /// The network of a guest in QEMU, which ends after QEMU.
+    network: Option<UserNetwork>,
+    /// The folder of QEMU's files, such as the guest's status.
     folder: Option<TempDir>,
 }
 
@@ -187,7 +193,9 @@ impl Started {
     /// Waits until the guest ends.
     pub(super) fn end(self) -> Result<Outcome> {
         let mut outcome = self.running.end()?;
+        drop(self.network);
         if let Some(folder) = self.folder {
+            outcome.errors.extend(network_messages(&folder));
             outcome.code = Some(qemu::status(folder.path()).unwrap_or(NOT_STARTED).into());
         }
         Ok(outcome)
@@ -198,9 +206,10 @@ impl Started {
         self.running.id()
     }
 
-    /// State of the VMM and its descendants, such as uhyve's passt.
+    /// State of the VMM, its descendants, and the process that connects a guest in QEMU.
     pub(super) fn state(&self) -> String {
-        process_state::describe(self.running.id())
+        let network = self.network.as_ref().map(|network| process_state::describe(network.id()));
+        process_state::describe(self.running.id()) + &network.unwrap_or_default()
     }
 
     /// Kills the guest.
@@ -250,7 +259,7 @@ impl TestGuest<'_> {
         Self { nameserver: Some(nameserver), ..self }
     }
 
-    /// Adds keys of passt's network under uhyve, such as `egress=none`, and connects the guest.
+    /// Connects the guest by sockets of the host, with more keys of the network, such as `egress=none`.
     pub(super) fn network_keys(self, keys: &[&str]) -> Self {
         let keys = keys.iter().map(|key| format!(",{key}")).collect();
         Self { keys, ..self.connected() }
@@ -263,16 +272,6 @@ impl TestGuest<'_> {
             ports.push(port);
         }
         guest
-    }
-
-    /// Has passt connect the guest by sockets of the host, under QEMU, too.
-    pub(super) fn passt(self) -> Self {
-        Self { has_passt: true, ..self }
-    }
-
-    /// Has uhyve connect the guest by sockets of its own.
-    pub(super) fn user_network(self) -> Self {
-        Self { has_user: true, ..self.connected() }
     }
 
     /// Connects the guest to a tap.
@@ -296,6 +295,12 @@ impl TestGuest<'_> {
         self
     }
 
+    /// Adds an option of the kernel in QEMU, which uhyve ignores.
+    pub(super) fn kernel_option(mut self, option: &str) -> Self {
+        self.kernel_options.push(option.to_owned());
+        self
+    }
+
     /// Starts the VMM by a shell script, in which `"$@"` is its command line.
     pub(super) fn in_script(self, script: &str) -> Self {
         Self { starter: ["sh", "-c", script, "sh"].map(str::to_owned).to_vec(), ..self }
@@ -309,7 +314,7 @@ impl TestGuest<'_> {
     /// Starts the guest.
     pub(super) fn start(&self) -> Result<Started> {
         match self.vmm {
-            TestVmm::Qemu(loader) => self.in_qemu(loader),
+            TestVmm::Qemu { loader, uhyve } => self.in_qemu(loader, uhyve),
             TestVmm::Uhyve(uhyve, engine) => self.in_uhyve(uhyve, *engine),
         }
     }
@@ -330,24 +335,31 @@ impl TestGuest<'_> {
         (!self.starter.is_empty()).then(|| self.starter.iter().map(String::as_str).collect())
     }
 
+    /// The key of the DNS server, with a comma before it.
+    fn dns(&self) -> String {
+        self.nameserver.map(|server| format!(",dns={server}")).unwrap_or_default()
+    }
+
+    /// Value of `--net` of a guest that sockets of the host connect.
+    fn user_network(&self) -> String {
+        let loopback = if self.host_loopback { ",host-loopback" } else { "" };
+        format!("user{}{loopback}{}", self.dns(), self.keys)
+    }
+
     fn in_uhyve(&self, uhyve: &Uhyve, engine: Engine) -> Result<Started> {
         let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
         let machine = UhyveCommand::new(uhyve.on(engine), &self.image, &arguments);
         let machine = machine.cpus(self.cpus).options(&["--memory", &self.memory.to_string()]);
         let machine =
             self.environment.iter().fold(machine, |machine, variable| machine.options(&["--env", variable]));
-        let names = self.nameserver.map(|server| format!(",dns={server}")).unwrap_or_default();
         let machine = match &self.net {
             GuestNetwork::None => machine,
             GuestNetwork::Sockets(ports) => {
-                let loopback = if self.host_loopback { ",host-loopback" } else { "" };
-                let backend = if self.has_user { "user" } else { "passt" };
-                let net = format!("{backend}{names}{loopback}{}", self.keys);
-                ports.iter().fold(machine.options(&["--net", &net]), |machine, port| {
+                ports.iter().fold(machine.options(&["--net", &self.user_network()]), |machine, port| {
                     machine.options(&["-p", &port.to_string()])
                 })
             }
-            GuestNetwork::TapNic(nic) => machine.options(&["--net", &(nic.uhyve() + &names)]),
+            GuestNetwork::TapNic(nic) => machine.options(&["--net", &(nic.uhyve() + &self.dns())]),
         };
         let machine = match self.starter() {
             Some(words) => machine.started_by(&words),
@@ -362,29 +374,29 @@ impl TestGuest<'_> {
             None => machine,
         };
         let running = machine.reads(ChildInput::Bytes(self.input.clone())).limit(self.limit).start()?;
-        Ok(Started { running, folder: None })
+        Ok(Started { running, network: None, folder: None })
     }
 
-    fn in_qemu(&self, loader: &Path) -> Result<Started> {
+    /// Starts what connects the guest in QEMU. Its messages are in the folder.
+    fn network_for_qemu(&self, uhyve: &Path, folder: &TempDir) -> Result<Option<UserNetwork>> {
+        let GuestNetwork::Sockets(ports) = &self.net else { return Ok(None) };
+        let messages = File::create(folder.path().join(NETWORK_LOG)).context("cannot make a file")?;
+        let started = UserNetwork::start(uhyve, Some(&self.user_network()), ports, &[], messages);
+        started.map(Some).with_context(|| String::from_utf8_lossy(&network_messages(folder)).into_owned())
+    }
+
+    fn in_qemu(&self, loader: &Path, uhyve: &Path) -> Result<Started> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        // Lives until QEMU has inherited its socket.
-        let passt = match &self.net {
-            GuestNetwork::Sockets(ports) if self.has_passt => Some(Passt::start(ports, self.host_loopback)?),
-            _ => None,
-        };
-        let names = self.nameserver.map(|server| format!("nameserver={server}"));
-        let (net, words) = match (&self.net, &passt) {
-            (GuestNetwork::None, _) => (Vec::new(), Vec::new()),
-            (_, Some(passt)) => (passt.qemu_options().to_vec(), passt.kernel_options().to_vec()),
-            (GuestNetwork::Sockets(ports), None) => {
-                let net = Some(if self.host_loopback { "user,host-loopback" } else { "user" });
-                let words = network::kernel_options(net).into_iter().chain(names).collect();
-                (network::qemu_options(net, ports).map_err(Error::msg)?, words)
-            }
+        let network = self.network_for_qemu(uhyve, &folder)?;
+        let (net, mut words) = match (&self.net, &network) {
+            (_, Some(network)) => (network.qemu_options().to_vec(), network.kernel_options().to_vec()),
             (GuestNetwork::TapNic(nic), None) => {
+                let names = self.nameserver.map(|server| format!("nameserver={server}"));
                 (nic.qemu().to_vec(), nic.parameters().into_iter().chain(names).collect())
             }
+            _ => (Vec::new(), Vec::new()),
         };
+        words.extend(self.kernel_options.iter().cloned());
         let disk = self.disk.iter().flat_map(|file| {
             let drive = format!("file={},format=raw,if=none,id=disk", file.display());
             ["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"].map(str::to_owned)
@@ -410,6 +422,12 @@ impl TestGuest<'_> {
         let command = guest.command(folder.path())?;
         let command = self.starter().map(|words| started_by(&command, &words)).unwrap_or(command);
         let running = ChildProcess::start(command, input, self.limit)?;
-        Ok(Started { running, folder: Some(folder) })
+        Ok(Started { running, network, folder: Some(folder) })
     }
+}
+
+/// What the network of a guest in QEMU has printed.
+fn network_messages(folder: &TempDir) -> Vec<u8> {
+    // A guest without a network has no file.
+    fs::read(folder.path().join(NETWORK_LOG)).unwrap_or_default()
 }

@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn lines_of_proc_are_parsed() {
-        assert_eq!(name_and_state("7 (passt.avx2) R 1 7"), Some(("passt.avx2", 'R')));
+        assert_eq!(name_and_state("7 (name.of 2) R 1 7"), Some(("name.of 2", 'R')));
         assert_eq!(name_and_state("7 (a) (b) S 1 7"), Some(("a) (b", 'S')));
         assert_eq!(name_and_state(""), None);
         assert_eq!(schedule_times("2000 3000 4\n"), [2, 3].map(Duration::from_micros));

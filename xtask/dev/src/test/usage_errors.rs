@@ -24,7 +24,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
     let in_process = ["run", &image, "--platform", "process"];
     let with_board = [in_process.as_slice(), &["--board", "pc"]].concat();
     let twice = [in_process.as_slice(), &["-p", "8080:80", "-p", "8080:81"]].concat();
-    let cases: [(&str, &[&str], i32, &str); 23] = [
+    let cases: [(&str, &[&str], i32, &str); 24] = [
         ("an unknown example", &["run", "hello_wrld"], 2, "hello_world"),
         ("a missing file", &["run", "/no/such/image"], 2, "neither an example nor"),
         ("a folder without a crate", &["run", &empty], 2, "no Cargo.toml"),
@@ -48,10 +48,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
         ("gdb with QEMU", &["run", &image, "--board", "pc", "--gdb", "0"], 2, "--gdb is for uhyve"),
         ("a disk on microvm", &["run", &image, "--board", "microvm", "--block", "a"], 2, "--board pc"),
         ("an unknown network", &["run", &image, "--net", "host"], 2, "unknown network `host`"),
-        ("ports and a tap", &["run", &image, "-p", "1:1", "--net", "tap=a"], 2, "--net passt"),
+        ("a network of earlier versions", &["run", &image, "--net", "passt"], 2, "write --net user"),
+        ("ports and a tap", &["run", &image, "-p", "1:1", "--net", "tap=a"], 2, "--net user"),
         (
-            "uhyve's network in QEMU",
-            &["run", &image, "--board", "pc", "--net", "passt,mtu=1500"],
+            "uhyve's keys of a tap in QEMU",
+            &["run", &image, "--board", "pc", "--net", "tap=a,mtu=1500"],
             2,
             "for uhyve",
         ),
@@ -81,7 +82,7 @@ fn before_the_build(tests: &mut Tests<'_>, image: &str) -> Result<()> {
     let cases: [(&str, &[&str], &str); 4] = [
         ("a missing folder", &["run", "hello_world", "--mount", "/no/such:/srv"], "/no/such"),
         ("a missing disk", &["run", "hello_world", "--block", "/no/such"], "/no/such"),
-        ("a key of the network", &["run", "hello_world", "--net", "passt,mtu=1"], "576 to 65520"),
+        ("a key of the network", &["run", "hello_world", "--net", "user,mtu=1"], "576 to 65520"),
         ("a binary that is none", &["run", "hello_world", "--bin", "other"], "no binary `other`"),
     ];
     for (name, arguments, text) in cases {

@@ -46,8 +46,7 @@ pub(super) enum NetLink {
     Tap,
     /// A relay between a guest and a tap of its own.
     Relay(Relay),
-    /// Ports of the host, which passt forwards to a guest. passt takes its configuration from the interface with a default route:
-    /// one end of a veth pair, whose other end is unused.
+    /// Ports of the host, which uhyve forwards to a guest.
     Ports,
     /// A veth pair, whose other end is in this namespace.
     Veth(Namespace),
@@ -99,16 +98,6 @@ impl NetLink {
         Ok(Self::Veth(namespace))
     }
 
-    /// Creates what passt needs in this namespace.
-    pub(super) fn ports() -> Result<Self> {
-        ip(&["link", "add", DEVICE, "type", "veth", "peer", "name", PEER_DEVICE])?;
-        let link = Self::Ports;
-        configure_host()?;
-        ip(&["link", "set", PEER_DEVICE, "up"])?;
-        ip(&["route", "add", "default", "via", &SERVER.to_string(), "dev", DEVICE])?;
-        Ok(link)
-    }
-
     /// Returns the address of the server.
     pub(super) fn server(&self) -> Ipv4Addr {
         if let Self::Loopback | Self::Ports = self { Ipv4Addr::LOCALHOST } else { SERVER }
@@ -128,9 +117,9 @@ impl Drop for NetLink {
     fn drop(&mut self) {
         match self {
             // A relay's tap is removed when the relay closes it.
-            Self::Loopback | Self::Relay(_) => {}
+            Self::Loopback | Self::Ports | Self::Relay(_) => {}
             // Fails if the device was not created. The namespace removes it anyway.
-            Self::Tap | Self::Veth(_) | Self::Ports => drop(ip(&["link", "delete", DEVICE])),
+            Self::Tap | Self::Veth(_) => drop(ip(&["link", "delete", DEVICE])),
         }
     }
 }

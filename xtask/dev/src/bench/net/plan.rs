@@ -13,7 +13,7 @@ use super::topic::Topic;
 use crate::bench::cpio::{self, EntryType};
 use crate::bench::debian_kernel::{self, LinuxKernel};
 use crate::bench::{BenchPlatform, example, linux};
-use xtask::setup::packages::{IPROUTE, PASST, WRK};
+use xtask::setup::packages::{IPROUTE, WRK};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{build, setup};
 
@@ -157,9 +157,6 @@ impl NetBenchPlan {
         plan.selection.systems = systems.filter(is_on).filter(has_path).collect();
         if !plan.selection.includes(Topic::Idle) || plan.selection.is_lossy {
             plan.selection.systems.retain(|&system| system != System::UhyvePorts);
-        }
-        if plan.selection.systems.contains(&System::UhyvePorts) {
-            PASST.ensure()?;
         }
         if !uhyve.works(Engine::Process) {
             plan.leave_out(&[System::Uhyve, System::UhyvePorts], uhyve.about(Engine::Process));

@@ -63,7 +63,7 @@ impl RunningServer {
         let link = match system {
             System::Loopback => NetLink::Loopback,
             System::Veth => NetLink::veth()?,
-            System::UhyvePorts => NetLink::ports()?,
+            System::UhyvePorts => NetLink::Ports,
             _ if plan.selection.is_lossy => NetLink::relay(folder.path())?,
             _ => NetLink::tap()?,
         };

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use xtask::process;
 
 use crate::test::platform::TestPlatform;
-use crate::test::programs::reason_against_passt;
+use crate::test::programs::network_reason_against;
 
 /// The package of the clients.
 pub(super) const PACKAGE: &str = "crates_servers";
@@ -61,7 +61,7 @@ impl Server {
         };
         match self.program() {
             None => Some(format!("the server is not installed: apt-get install {package}")),
-            Some(_) => reason_against_passt(),
+            Some(_) => network_reason_against(),
         }
     }
 

@@ -78,7 +78,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
 fn add<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, image: &str, cpus: u32, check: &str) {
     let guest = platform.guest(image, &[check]).cpus(cpus);
     // Without a device, the network has less to allocate.
-    let is_connected = check == "exhausted-network" && network_reason_against(platform).is_none();
+    let is_connected = check == "exhausted-network" && network_reason_against().is_none();
     let guest = if is_connected { guest.connected() } else { guest };
     let guest = match memory(check) {
         Some(megabytes) => guest.memory(megabytes),

@@ -35,9 +35,10 @@ pub(super) fn test(report: &mut Report, long: bool) -> Result<()> {
     setup::install_kernel()?;
     let images = build::images(&sources::prepare()?)?;
     let none = Images::new()?;
-    let process =
-        TestPlatform { vmm: TestVmm::Uhyve(Uhyve::check(setup::uhyve()?)?, Engine::Process), images: &none };
-    let qemu = TestPlatform { vmm: TestVmm::Qemu(setup::loader()?), images: &none };
+    let uhyve = setup::uhyve()?;
+    let in_qemu = TestVmm::Qemu { loader: setup::loader()?, uhyve: uhyve.clone() };
+    let process = TestPlatform { vmm: TestVmm::Uhyve(Uhyve::check(uhyve)?, Engine::Process), images: &none };
+    let qemu = TestPlatform { vmm: in_qemu, images: &none };
     let skipped = skipped::all()?;
     let nothing = Skipped::new();
     let skipped_of = |image: &TestImage| skipped.get(&image.package).unwrap_or(&nothing);

@@ -1,14 +1,12 @@
-//! Bursts: more clients at once than the backlog of a listener.
-//!
-//! Over a tap if there can be one. With `--long`, through passt, whose version of 2023-03 (Debian 12) loops for ever when it receives a SYN-ACK and its
-//! repetition together: so they are after a pause of the host for a second. CI must not depend on that.
+//! Bursts: more clients at once than the backlog of a listener, over a tap and through a forwarded port.
 
 use std::time::Duration;
 
 use anyhow::Result;
 
 use super::path::{self, NetworkPath};
-use super::{http, load, server_guest, tap};
+use super::tap::{self, Tap};
+use super::{http, load, server_guest};
 use crate::burst::{self, Pace};
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
@@ -27,20 +25,21 @@ const MEMORY: u64 = 512;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let clients = if long { MANY_CLIENTS } else { CLIENTS };
-    let name = format!("{platform}: a burst of {clients} clients");
-    // passt resets a connection that the guest does not accept within 10 s.
-    let too_slow = platform.is_slow().then(|| "the processor is emulated".to_owned());
-    let is_direct = !long && tap::reason_against().is_none();
-    let reason = if is_direct { None } else { path::reason_against_passt() };
-    tests.add_unless(too_slow.or(reason), name, move || {
-        let path = if is_direct { NetworkPath::best()? } else { NetworkPath::port()? };
-        burst_of(platform, &path, clients)
+    // The guest gives up a connection that it has not accepted within 10 s.
+    let too_slow = || platform.is_slow().then(|| "the processor is emulated".to_owned());
+    let name = format!("{platform}: a burst of {clients} clients over a tap");
+    tests.add_unless(tap::reason_against().or_else(too_slow), name, move || {
+        burst_of(platform, &NetworkPath::Tap(Tap::new()?), clients)
+    });
+    let name = format!("{platform}: a burst of {clients} clients behind -p");
+    tests.add_unless(path::reason_against().or_else(too_slow), name, move || {
+        burst_of(platform, &NetworkPath::port()?, clients)
     });
 }
 
 /// All clients are served, twice.
 fn burst_of(platform: &TestPlatform<'_>, path: &NetworkPath, clients: usize) -> Result<()> {
-    let (guest, address) = path.reach(load::httpd(platform, MEMORY).passt(), load::PORT)?;
+    let (guest, address) = path.reach(load::httpd(platform, MEMORY), load::PORT)?;
     let run = || {
         http::get_with_retries(address, "/")?;
         burst::run(address, clients, Pace::Accepted, LIMIT)?.check()?;

@@ -42,7 +42,7 @@ const TIMED_OUT: &str = "HTTP/1.1 408 ";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let name = format!("{platform}: clients that stop, send slowly, do not read, or reset");
-    tests.add_unless(path::reason_against(platform), name, move || {
+    tests.add_unless(path::reason_against(), name, move || {
         let guest = load::httpd(platform, 128).variable(&format!("HTTPD_TIMEOUT={TIMEOUT}"));
         load::twice(&NetworkPath::best()?, guest, all_kinds)
     });

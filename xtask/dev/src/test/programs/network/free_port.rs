@@ -12,7 +12,7 @@ use crate::test::platform::{LIMIT, TestPlatform};
 use crate::test::schedule::Tests;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    let reason = path::reason_against(platform);
+    let reason = path::reason_against();
     tests.add_unless(reason, format!("{platform}: run forwards a free port"), move || {
         is_served(&platform.to_string(), &platform.images.image("httpd"))
     });

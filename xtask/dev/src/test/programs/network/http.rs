@@ -12,8 +12,8 @@ use super::{TIMEOUT, uninterrupted};
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Timeout of the first attempt to reach a server that may not be ready: passt does not repeat the SYN that the guest has dropped
-/// because it had no address yet, and gives up after ten seconds.
+/// Timeout of the first attempt to reach a server that may not be ready: uhyve may accept the connection
+/// before the guest has an address.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A response.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::dns_server::DnsServer;
-use super::{http, path};
+use super::http;
+use super::path::{self, GATEWAY};
 use crate::test::child::Outcome;
 use crate::test::platform::TestPlatform;
 use crate::test::report::note;
@@ -32,22 +33,24 @@ const ATTEMPTS: usize = 3;
 const OPENSSL: &str = "openssl";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    let reason = path::reason_against(platform);
+    let reason = path::reason_against();
     tests.add_unless(
         reason.clone(),
         format!("{platform}: http_client connects before it has an address"),
         move || responds_in_time(platform),
     );
-    let no_server = reason.clone().or_else(|| name_server(platform).err());
+    let no_server = reason.clone().or_else(|| name_server().err());
     for (name, what) in [("server.test", "a name"), ("many.test", "a name with many addresses")] {
         tests.add_unless(no_server.clone(), format!("{platform}: http_client resolves {what}"), move || {
             resolves_name(platform, name)
         });
     }
     if !platform.is_uhyve() {
-        tests.add(format!("{platform}: http_client ignores an invalid name server"), move || {
-            ignores_invalid_setting(platform)
-        });
+        tests.add_unless(
+            reason.clone(),
+            format!("{platform}: http_client ignores an invalid name server"),
+            move || ignores_invalid_setting(platform),
+        );
     }
     let no_openssl = || process::find(OPENSSL).is_none().then(|| format!("there is no {OPENSSL}"));
     tests.add_unless(
@@ -75,7 +78,7 @@ fn responds_in_time(platform: &TestPlatform<'_>) -> Result<()> {
 fn connect_at_start(platform: &TestPlatform<'_>) -> Result<(Duration, Outcome)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
-    let url = format!("http://{}:{port}/", path::host_of(platform).context("the host has no address")?);
+    let url = format!("http://{GATEWAY}:{port}/");
     // Without a connection the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     let start = Instant::now();
@@ -83,31 +86,28 @@ fn connect_at_start(platform: &TestPlatform<'_>) -> Result<(Duration, Outcome)> 
     Ok((start.elapsed(), outcome))
 }
 
-/// A DNS server on the host that resolves every name to the host, and the host's address for guests; or why there is none.
-fn name_server(platform: &TestPlatform<'_>) -> Result<(DnsServer, Ipv4Addr), String> {
-    let Some(IpAddr::V4(address)) = path::host_of(platform) else {
-        return Err("the host has no address of IPv4".to_owned());
-    };
-    let server = DnsServer::serve(address).map_err(|error| format!("the port of name servers: {error}"))?;
-    Ok((server, address))
+/// A DNS server on the host's loopback that resolves every name to the gateway, or why there is none.
+fn name_server() -> Result<DnsServer, String> {
+    DnsServer::serve(GATEWAY).map_err(|error| format!("the port of name servers: {error}"))
 }
 
 /// The client resolves a name, which takes an address of its own first, and for many addresses a connection.
 fn resolves_name(platform: &TestPlatform<'_>, name: &str) -> Result<()> {
-    let (_server, address) = name_server(platform).map_err(anyhow::Error::msg)?;
+    let _server = name_server().map_err(anyhow::Error::msg)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let url = format!("http://{name}:{}/", listener.local_addr()?.port());
     // Without a connection the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
-    let guest = platform.guest("http_client", &[&url]).memory(64).host_loopback().nameserver(address.into());
+    let guest = platform.guest("http_client", &[&url]).memory(64).host_loopback().nameserver(GATEWAY.into());
     guest.expect(0, &[BODY]).map(drop)
 }
 
 /// The guest warns of an invalid setting and ignores it. uhyve refuses the setting.
 fn ignores_invalid_setting(platform: &TestPlatform<'_>) -> Result<()> {
-    let guest = platform.guest("http_client", &["http://10.0.2.2:1/"]).memory(64).host_loopback();
+    let url = format!("http://{GATEWAY}:1/");
+    let guest = platform.guest("http_client", &[&url]).memory(64).host_loopback();
     let texts = &["`nameserver=255.255.255.255` on the command line", "refused"];
-    guest.nameserver(Ipv4Addr::BROADCAST.into()).expect(1, texts).map(drop)
+    guest.kernel_option("nameserver=255.255.255.255").expect(1, texts).map(drop)
 }
 
 /// Reads a request and sends a chunked response.
@@ -154,8 +154,7 @@ impl Drop for HttpsServer {
 /// The client accepts a server whose certificate it knows, and no other one.
 fn verifies_certificate(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let address = path::host_of(platform).context("the host has no address")?;
-    let name = format!("subjectAltName=IP:{address}");
+    let name = format!("subjectAltName=IP:{GATEWAY}");
     let mut openssl = Command::new(OPENSSL);
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
     openssl.args(["-nodes", "-subj", "/CN=test", "-days", "2", "-keyout", "key", "-out", "certificate"]);
@@ -167,7 +166,7 @@ fn verifies_certificate(platform: &TestPlatform<'_>) -> Result<()> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let _server = HttpsServer::start(folder.path(), port)?;
     http::with_retries(|| http::connect((Ipv4Addr::LOCALHOST, port).into()))?;
-    let url = format!("https://{address}:{port}/");
+    let url = format!("https://{GATEWAY}:{port}/");
     let client = || platform.guest("http_client", &[&url]).memory(64).host_loopback();
     client().variable(&format!("HTTP_CLIENT_ROOT={certificate}")).expect(0, &["TLSv1.3"])?;
     client().expect(1, &["certificate"]).map(drop)

@@ -1,6 +1,8 @@
 //! Whether `httpd` serves with the memory of a machine.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,18 +10,21 @@ use anyhow::{Error, Result, bail};
 
 use super::http;
 use super::path::NetworkPath;
-use xtask::network;
 use xtask::qemu::{Board, End, Guest, Input};
+use xtask::user_network::UserNetwork;
 
 /// Time between two attempts to reach the server.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Network of the guest, with packets of the usual size: their buffers take memory.
+const NETWORK: &str = "user,mtu=1500";
+
 /// Runs `httpd` in a machine with a network device, asks it for its page, and to end. Returns whether it did both.
-pub(in crate::test) fn serves(guest: Guest) -> Result<bool> {
+pub(in crate::test) fn serves(uhyve: &Path, guest: Guest) -> Result<bool> {
     let NetworkPath::Port(port) = NetworkPath::port()? else { bail!("there is no port") };
     let forward = format!("127.0.0.1:{port}:8080").parse().map_err(Error::msg)?;
-    let extra_options = network::qemu_options(None, &[forward]).map_err(Error::msg)?;
-    let guest = Guest { board: Board::Pc, extra_options, ..guest };
+    let network = UserNetwork::start(uhyve, Some(NETWORK), &[forward], &[], Stdio::inherit())?;
+    let guest = Guest { board: Board::Pc, extra_options: network.qemu_options().to_vec(), ..guest };
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     thread::scope(|scope| {
         let running = scope.spawn(|| guest.capture(Input::Bytes(Vec::new())));

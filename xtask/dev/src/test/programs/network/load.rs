@@ -40,7 +40,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(150);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let in_a_row = if platform.is_native() || long { IN_A_ROW } else { FEW_IN_A_ROW };
-    let reason = path::reason_against(platform);
+    let reason = path::reason_against();
     let name = format!("{platform}: {AT_ONCE} connections at once");
     tests.add_unless(reason.clone(), name, move || at_once(platform));
     let name = format!("{platform}: {in_a_row} connections in a row");

@@ -6,7 +6,7 @@
 //! | [`servers`], [`http_client`] | the servers and the client of `examples` |
 //! | [`key_value`] | the service of the tutorial |
 //! | [`host_loopback`] | services of the host that listen on its loopback |
-//! | [`egress`] | hosts that a guest may not connect to |
+//! | [`egress`] | hosts that a guest may not connect to, and ports that refuse |
 //! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
 //! | [`least_memory`] | whether `httpd` serves with little memory |
@@ -44,7 +44,6 @@ mod std_net;
 mod streams;
 mod syn_flood;
 mod tap;
-mod user_network;
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -52,7 +51,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 pub(in crate::test) use self::least_memory::serves;
-pub(in crate::test) use self::path::{reason_against, reason_against_passt};
+pub(in crate::test) use self::path::reason_against;
 pub(in crate::test) use self::soak::test as soak;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
@@ -98,7 +97,6 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     key_value::test(tests, platform);
     host_loopback::test(tests, platform);
     egress::test(tests, platform);
-    user_network::test(tests, platform);
     free_port::test(tests, platform);
     load::test(tests, platform, long);
     panics::test(tests, platform, long);

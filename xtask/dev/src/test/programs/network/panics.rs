@@ -40,7 +40,7 @@ const HANDLER: &str = "web::handlers::fail";
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let requests = if long { MANY_REQUESTS } else { REQUESTS };
     let name = format!("{platform}: {requests} requests of which some panic");
-    tests.add_unless(path::reason_against(platform), name, move || serve(platform, requests));
+    tests.add_unless(path::reason_against(), name, move || serve(platform, requests));
 }
 
 fn serve(platform: &TestPlatform<'_>, requests: usize) -> Result<()> {

@@ -1,21 +1,26 @@
 //! The network path between host and guest: a forwarded port, or a tap.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Error, Result};
 
 use super::tap::{self, Tap};
-use crate::test::platform::{TestGuest, TestPlatform};
+use crate::test::platform::TestGuest;
 use hermit_interface::port_forward::PortForward;
-use xtask::setup::packages::PASST;
 
 /// First of the ports that are tried. Hosts give neither these nor the [`PORTS`] behind it to sockets that ask for any port, as
 /// those of other tests do until a guest's VMM has bound the port.
 const FIRST_PORT: u16 = 10_000;
 const PORTS: u16 = 10_000;
+
+/// Address of the gateway (`docs/network.md`). It leads to the host's loopback if that is open to the guest.
+pub(super) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
+/// First version of Linux that can peek at TCP sockets from an offset on, over IPv6, too.
+const MIN_LINUX: (u32, u32) = (6, 12);
 
 /// Number of ports that were tried.
 static TRIED: AtomicU16 = AtomicU16::new(0);
@@ -70,50 +75,33 @@ fn is_free(port: u16) -> bool {
 }
 
 /// Why this host cannot connect a guest without a tap.
-pub(in crate::test) fn reason_against(platform: &TestPlatform<'_>) -> Option<String> {
-    // QEMU has a user-mode network stack of its own.
-    if platform.is_uhyve() { reason_against_passt() } else { None }
+pub(in crate::test) fn reason_against() -> Option<String> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    // An unknown form is no reason.
+    let is_old = version(&release).is_some_and(|version| version < MIN_LINUX);
+    is_old.then(|| format!("uhyve connects guests on Linux 6.12 and later, and this is {}", release.trim()))
 }
 
-/// Why passt cannot connect a guest on this host.
-pub(in crate::test) fn reason_against_passt() -> Option<String> {
-    if gateway().is_none() {
-        return Some("passt needs a route to somewhere, and this host has none".to_owned());
-    }
-    PASST.ensure().err().map(|error| format!("{error:#}"))
-}
-
-/// The address of the host for a guest that is connected by passt or QEMU.
-pub(super) fn host_of(platform: &TestPlatform<'_>) -> Option<IpAddr> {
-    if platform.is_uhyve() { gateway() } else { Some(Ipv4Addr::new(10, 0, 2, 2).into()) }
-}
-
-/// The host's default gateway.
-pub(super) fn gateway() -> Option<IpAddr> {
-    parse_gateway(&fs::read_to_string("/proc/net/route").unwrap_or_default())
-}
-
-/// The first default gateway in the kernel's routing table.
-fn parse_gateway(routes: &str) -> Option<IpAddr> {
-    let mut rows = routes.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let address = rows.find_map(|row| match row.as_slice() {
-        [_, "00000000", gateway, ..] => u32::from_str_radix(gateway, 16).ok(),
-        _ => None,
-    })?;
-    // The kernel prints the bytes of the address as a little-endian number.
-    Some(IpAddr::V4(Ipv4Addr::from(address.to_le_bytes())))
+/// The first two numbers of Linux's version.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.trim().split(|character: char| !character.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse_gateway;
+    use super::version;
 
     #[test]
-    fn default_gateway_is_found() {
-        let table =
-            "Iface Destination Gateway Flags\neth0 000200C0 00000000 0001\neth0 00000000 010200C0 0003\n";
-        assert_eq!(parse_gateway(table), Some("192.0.2.1".parse().unwrap()));
-        assert_eq!(parse_gateway("Iface Destination Gateway Flags\neth0 000200C0 00000000 0001\n"), None);
-        assert_eq!(parse_gateway(""), None);
+    fn version_is_the_start_of_the_release() {
+        for (release, expected) in [
+            ("6.18.44-fc-v657\n", Some((6, 18))),
+            ("6.9\n", Some((6, 9))),
+            ("6.12-rc1", Some((6, 12))),
+            ("", None),
+            ("x.y", None),
+        ] {
+            assert_eq!(version(release), expected, "{release}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Result, bail, ensure};
 use super::http::{self, Connection, Response};
 use super::path::{self, NetworkPath};
 use super::{TIMEOUT, server_guest};
-use crate::test::platform::{TestGuest, TestPlatform};
+use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 use xtask::process;
 
@@ -24,7 +24,7 @@ const LARGE: usize = 1_000_000;
 /// Size of what a client of an echo server sends, in bytes.
 const ECHO: usize = 50_000;
 
-/// Size of a large datagram, in bytes; the largest possible ones do not fit into a packet of passt's.
+/// Size of a large datagram, in bytes. The largest possible ones do not fit into a packet of the network.
 const LARGE_DATAGRAM: usize = 65_000;
 
 /// Limit of the time to open all connections: servers close connections that are idle for some ten seconds.
@@ -50,14 +50,9 @@ const SERVERS: [Case; 4] = [
 ];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    let reason = path::reason_against(platform);
+    let reason = path::reason_against();
     for case in SERVERS {
         behind_a_port(tests, platform, case, reason.clone());
-    }
-    for case in SERVERS.into_iter().filter(|_| platform.is_uhyve()) {
-        tests.add(format!("{platform}: {} behind -p, user", case.0), move || {
-            served_by(platform, case, |guest| guest.user_network())
-        });
     }
     if !platform.is_uhyve() {
         tests.add_unless(reason.clone(), format!("{platform}, q35: httpd behind -p"), move || {
@@ -81,7 +76,7 @@ fn on_q35(platform: &TestPlatform<'_>) -> Result<()> {
 
 /// A server, and one client after the other.
 pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    behind_a_port(tests, platform, ("httpd", 8080, greetings, http::exit), path::reason_against(platform));
+    behind_a_port(tests, platform, ("httpd", 8080, greetings, http::exit), path::reason_against());
 }
 
 fn behind_a_port<'a>(
@@ -93,28 +88,15 @@ fn behind_a_port<'a>(
     tests.add_unless(reason, format!("{platform}: {} behind -p", case.0), move || served(platform, case));
 }
 
-fn served(platform: &TestPlatform<'_>, case: Case) -> Result<()> {
-    served_by(platform, case, |guest| guest)
-}
-
-/// A server in a guest whose network `connect` determines.
-fn served_by(
-    platform: &TestPlatform<'_>,
-    (name, port, test, request_exit): Case,
-    connect: fn(TestGuest<'_>) -> TestGuest<'_>,
-) -> Result<()> {
+fn served(platform: &TestPlatform<'_>, (name, port, test, request_exit): Case) -> Result<()> {
     let path = NetworkPath::port()?;
-    let (guest, address) = path.reach(connect(platform.guest(name, &[]).memory(128)), port)?;
-    // Debian's passt answers UDP clients on this host only if the guest reaches its loopback, and QEMU's user network no
-    // UDP client at all unless it does.
-    let guest = if name == "udp_echo" { guest.host_loopback() } else { guest };
+    let (guest, address) = path.reach(platform.guest(name, &[]).memory(128), port)?;
     // On a slow machine, httpd must not close idle connections while others are opened.
     let guest = guest.variable("HTTPD_TIMEOUT=60000").more_time(MORE_TIME);
     server_guest::during(&guest, || test(address), || request_exit(address)).map(drop)
 }
 
-/// Opens connections one by one, then uses all of them at the same time. QEMU holds one pending connection, and drops the SYN of
-/// others, which is repeated after seconds.
+/// Opens connections one by one, then uses all of them at the same time.
 fn at_once<C: Send>(
     open: impl Fn() -> Result<C>,
     talk: impl Fn(usize, C) -> Result<()> + Sync,
