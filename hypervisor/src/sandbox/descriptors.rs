@@ -41,7 +41,7 @@ pub(crate) fn take_inherited(descriptor: RawFd) -> io::Result<OwnedFd> {
         return Err(io::ErrorKind::NotFound.into());
     }
     // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of the standard streams. No
-    // object of this process owns it: nothing here opens descriptors without that flag, and whoever has taken it has set the
+    // object of this process owns it: nothing here opens descriptors without that flag, and a call that has taken it has set the
     // flag, as this function does below.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;

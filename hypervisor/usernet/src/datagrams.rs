@@ -203,9 +203,8 @@ impl<D> Datagrams<D> {
 
     /// Ends the flow that was used least recently, of clients or of the guest.
     fn end_oldest(&mut self, is_client: bool) {
-        let all = self.flows.tokens(|flow| flow.is_client() == is_client);
-        let oldest = all.into_iter().min_by_key(|&token| self.flows.get(token).map(|flow| flow.last_used));
-        if let Some(token) = oldest {
+        let flows = self.flows.iter().filter(|(_, flow)| flow.is_client() == is_client);
+        if let Some((token, _)) = flows.min_by_key(|(_, flow)| flow.last_used) {
             self.remove(token);
         }
     }

@@ -85,11 +85,17 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// All entries and their tokens.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
+        (0..).zip(&self.entries).filter_map(|(index, entry)| {
+            let token = Token { index, generation: entry.generation };
+            entry.value.as_ref().map(|value| (token, value))
+        })
+    }
+
     /// Tokens of all entries for which `predicate` holds.
     pub(crate) fn tokens(&self, predicate: impl Fn(&T) -> bool) -> Vec<Token> {
-        let entries = (0..).zip(&self.entries);
-        let matching = entries.filter(|(_, entry)| entry.value.as_ref().is_some_and(&predicate));
-        matching.map(|(index, entry)| Token { index, generation: entry.generation }).collect()
+        self.iter().filter(|(_, value)| predicate(value)).map(|(token, _)| token).collect()
     }
 }
 

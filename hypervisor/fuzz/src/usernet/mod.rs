@@ -14,6 +14,7 @@ mod guest;
 mod host;
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr};
 
 use hermit_usernet::config::Config;
@@ -194,8 +195,8 @@ impl World {
     fn finish(&mut self) {
         self.host.clients.iter_mut().for_each(|clients| clients.clear());
         self.host.open_sockets();
-        for at in 0..self.host.streams.len() {
-            self.host.streams[at].borrow_mut().fail(std::io::ErrorKind::ConnectionReset);
+        for socket in &self.host.streams {
+            socket.borrow_mut().fail(ErrorKind::ConnectionReset);
         }
         let tokens: Vec<u64> = self.host.streams.iter().map(|socket| socket.borrow().token).collect();
         for token in tokens {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub struct MacAddress([u8; 6]);
 
 impl MacAddress {
-    /// Address of the first network device of QEMU's, unless it is told another one.
+    /// Address that QEMU gives to a guest's first network device by default.
     pub const QEMU: Self = Self([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
 
     /// Bytes of the address in transmission order.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use hermit_tcp::{Flags, Seq};
 
-use super::flow::{AckDue, Flow, Phase};
+use super::flow::{AckDue, Flow, Outgoing, Phase};
 use crate::host::Host;
 use crate::parse::Segment;
 
@@ -75,7 +75,13 @@ impl<S> Flow<S> {
             self.outgoing.is_due |= self.phase == Phase::SynReceived;
             return Fate::Lives;
         }
-        if !segment.flags.contains(Flags::ACK) || !self.receive_ack(host, segment) {
+        if !segment.flags.contains(Flags::ACK) {
+            return Fate::Lives;
+        }
+        if self.phase == Phase::SynReceived && !self.is_acknowledged_by(segment) {
+            return Fate::Refuses;
+        }
+        if !self.receive_ack(host, segment) {
             return Fate::Lives;
         }
         if self.receive_data(host, segment, frame, room).is_err() {
@@ -102,6 +108,12 @@ impl<S> Flow<S> {
             self.establish(now);
         }
         Fate::Lives
+    }
+
+    /// True if a segment acknowledges something new that was sent.
+    const fn is_acknowledged_by(&self, segment: &Segment) -> bool {
+        let Outgoing { una, max, .. } = self.outgoing;
+        una.is_before(segment.ack) && segment.ack.is_up_to(max)
     }
 
     /// Handles the acknowledgement and the window of a segment. Returns false if it acknowledges what was not

@@ -389,3 +389,28 @@ fn delayed_acknowledgement_is_sent_if_there_is_nothing_to_be_read() {
     assert_eq!(lab.segment(), None);
     assert_eq!(lab.late_segment().map(|ack| ack.ack), Some(guest.seq + 7));
 }
+
+#[test]
+fn acknowledgement_that_does_not_answer_the_syn_is_reset() {
+    let mut lab = lab();
+    let syn = Sent { seq: 7, flags: Flags::SYN, ..Sent::new(HERE, PEER) };
+    lab.send(&syn);
+    lab.event(0, Readiness::WRITABLE);
+    let answer = lab.segment().unwrap();
+    let guest = Sent { seq: 8, flags: Flags::ACK, ..syn };
+    // More duplicates than have data repeated.
+    for offset in [0, 0, 0, 0, 2, 1_000] {
+        let ack = answer.seq.wrapping_add(offset);
+        lab.send(&Sent { ack, ..guest.clone() });
+        lab.send(&Sent { ack, data: b"early".to_vec(), ..guest.clone() });
+        for _ in 0..2 {
+            let reset = lab.segment().unwrap();
+            assert_eq!((reset.flags, reset.seq), (Flags::RST, ack));
+        }
+    }
+    assert!(lab.socket(0, |socket| socket.sent.is_empty()));
+    lab.pass(SECOND);
+    assert_eq!(lab.segment(), Some(answer.clone()));
+    lab.send(&Sent { ack: answer.seq.wrapping_add(1), data: b"data".to_vec(), ..guest });
+    assert_eq!(lab.socket(0, |socket| socket.sent.clone()), b"data");
+}
