@@ -242,20 +242,13 @@ mod tests {
 
     #[test]
     fn port_without_an_address_is_bound_for_both_versions() {
-        for protocol in ["", "/udp"] {
-            let bound = bind(&[forward(&format!("0:80{protocol}"))]).unwrap();
-            let port = bound.chosen[0].host;
-            for address in ["127.0.0.1", "::1"] {
-                let at = (address.parse::<IpAddr>().unwrap(), port);
-                if UdpSocket::bind((at.0, 0)).is_err() {
-                    continue;
-                }
-                if protocol.is_empty() {
-                    TcpStream::connect(at).unwrap();
-                } else {
-                    assert_eq!(UdpSocket::bind(at).unwrap_err().kind(), ErrorKind::AddrInUse);
-                }
-            }
+        let [tcp, udp] = ["0:80", "0:80/udp"].map(|text| bind(&[forward(text)]).unwrap());
+        let is_there = |address: &IpAddr| UdpSocket::bind((*address, 0)).is_ok();
+        let addresses = ["127.0.0.1", "::1"].map(|text| text.parse::<IpAddr>().unwrap());
+        for address in addresses.into_iter().filter(is_there) {
+            TcpStream::connect((address, tcp.chosen[0].host)).unwrap();
+            let error = UdpSocket::bind((address, udp.chosen[0].host)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::AddrInUse);
         }
     }
 
