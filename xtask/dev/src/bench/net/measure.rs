@@ -17,9 +17,6 @@ pub(super) fn all(plan: &NetBenchPlan, system: System, figures: &mut Figures) {
     {
         figures.fail(format!("{system}, idle: {error:#}"));
     }
-    if system == System::UhyvePorts {
-        return;
-    }
     let topics = net_bench::TOPICS.into_iter().filter(|(topic, _)| plan.selection.includes(*topic));
     let words: Vec<&str> = topics.map(|(_, word)| word).collect();
     if !words.is_empty()

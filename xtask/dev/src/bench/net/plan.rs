@@ -155,9 +155,6 @@ impl NetBenchPlan {
         let has_path =
             |system: &System| !selection.is_lossy || matches!(system, System::Qemu | System::Linux);
         plan.selection.systems = systems.filter(is_on).filter(has_path).collect();
-        if !plan.selection.includes(Topic::Idle) || plan.selection.is_lossy {
-            plan.selection.systems.retain(|&system| system != System::UhyvePorts);
-        }
         if !uhyve.works(Engine::Process) {
             plan.leave_out(&[System::Uhyve, System::UhyvePorts], uhyve.about(Engine::Process));
         }

@@ -159,10 +159,11 @@ fn uhyve(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     uhyve_with(plan, program, ["--net".to_owned(), net])
 }
 
-/// The command of a guest in uhyve behind ports of the host.
+/// The command of a guest in uhyve behind ports of the host, with two CPUs: the process at the loopback has all of them.
 fn uhyve_with_ports(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     let ports = program.ports().flat_map(|port| ["-p".to_owned(), format!("{port}:{port}")]);
-    uhyve_with(plan, program, ports)
+    let cpus = ["--cpus", "2"].map(str::to_owned);
+    uhyve_with(plan, program, ports.chain(cpus))
 }
 
 /// The command of a guest in uhyve, with options of its network.

@@ -27,7 +27,7 @@ pub(super) fn measure(
     is_selected: bool,
     figures: &mut Figures,
 ) -> Result<()> {
-    if system.is_vm() {
+    if system.answers_pings() {
         wait_for_ping_reply(server)?;
         if is_selected {
             figures.add(Table::Start, "first ping reply", system, milliseconds(server));

@@ -7,11 +7,11 @@ use crate::bench::BenchPlatform;
 /// A system that runs the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum System {
-    /// A guest of this kernel in uhyve's process engine, at a tap
-    Uhyve,
-    /// A guest of this kernel in uhyve's process engine, behind ports of the host: only the topic `idle`
+    /// A guest of this kernel in uhyve's process engine, behind ports of the host
     #[value(name = "uhyve-ports")]
     UhyvePorts,
+    /// A guest of this kernel in uhyve's process engine, at a tap
+    Uhyve,
     /// A guest of this kernel in QEMU, at a tap
     Qemu,
     /// A Linux guest in QEMU, at a tap
@@ -27,8 +27,8 @@ pub(crate) enum System {
 
 impl System {
     pub(super) const ALL: [Self; 7] = [
-        Self::Uhyve,
         Self::UhyvePorts,
+        Self::Uhyve,
         Self::Qemu,
         Self::Linux,
         Self::LinuxNoTso,
@@ -42,9 +42,9 @@ impl System {
         is_in_qemu == (platform == BenchPlatform::Qemu)
     }
 
-    /// Whether the system is a virtual machine, which boots.
-    pub(super) fn is_vm(self) -> bool {
-        !matches!(self, Self::Veth | Self::Loopback)
+    /// Whether the system has an address at which it answers pings when it has booted.
+    pub(super) fn answers_pings(self) -> bool {
+        !matches!(self, Self::UhyvePorts | Self::Veth | Self::Loopback)
     }
 }
 

@@ -8,10 +8,11 @@ use super::system::System;
 use super::topic::Table;
 
 /// The ratios that are printed, with their titles.
-const RATIOS: [Ratio; 3] = [
+const RATIOS: [Ratio; 4] = [
     Ratio { ours: System::Qemu, theirs: System::Linux, title: "QEMU:Linux" },
     Ratio { ours: System::Qemu, theirs: System::LinuxNoTso, title: "QEMU:no TSO" },
     Ratio { ours: System::Uhyve, theirs: System::Veth, title: "uhyve:veth" },
+    Ratio { ours: System::UhyvePorts, theirs: System::Loopback, title: "-p:loopback" },
 ];
 
 /// The ratio of a system of this project to a system of Linux.
@@ -31,7 +32,7 @@ impl Ratio {
 
     /// Whether rows have aims for this ratio.
     fn has_aims(self) -> bool {
-        self.theirs != System::LinuxNoTso
+        matches!(self.theirs, System::Linux | System::Veth)
     }
 
     /// Returns the minimum ratio of a row, if it has an aim.
