@@ -15,7 +15,7 @@ use crate::parse::Ends;
 const MAX_CLIENTS: usize = 128;
 
 impl<S> Tcp<S> {
-    /// Sends the SYNs again that the guest has not answered, now and a moment later: the guest has got an
+    /// Sends the SYNs again that the guest has not answered, now and some times a moment later: the guest has got an
     /// address, or has started.
     pub(crate) fn expect_answers(&mut self, now: u64) {
         if self.repeat_syns() {

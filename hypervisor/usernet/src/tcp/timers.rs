@@ -16,9 +16,11 @@ const ACK_DELAY: u64 = 5_000_000;
 /// Time in nanoseconds between two searches for flows whose timers have expired.
 const SCAN_INTERVAL: u64 = 500_000_000;
 
-/// Time in nanoseconds after a sign of the guest's that SYNs are repeated once more: a guest that has received
-/// an acknowledgement of DHCP sets its address a moment later.
-const SYN_DELAY: u64 = 50_000_000;
+/// Time in nanoseconds after a sign of the guest's that SYNs are repeated once more, and the longest one between two
+/// such repetitions, of which each waits twice as long as the one before: a guest that has received an acknowledgement
+/// of DHCP sets its address a moment later.
+const SYN_DELAY: u64 = 1_000_000;
+const MAX_SYN_DELAY: u64 = 64 * SYN_DELAY;
 
 /// The timers.
 #[derive(Debug, Default)]
@@ -27,7 +29,8 @@ pub(crate) struct Timers {
     pub(super) delayed: VecDeque<Token>,
     acks_at: Option<u64>,
     scan_at: Option<u64>,
-    syns_at: Option<u64>,
+    /// When SYNs are repeated after a sign of the guest's, and how long after the last time.
+    syns: Option<(u64, u64)>,
 }
 
 impl Timers {
@@ -44,7 +47,7 @@ impl Timers {
 
     /// Has unanswered SYNs repeated a moment later.
     pub(super) const fn repeat_syns_later(&mut self, now: u64) {
-        self.syns_at = Some(now + SYN_DELAY);
+        self.syns = Some((now + SYN_DELAY, SYN_DELAY));
     }
 
     /// Has the flows searched, if a flow has a timer.
@@ -58,8 +61,8 @@ impl Timers {
 impl<S> Tcp<S> {
     /// Time in nanoseconds at which [`Self::handle_timers`] is to be called; `None` if nothing waits for it.
     pub(crate) fn deadline(&self) -> Option<u64> {
-        let Timers { acks_at, scan_at, syns_at, .. } = self.timers;
-        [acks_at, scan_at, syns_at].into_iter().flatten().min()
+        let Timers { acks_at, scan_at, syns, .. } = self.timers;
+        [acks_at, scan_at, syns.map(|(at, _)| at)].into_iter().flatten().min()
     }
 
     /// Handles the timers that have expired. Returns answers for the guest.
@@ -72,9 +75,9 @@ impl<S> Tcp<S> {
         if self.timers.acks_at.is_some_and(|at| at <= now) {
             self.send_delayed_acks();
         }
-        if self.timers.syns_at.is_some_and(|at| at <= now) {
-            self.timers.syns_at = None;
-            let _: bool = self.repeat_syns();
+        if let Some((_, delay)) = self.timers.syns.filter(|(at, _)| *at <= now) {
+            let goes_on = self.repeat_syns() && delay < MAX_SYN_DELAY;
+            self.timers.syns = goes_on.then_some((now + 2 * delay, 2 * delay));
         }
         if self.timers.scan_at.is_none_or(|at| at > now) {
             return Vec::new();
