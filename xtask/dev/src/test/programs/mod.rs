@@ -23,7 +23,7 @@ mod vectors;
 
 use anyhow::Result;
 
-pub(super) use self::network::{reason_against as network_reason_against, serves, soak};
+pub(super) use self::network::{serves, soak};
 use super::platform::TestPlatform;
 use super::schedule::Tests;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::path::{self, NetworkPath};
+use super::path::NetworkPath;
 use super::{http, load, uninterrupted};
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
@@ -42,7 +42,7 @@ const TIMED_OUT: &str = "HTTP/1.1 408 ";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let name = format!("{platform}: clients that stop, send slowly, do not read, or reset");
-    tests.add_unless(path::reason_against(), name, move || {
+    tests.add(name, move || {
         let guest = load::httpd(platform, 128).variable(&format!("HTTPD_TIMEOUT={TIMEOUT}"));
         load::twice(&NetworkPath::best()?, guest, all_kinds)
     });

@@ -6,20 +6,15 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use anyhow::{Context, Result, ensure};
 use hermit_interface::net::HOST_NAME;
 
-use super::{TIMEOUT, free_port, http, path};
+use super::{TIMEOUT, free_port, http};
 use crate::test::build_tool::xtask;
 use crate::test::child::{ChildInput, ChildProcess};
 use crate::test::platform::{LIMIT, TestPlatform};
 use crate::test::schedule::Tests;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    let reason = path::reason_against();
-    tests.add_unless(reason.clone(), format!("{platform}: kv serves clients until SIGTERM"), move || {
-        serves(platform)
-    });
-    tests.add_unless(reason, format!("{platform}: kv sends metrics to the host by name"), move || {
-        reports(platform)
-    });
+    tests.add(format!("{platform}: kv serves clients until SIGTERM"), move || serves(platform));
+    tests.add(format!("{platform}: kv sends metrics to the host by name"), move || reports(platform));
 }
 
 /// Starts kv with options of `cargo xtask run`.

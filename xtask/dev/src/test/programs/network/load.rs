@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::http::{self, Connection};
-use super::path::{self, NetworkPath};
+use super::path::NetworkPath;
 use super::server_guest;
 use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
@@ -40,11 +40,10 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(150);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let in_a_row = if platform.is_native() || long { IN_A_ROW } else { FEW_IN_A_ROW };
-    let reason = path::reason_against();
     let name = format!("{platform}: {AT_ONCE} connections at once");
-    tests.add_unless(reason.clone(), name, move || at_once(platform));
+    tests.add(name, move || at_once(platform));
     let name = format!("{platform}: {in_a_row} connections in a row");
-    tests.add_unless(reason, name, move || in_a_row_of(platform, in_a_row));
+    tests.add(name, move || in_a_row_of(platform, in_a_row));
 }
 
 /// A server for many clients, with a long idle timeout.

@@ -51,7 +51,6 @@ use std::time::Duration;
 use anyhow::Result;
 
 pub(in crate::test) use self::least_memory::serves;
-pub(in crate::test) use self::path::reason_against;
 pub(in crate::test) use self::soak::test as soak;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;

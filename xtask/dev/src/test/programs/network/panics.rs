@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 
 use super::http::{self, Connection};
-use super::path::{self, NetworkPath};
+use super::path::NetworkPath;
 use super::{load, server_guest};
 use crate::test::platform::TestPlatform;
 use crate::test::random::Random;
@@ -40,7 +40,7 @@ const HANDLER: &str = "web::handlers::fail";
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let requests = if long { MANY_REQUESTS } else { REQUESTS };
     let name = format!("{platform}: {requests} requests of which some panic");
-    tests.add_unless(path::reason_against(), name, move || serve(platform, requests));
+    tests.add(name, move || serve(platform, requests));
 }
 
 fn serve(platform: &TestPlatform<'_>, requests: usize) -> Result<()> {

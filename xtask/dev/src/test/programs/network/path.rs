@@ -1,6 +1,5 @@
 //! The network path between host and guest: a forwarded port, or a tap.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -18,9 +17,6 @@ const PORTS: u16 = 10_000;
 
 /// Address of the gateway (`docs/network.md`). It leads to the host's loopback if that is open to the guest.
 pub(super) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
-
-/// First version of Linux that can peek at TCP sockets from an offset on, over IPv6, too.
-const MIN_LINUX: (u32, u32) = (6, 12);
 
 /// Number of ports that were tried.
 static TRIED: AtomicU16 = AtomicU16::new(0);
@@ -72,36 +68,4 @@ fn next_port() -> u16 {
 fn is_free(port: u16) -> bool {
     let address = (Ipv4Addr::LOCALHOST, port);
     TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
-}
-
-/// Why this host cannot connect a guest without a tap.
-pub(in crate::test) fn reason_against() -> Option<String> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    // An unknown form is no reason.
-    let is_old = version(&release).is_some_and(|version| version < MIN_LINUX);
-    is_old.then(|| format!("uhyve connects guests on Linux 6.12 and later, and this is {}", release.trim()))
-}
-
-/// The first two numbers of Linux's version.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.trim().split(|character: char| !character.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::version;
-
-    #[test]
-    fn version_is_the_start_of_the_release() {
-        for (release, expected) in [
-            ("6.18.44-fc-v657\n", Some((6, 18))),
-            ("6.9\n", Some((6, 9))),
-            ("6.12-rc1", Some((6, 12))),
-            ("", None),
-            ("x.y", None),
-        ] {
-            assert_eq!(version(release), expected, "{release}");
-        }
-    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 
 use super::http::{self, Connection, Response};
-use super::path::{self, NetworkPath};
+use super::path::NetworkPath;
 use super::{TIMEOUT, server_guest};
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
@@ -50,16 +50,13 @@ const SERVERS: [Case; 4] = [
 ];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    let reason = path::reason_against();
     for case in SERVERS {
-        behind_a_port(tests, platform, case, reason.clone());
+        behind_a_port(tests, platform, case);
     }
     if !platform.is_uhyve() {
-        tests.add_unless(reason.clone(), format!("{platform}, q35: httpd behind -p"), move || {
-            on_q35(platform)
-        });
+        tests.add(format!("{platform}, q35: httpd behind -p"), move || on_q35(platform));
     }
-    let reason = reason.or_else(|| process::find("curl").is_none().then(|| "there is no curl".to_owned()));
+    let reason = process::find("curl").is_none().then(|| "there is no curl".to_owned());
     tests.add_unless(reason, format!("{platform}: httpd and curl"), move || {
         served(platform, ("httpd", 8080, curl, http::exit))
     });
@@ -76,16 +73,11 @@ fn on_q35(platform: &TestPlatform<'_>) -> Result<()> {
 
 /// A server, and one client after the other.
 pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    behind_a_port(tests, platform, ("httpd", 8080, greetings, http::exit), path::reason_against());
+    behind_a_port(tests, platform, ("httpd", 8080, greetings, http::exit));
 }
 
-fn behind_a_port<'a>(
-    tests: &mut Tests<'a>,
-    platform: &'a TestPlatform<'_>,
-    case: Case,
-    reason: Option<String>,
-) {
-    tests.add_unless(reason, format!("{platform}: {} behind -p", case.0), move || served(platform, case));
+fn behind_a_port<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, case: Case) {
+    tests.add(format!("{platform}: {} behind -p", case.0), move || served(platform, case));
 }
 
 fn served(platform: &TestPlatform<'_>, (name, port, test, request_exit): Case) -> Result<()> {
