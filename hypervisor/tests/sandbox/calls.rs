@@ -36,7 +36,6 @@ const KVM_GET_REGS: c_long = 0x8090_ae81;
 const KVM_GET_REGS_OF_ANOTHER_SIZE: c_long = 0x8091_ae81;
 const KVM_SET_REGS: c_long = 0x4090_ae82;
 const SET_REGISTERS: &str = "ioctl with KVM_SET_REGS";
-const UNREAD: &str = "ioctl with SIOCOUTQ";
 const PUNCH: &str = "fallocate that frees a part";
 const PUNCH_HOLE: c_long = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as c_long;
 const RUN: &str = "ioctl with KVM_RUN";
@@ -231,7 +230,7 @@ fn requests() -> Vec<ProbedCall> {
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_SEND", SECCOMP_IOCTL_NOTIF_SEND),
         ioctl("ioctl with SECCOMP_IOCTL_NOTIF_ADDFD", SECCOMP_IOCTL_NOTIF_ADDFD),
         ioctl("ioctl with FIONBIO", FIONBIO),
-        only(&[Role::Network], ioctl(UNREAD, SIOCOUTQ)),
+        ioctl("ioctl with SIOCOUTQ", SIOCOUTQ),
         ioctl("ioctl with FIONREAD", FIONREAD),
         ioctl("ioctl with TUNSETIFF", TUNSETIFF),
         call("ioctl with TUNSETOFFLOAD", libc::SYS_ioctl, [-1, TUNSETOFFLOAD, TAP_OFFLOADS]),
@@ -342,7 +341,6 @@ fn tap_rule_allows_network_thread_the_tap_only() {
         "readv" | "writev" => Some(&[Role::Disk, Role::Network][..]),
         "writev elsewhere" => Some(&[Role::Disk][..]),
         "ioctl with TUNSETOFFLOAD" => Some(&[Role::Network][..]),
-        UNREAD => Some(&[][..]),
         _ if name.contains("TUNSET") => Some(&[][..]),
         _ => None,
     });
