@@ -24,7 +24,7 @@ const MIN_MTU: u16 = 576;
 pub const MAX_USER_MTU: u16 = 65_520;
 
 /// Key of `--net` that opens the host's loopback to the guest.
-pub const HOST_LOOPBACK: &str = "host-loopback";
+const HOST_LOOPBACK: &str = "host-loopback";
 
 /// Maximum MTU of a TAP interface in bytes: with its Ethernet header, a frame has at most 65,535.
 pub const MAX_TAP_MTU: u16 = 65_521;

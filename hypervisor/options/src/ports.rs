@@ -26,7 +26,7 @@ pub enum PortError {
     /// The host has no such address (`EADDRNOTAVAIL`).
     #[error("{0} is no address of this host: `ip address` prints its addresses")]
     Address(IpAddr),
-    /// A socket that was passed is none whose clients can be forwarded.
+    /// A passed socket is of a kind whose clients cannot be forwarded.
     #[error(
         "--listen-fd: the descriptor for port {0} of the guest is {1}: it has to be a TCP socket that listens, or a UDP socket"
     )]
@@ -120,12 +120,8 @@ impl Socket {
     /// Binds a socket. The unspecified IPv6 address covers all IPv4 addresses, too, whatever the host's default is
     /// (`net.ipv6.bindv6only`).
     fn bind(protocol: Protocol, address: IpAddr, port: u16) -> io::Result<Self> {
-        let (family, kind) = match (address, protocol) {
-            (IpAddr::V4(_), Protocol::Tcp) => (AddressFamily::INET, SocketType::STREAM),
-            (IpAddr::V4(_), Protocol::Udp) => (AddressFamily::INET, SocketType::DGRAM),
-            (IpAddr::V6(_), Protocol::Tcp) => (AddressFamily::INET6, SocketType::STREAM),
-            (IpAddr::V6(_), Protocol::Udp) => (AddressFamily::INET6, SocketType::DGRAM),
-        };
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let kind = if protocol == Protocol::Tcp { SocketType::STREAM } else { SocketType::DGRAM };
         let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&socket, false)?;

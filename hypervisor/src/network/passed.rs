@@ -52,7 +52,7 @@ impl FromStr for ListenFd {
     }
 }
 
-/// A socket that was passed, and the port of the guest to which its clients are forwarded.
+/// A passed socket, and the guest port of its clients.
 #[derive(Clone, Debug)]
 pub struct PassedSocket {
     /// The socket.
@@ -66,7 +66,7 @@ impl ListenFd {
     ///
     /// # Errors
     ///
-    /// A message if there is none.
+    /// The descriptor was not passed, or the name is not that of one socket: a message.
     pub fn take(&self) -> Result<PassedSocket, String> {
         let number = match &self.descriptor {
             Descriptor::Number(number) => *number,
