@@ -9,6 +9,7 @@ use super::backend::{Backend, ReceivedFrame, ServeError};
 use super::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::rx_buffers::RxBuffers;
 use crate::devices::rate_limiter::RateLimiter;
+use crate::devices::virtio::chain::Slices;
 use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use crate::devices::warn_once::WarnOnce;
 
@@ -108,6 +109,9 @@ impl Receiver {
             if self.buffers.is_empty() {
                 return Ok(RxStep::NoBuffers);
             }
+            if !backend.may_have_frame() {
+                return Ok(RxStep::NoFrame);
+            }
             let Some(slices) = self.direct_slices(size, memory)? else {
                 self.bounced = backend.receive(&[self.bounce_slice()])?;
                 return Ok(self.deliver_bounced(queue, memory)?);
@@ -123,7 +127,7 @@ impl Receiver {
         &self,
         size: usize,
         memory: &'memory GuestMemoryMmap,
-    ) -> Result<Option<Vec<VolatileSlice<'memory>>>, DeviceError> {
+    ) -> Result<Option<Slices<'memory>>, DeviceError> {
         if self.buffers.capacity(self.features.has_mergeable_buffers) < size + VNET_HEADER_SIZE {
             return Ok(None);
         }

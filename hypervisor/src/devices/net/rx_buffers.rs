@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
 use virtio_queue::{Queue, QueueT};
-use vm_memory::{GuestMemoryMmap, Permissions, VolatileSlice};
+use vm_memory::{GuestMemoryMmap, Permissions};
 
 use super::header::{VNET_HEADER_SIZE, VnetHeader};
 use crate::devices::virtio::DeviceError;
-use crate::devices::virtio::chain::{Buffers, Chain};
+use crate::devices::virtio::chain::{Buffers, Chain, Slices};
 use crate::devices::virtio::used_ring::{UsedElement, add_used_batch};
 
 /// A descriptor chain for received frames.
@@ -83,8 +84,8 @@ impl RxBuffers {
         size: usize,
         max: usize,
         memory: &'memory GuestMemoryMmap,
-    ) -> Result<Vec<VolatileSlice<'memory>>, DeviceError> {
-        let (mut slices, mut skip, mut total) = (Vec::new(), VNET_HEADER_SIZE, 0);
+    ) -> Result<Slices<'memory>, DeviceError> {
+        let (mut slices, mut skip, mut total) = (Slices::new(), VNET_HEADER_SIZE, 0);
         for RxChain { buffers, .. } in &self.chains {
             if total >= size + VNET_HEADER_SIZE || slices.len() >= max {
                 break;
@@ -118,8 +119,8 @@ impl RxBuffers {
     }
 
     /// Removes the chains that hold the next `size` bytes.
-    fn take(&mut self, size: usize) -> Vec<UsedElement> {
-        let (mut used, mut rest) = (Vec::new(), size);
+    fn take(&mut self, size: usize) -> SmallVec<[UsedElement; 32]> {
+        let (mut used, mut rest) = (SmallVec::new(), size);
         while rest > 0 {
             let Some(RxChain { head, buffers }) = self.chains.pop_front() else { break };
             self.size -= buffers.length();

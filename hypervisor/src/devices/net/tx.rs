@@ -8,7 +8,7 @@ use super::backend::{Backend, ServeError, TxStatus};
 use super::header::{HeaderError, Offloads, VNET_HEADER_SIZE, VnetHeader};
 use super::{MAX_FRAME, MIN_FRAME};
 use crate::devices::rate_limiter::RateLimiter;
-use crate::devices::virtio::chain::{Buffers, Chain};
+use crate::devices::virtio::chain::{Buffers, Chain, Slices};
 use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use crate::devices::warn_once::WarnOnce;
 
@@ -107,7 +107,7 @@ impl Transmitter {
                 return Ok(TxStatus::Accepted);
             }
         };
-        let mut frame = Vec::with_capacity(buffers.count());
+        let mut frame = Slices::new();
         buffers.append_slices(0, memory, Permissions::Read, usize::MAX, &mut frame)?;
         Ok(backend.send(header, &frame)?)
     }

@@ -110,6 +110,9 @@ impl Connection {
             if !self.writer.has_capacity() && !self.flush()? {
                 return Ok(false);
             }
+            if !self.user.may_have_frame() {
+                return Ok(false);
+            }
             let Some(received) = self.user.receive(&[VolatileSlice::from(&mut *self.frame)])? else {
                 return Ok(false);
             };

@@ -14,6 +14,7 @@ use vm_memory::Permissions;
 use super::super::config::MAX_DATA;
 use super::super::vectored;
 use super::{Handle, Reply, Request, RequestResult, Server};
+use crate::devices::virtio::chain::Slices;
 
 /// Kinds of fallocate(2): to reserve space, with or without a change of the size; to punch a hole; to zero.
 const FALLOCATE: FallocateFlags =
@@ -65,7 +66,7 @@ impl Server {
         let ReadIn { fh, offset, size, .. } = request.read()?;
         let file = self.file(fh)?;
         let size = checked_size(size)?;
-        let (data, mut slices) = (reply.take(size), Vec::new());
+        let (data, mut slices) = (reply.take(size), Slices::new());
         data.append_slices(0, request.memory, Permissions::Write, vectored::MAX_IOVECS, &mut slices)?;
         let count = vectored::read_at(file.as_fd(), &slices, offset).map_err(errno)?;
         reply.advance(count);
@@ -80,7 +81,7 @@ impl Server {
         if request.data.length() < size {
             return Err(Errno::INVAL.into());
         }
-        let (data, mut slices) = (request.data.take(size), Vec::new());
+        let (data, mut slices) = (request.data.take(size), Slices::new());
         data.append_slices(0, request.memory, Permissions::Read, vectored::MAX_IOVECS, &mut slices)?;
         let count = vectored::write_at(file.as_fd(), &slices, offset).map_err(errno)?;
         reply.write(&WriteOut { size: u32::try_from(count).unwrap_or(u32::MAX), padding: 0 })

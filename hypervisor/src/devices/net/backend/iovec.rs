@@ -8,11 +8,15 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::{io, mem, ptr};
 
 use libc::{c_int, iovec, msghdr};
+use smallvec::SmallVec;
 use vm_memory::VolatileSlice;
 use vm_memory::volatile_memory::PtrGuardMut;
 
 /// Maximum number of guest buffers of one call: Linux's `UIO_MAXIOV` (1024) less one for the header.
 pub(in crate::devices::net) const MAX_IOVECS: usize = 1023;
+
+/// List of the buffers of a call, those of a usual frame without an allocation.
+type List<T> = SmallVec<[T; 32]>;
 
 /// Reads into `header`, then into guest memory, by one readv(2). Returns the number of bytes read.
 ///
@@ -25,8 +29,8 @@ pub(in crate::devices::net) fn read(
     buffers: &[VolatileSlice<'_>],
 ) -> io::Result<usize> {
     let header = iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() };
-    let guards: Vec<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
-    let iovecs: Vec<_> = std::iter::once(header).chain(targets(&guards)).collect();
+    let guards: List<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
+    let iovecs: List<_> = std::iter::once(header).chain(targets(&guards)).collect();
     let count = c_int::try_from(iovecs.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: `iovecs` has `count` elements and lives until the call returns. The kernel writes only to the memory that
     // they describe: `header` is exclusively borrowed until this function returns, and `guards` keep guest memory
@@ -52,10 +56,10 @@ pub(in crate::devices::net) fn write(
     buffers: &[VolatileSlice<'_>],
 ) -> io::Result<usize> {
     let header = iovec { iov_base: header.as_ptr().cast_mut().cast(), iov_len: header.len() };
-    let guards: Vec<_> = buffers.iter().map(VolatileSlice::ptr_guard).collect();
+    let guards: List<_> = buffers.iter().map(VolatileSlice::ptr_guard).collect();
     let buffers =
         guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast_mut().cast(), iov_len: guard.len() });
-    let iovecs: Vec<_> = std::iter::once(header).chain(buffers).collect();
+    let iovecs: List<_> = std::iter::once(header).chain(buffers).collect();
     let count = c_int::try_from(iovecs.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: `iovecs` has `count` elements and lives until the call returns. writev(2) only reads the memory that they
     // describe, so that the casts to `*mut` grant no write access: `header` is borrowed until this function returns,
@@ -75,10 +79,10 @@ pub(in crate::devices::net) fn peek(
     header: &mut [u8],
     buffers: &[VolatileSlice<'_>],
 ) -> io::Result<usize> {
-    let guards: Vec<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
+    let guards: List<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
     let header =
         (!header.is_empty()).then(|| iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() });
-    let mut iovecs: Vec<_> = header.into_iter().chain(targets(&guards)).collect();
+    let mut iovecs: List<_> = header.into_iter().chain(targets(&guards)).collect();
     let mut message = empty_message();
     message.msg_iov = iovecs.as_mut_ptr();
     message.msg_iovlen = to_number(iovecs.len())?;

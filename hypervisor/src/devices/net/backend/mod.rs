@@ -56,6 +56,12 @@ pub trait Backend: Debug + Send {
     /// The host does not support them.
     fn set_offloads(&mut self, offloads: Offloads) -> io::Result<()>;
 
+    /// False if there is certainly no frame, so that the caller needs no buffers for [`Self::receive`].
+    /// [`Self::input`] becomes readable then, once there is one.
+    fn may_have_frame(&mut self) -> bool {
+        true
+    }
+
     /// Writes the next frame to `buffers`. Returns `None` if there is none.
     ///
     /// # Errors

@@ -5,10 +5,10 @@
 //! copy, has at most as many buffers as its queue has descriptors (virtio 1.2 §2.7.5.3.1), and all its buffers are in
 //! guest memory.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use hermit_interface::to_usize;
+use smallvec::SmallVec;
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{
@@ -25,10 +25,13 @@ struct Buffer {
     length: usize,
 }
 
+/// Mappings of buffers, those of a usual chain without an allocation.
+pub type Slices<'memory> = SmallVec<[VolatileSlice<'memory>; 32]>;
+
 /// Scatter-gather list of guest memory. The boundaries of its buffers carry no meaning (virtio 1.2 §2.7.4).
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
-    list: VecDeque<Buffer>,
+    list: SmallVec<[Buffer; 4]>,
     /// Total size in bytes.
     length: usize,
 }
@@ -48,18 +51,23 @@ impl Buffers {
 
     /// Splits off the first `count` bytes, or all if there are fewer.
     pub fn take(&mut self, count: usize) -> Self {
-        let mut front = Self::default();
-        while front.length < count {
-            let Some(buffer) = self.list.pop_front() else { break };
+        let (mut front, mut whole) = (Self::default(), 0);
+        for buffer in &mut self.list {
             let length = buffer.length.min(count - front.length);
+            if length == 0 {
+                break;
+            }
             front.push(Buffer { address: buffer.address, length });
-            self.length -= length;
             if length < buffer.length {
                 // Cannot overflow: the whole buffer is in guest memory.
-                let address = buffer.address.unchecked_add(length as u64);
-                self.list.push_front(Buffer { address, length: buffer.length - length });
+                buffer.address = buffer.address.unchecked_add(length as u64);
+                buffer.length -= length;
+                break;
             }
+            whole += 1;
         }
+        self.list.drain(..whole);
+        self.length -= front.length;
         front
     }
 
@@ -132,7 +140,7 @@ impl Buffers {
         memory: &'memory GuestMemoryMmap,
         access: Permissions,
         max: usize,
-        slices: &mut Vec<VolatileSlice<'memory>>,
+        slices: &mut Slices<'memory>,
     ) -> Result<(), DeviceError> {
         let mut skip = skip;
         for buffer in &self.list {
@@ -153,7 +161,7 @@ impl Buffers {
 
     fn push(&mut self, buffer: Buffer) {
         self.length += buffer.length;
-        self.list.push_back(buffer);
+        self.list.push(buffer);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of descriptor chains, also malformed ones.
 
-use super::{Buffers, Chain, Completion, has_available, serve_chains};
+use super::{Buffers, Chain, Completion, Slices, has_available, serve_chains};
 use crate::devices::virtio::test_utils::{BUFFERS, INDIRECT, NEXT, TestDriver, WRITE};
 use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use proptest::collection::vec;
@@ -62,7 +62,7 @@ fn slices_are_collected_up_to_their_maximum() {
     driver.send(&(0..200).map(|buffer| (BUFFERS + buffer, 1, true)).collect::<Vec<_>>());
     let buffers = next(&driver).unwrap().unwrap().into_writable().unwrap();
     for (max, count) in [(0, 0), (10, 10), (199, 199), (usize::MAX, 200)] {
-        let mut slices = Vec::new();
+        let mut slices = Slices::new();
         buffers.append_slices(0, &driver.memory, Permissions::Write, max, &mut slices).unwrap();
         assert_eq!(slices.len(), count);
     }

@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use vm_memory::VolatileSlice;
 
+use crate::devices::virtio::chain::Slices;
+
 /// The part of a frame, whose bytes are in several buffers.
-pub(super) fn part<'a>(buffers: &[VolatileSlice<'a>], part: Range<usize>) -> Vec<VolatileSlice<'a>> {
-    let mut slices = Vec::with_capacity(buffers.len());
+pub(super) fn part<'a>(buffers: &[VolatileSlice<'a>], part: Range<usize>) -> Slices<'a> {
+    let mut slices = Slices::new();
     let mut start = 0;
     for buffer in buffers {
         let end = start + buffer.len();

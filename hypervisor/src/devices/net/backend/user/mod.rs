@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use hermit_options::egress::EgressPolicy;
 use hermit_usernet::config::Config;
-use hermit_usernet::{Limits, MAX_HEADERS, Offload, Output, UserNetwork};
+use hermit_usernet::{Limits, MAX_HEADERS, Offload, UserNetwork};
 use vm_memory::VolatileSlice;
 
 use self::sockets::Sockets;
@@ -29,8 +29,6 @@ use crate::devices::net::header::{Offloads, VnetHeader};
 pub struct User {
     network: UserNetwork<Sockets>,
     sockets: Sockets,
-    /// True if the sockets were asked for events, and all that followed was received.
-    is_polled: bool,
     offloads: Offloads,
     /// First bytes of a frame.
     head: Vec<u8>,
@@ -60,7 +58,6 @@ impl User {
         Ok(Self {
             network: UserNetwork::new(config),
             sockets,
-            is_polled: false,
             offloads: Offloads::default(),
             head: Vec::new(),
             frames: 0,
@@ -81,21 +78,10 @@ impl User {
         self.network.handle_timers(&mut self.sockets);
     }
 
-    /// The next frame, after events were handled if there is none, and now and then if there is one: no flow
-    /// with much to be received keeps others from the network.
-    fn next_frame(&mut self, buffers: &[VolatileSlice<'_>]) -> Option<Output> {
-        let mut space = buffers;
-        self.frames += 1;
-        if self.frames >= FRAMES_BETWEEN_POLLS {
-            self.poll(Duration::ZERO);
-        }
-        let output = self.network.receive(&mut self.sockets, &mut self.head, &mut space);
-        if output.is_some() || self.is_polled {
-            return output;
-        }
-        self.is_polled = true;
-        self.poll(Duration::ZERO);
-        self.network.receive(&mut self.sockets, &mut self.head, &mut space)
+    /// Has the input's descriptor readable only when sockets have events or a timer has expired.
+    fn wait_for_events(&mut self) {
+        self.sockets.withdraw();
+        self.sockets.wake_at(self.network.deadline());
     }
 }
 
@@ -116,15 +102,27 @@ impl Backend for User {
         Ok(())
     }
 
+    /// Handles events if there is no frame, and now and then if there is one: no flow with much to be received keeps
+    /// others from the network.
+    fn may_have_frame(&mut self) -> bool {
+        self.frames += 1;
+        if self.frames >= FRAMES_BETWEEN_POLLS || !self.network.has_output() {
+            self.poll(Duration::ZERO);
+        }
+        let has_output = self.network.has_output();
+        if !has_output {
+            self.wait_for_events();
+        }
+        has_output
+    }
+
     fn receive(&mut self, buffers: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
         // The device offers a byte more than a frame may have.
         let max_frame = frames::length(buffers).saturating_sub(1).min(MAX_FRAME);
         let has_large_segments = (self.offloads.tcp4, self.offloads.tcp6);
         self.network.set_limits(Limits { max_frame, has_large_segments });
-        let Some(output) = self.next_frame(buffers) else {
-            self.is_polled = false;
-            self.sockets.withdraw();
-            self.sockets.wake_at(self.network.deadline());
+        let Some(output) = self.network.receive(&mut self.sockets, &mut self.head, &mut { buffers }) else {
+            self.wait_for_events();
             return Ok(None);
         };
         let length = self.head.len() + output.data;
@@ -142,9 +140,9 @@ impl Backend for User {
 
     fn send(&mut self, _: VnetHeader, frame: &[VolatileSlice<'_>]) -> Result<TxStatus, Disconnected> {
         let length = frames::length(frame);
-        let mut head = Vec::with_capacity(MAX_HEADERS);
-        gather(&frames::part(frame, 0..length.min(MAX_HEADERS)), &mut head);
-        self.network.transmit(&mut self.sockets, &head, &frame, length);
+        self.head.clear();
+        gather(&frames::part(frame, 0..length.min(MAX_HEADERS)), &mut self.head);
+        self.network.transmit(&mut self.sockets, &self.head, &frame, length);
         Ok(TxStatus::Accepted)
     }
 

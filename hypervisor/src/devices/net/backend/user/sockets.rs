@@ -16,10 +16,11 @@ use rustix::net::{
     self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,
 };
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use smallvec::SmallVec;
 use vm_memory::VolatileSlice;
 
 use super::frames;
-use super::stream::{Stream, keeps_peek_offset};
+use super::stream::{self, Stream, keeps_peek_offset};
 use crate::devices::net::backend::iovec;
 use crate::devices::net::egress::filter::is_worth_a_warning;
 
@@ -96,6 +97,7 @@ impl Sockets {
         sockets.add(&sockets.output, OUTPUT, EventFlags::IN)?;
         for (number, listener) in (0..).zip(&sockets.listeners) {
             listener.set_nonblocking(true)?;
+            stream::set_options(listener.as_fd(), sockets.keeps_offset)?;
             sockets.add(listener, LISTENER << KIND_SHIFT | number, EventFlags::IN | EventFlags::ET)?;
         }
         for (number, port) in (0..).zip(&sockets.ports) {
@@ -135,7 +137,7 @@ impl Sockets {
     }
 
     /// Returns the events that have occurred, some at a time. Waits for the first one for at most `timeout`.
-    pub(super) fn events(&mut self, timeout: Duration) -> Vec<Event> {
+    pub(super) fn events(&mut self, timeout: Duration) -> SmallVec<[Event; MAX_EVENTS]> {
         let mut events =
             [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; MAX_EVENTS];
         let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
@@ -259,7 +261,7 @@ impl Host for Sockets {
         let listener = self.listeners.get(listener).ok_or(ErrorKind::WouldBlock)?;
         let (stream, from) = net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
         let from = from.and_then(|from| SocketAddr::try_from(from).ok()).ok_or(ErrorKind::InvalidData)?;
-        let stream = Stream::new(stream, self.keeps_offset)?;
+        let stream = Stream::accepted(stream, self.keeps_offset);
         self.add(&stream, STREAM << KIND_SHIFT | u64::from(token), STREAM_EVENTS)?;
         Ok((stream, from))
     }

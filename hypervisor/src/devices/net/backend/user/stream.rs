@@ -32,21 +32,19 @@ impl AsFd for Stream {
 }
 
 impl Stream {
-    /// Sets the options of a socket.
+    /// Stream of a socket whose options are not set yet.
     ///
     /// # Errors
     ///
     /// The host's error.
     pub(super) fn new(socket: OwnedFd, keeps_offset: bool) -> io::Result<Self> {
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        // The guest's questions whether its peer is there are answered here.
-        sockopt::set_socket_keepalive(&socket, true)?;
-        // Urgent data is data as any other, for the guest's TCP, too.
-        sockopt::set_socket_oobinline(&socket, true)?;
-        if keeps_offset {
-            iovec::set_peek_offset(socket.as_fd(), 0)?;
-        }
-        Ok(Self { socket, peeked: (!keeps_offset).then(Cell::default) })
+        set_options(socket.as_fd(), keeps_offset)?;
+        Ok(Self::accepted(socket, keeps_offset))
+    }
+
+    /// Stream of a socket that was accepted by a listener with these [options](set_options).
+    pub(super) fn accepted(socket: OwnedFd, keeps_offset: bool) -> Self {
+        Self { socket, peeked: (!keeps_offset).then(Cell::default) }
     }
 
     /// Copies the next bytes to `buffers`, and leaves them in the socket. `unread` is a buffer for bytes that are not read.
@@ -120,6 +118,23 @@ impl Stream {
     }
 }
 
+/// Sets the options of a stream, or of a listener whose streams inherit them.
+///
+/// # Errors
+///
+/// The host's error.
+pub(super) fn set_options(socket: BorrowedFd<'_>, keeps_offset: bool) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(socket, true)?;
+    // The guest's questions whether its peer is there are answered here.
+    sockopt::set_socket_keepalive(socket, true)?;
+    // Urgent data is data as any other, for the guest's TCP, too.
+    sockopt::set_socket_oobinline(socket, true)?;
+    if keeps_offset {
+        iovec::set_peek_offset(socket, 0)?;
+    }
+    Ok(())
+}
+
 /// True if the host's kernel keeps the offset of TCP sockets, over both versions of IP, as far as it has them.
 pub(super) fn keeps_peek_offset() -> bool {
     let any = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))];
@@ -131,10 +146,11 @@ pub(super) fn keeps_peek_offset() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stream, keeps_peek_offset};
-    use rustix::net::sockopt::set_socket_linger;
+    use super::{Stream, keeps_peek_offset, set_options};
+    use rustix::net::sockopt::{self, set_socket_linger};
     use std::io::{ErrorKind, Write};
     use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
     use std::time::Duration;
     use vm_memory::VolatileSlice;
 
@@ -142,10 +158,11 @@ mod tests {
     fn pairs() -> impl Iterator<Item = (Stream, TcpStream)> {
         [false, true].into_iter().filter(|&keeps| !keeps || keeps_peek_offset()).map(|keeps| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            set_options(listener.as_fd(), keeps).unwrap();
             let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (socket, _) = listener.accept().unwrap();
             socket.set_nonblocking(true).unwrap();
-            (Stream::new(socket.into(), keeps).unwrap(), peer)
+            (Stream::accepted(socket.into(), keeps), peer)
         })
     }
 
@@ -182,6 +199,15 @@ mod tests {
             assert_eq!(peek(&stream, 9), Err(ErrorKind::WouldBlock));
             peer.write_all(b"ij").unwrap();
             assert_eq!(peek_next(&stream, 9).as_deref(), Ok("ij"));
+        }
+    }
+
+    #[test]
+    fn accepted_streams_have_the_options_of_their_listener() {
+        for (stream, _peer) in pairs() {
+            assert!(sockopt::tcp_nodelay(&stream).unwrap());
+            assert!(sockopt::socket_keepalive(&stream).unwrap());
+            assert!(sockopt::socket_oobinline(&stream).unwrap());
         }
     }
 
