@@ -16,7 +16,7 @@ const ALLOWED: [&str; 6] = [
     // Numbers in /proc/self/fd.
     "hypervisor/src/devices/fs/folder.rs",
     // A constant: /dev/net/tun.
-    "hypervisor/src/devices/net/backend/tap/mod.rs",
+    "hypervisor/src/devices/net/backend/tap.rs",
     // The status of gdb's socket, which is not opened as a file.
     "hypervisor/src/gdb/connection.rs",
     // Folders that a fuzz target has made.

@@ -109,7 +109,7 @@ mod tests {
     fn arch_and_platform_folders_may_use_x86_names() {
         for file in [
             "kernel/hal/src/arch/x86_64/trap.rs",
-            "kernel/hal/src/platform/pc/mod.rs",
+            "kernel/hal/src/platform/pc.rs",
             "kernel/firmware/src/acpi/madt.rs",
             "hypervisor/src/engine/kvm/vcpu.rs",
             "loader/src/entry.rs",

@@ -26,7 +26,7 @@ mod tools;
 mod uhyve_library;
 mod unwinder;
 // Where `hermit-sys` keeps objects if the toolchain is not writable: build scripts have no dependencies.
-#[path = "../../../hermit-sys/build/user_cache.rs"]
+#[path = "../../hermit-sys/build/user_cache.rs"]
 mod user_cache;
 
 use std::collections::HashSet;
