@@ -1,5 +1,10 @@
 //! The command `uhyve`.
 
+mod alarm;
+mod check;
+pub mod cli;
+pub mod signals;
+
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -15,18 +20,20 @@ use hermit_interface::exit::{KILLED, NOT_STARTED};
 use hermit_options::open::Opener;
 use hermit_options::{MachineOptions, grace_message, timeout_message};
 
-use crate::alarm::{self, Alarm};
-use crate::cli::{Arguments, Command};
+use crate::command::alarm::Alarm;
+use crate::command::cli::{Arguments, Command};
+use crate::command::signals::{MainEvent, Signals};
 use crate::config::Config;
-use crate::log::say;
+use crate::devices::power_button::PowerButton;
+use crate::host::log::say;
+use crate::host::{cgroup, log};
 use crate::network::qemu::{self, NetArguments};
-use crate::power_button::PowerButton;
 use crate::report::{self, Outcome, SIGNAL_BASE, TIMED_OUT};
-use crate::signals::{MainEvent, Signals};
-use crate::stats::Statistics;
+use crate::sandbox;
+use crate::vcpu::shutdown::ShutdownCause;
+use crate::vcpu::stats;
+use crate::vcpu::stats::Statistics;
 use crate::vm::Vm;
-use crate::vm_handle::ShutdownCause;
-use crate::{cgroup, check, log, sandbox, signals, stats};
 
 /// Exit code for a wrong command line, as of clap.
 const USAGE_ERROR: u8 = 2;

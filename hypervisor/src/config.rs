@@ -16,7 +16,7 @@ pub use hermit_options::network;
 use self::jail::Jail;
 use self::network::NetworkConfig;
 use crate::network::passed::PassedSocket;
-use crate::protections::Protection;
+use crate::sandbox::protections::Protection;
 
 /// Configuration of a machine and its guest.
 #[derive(Clone, Debug)]

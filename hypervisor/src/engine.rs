@@ -14,8 +14,8 @@ use std::fmt::Debug;
 use vmm_sys_util::eventfd::EventFd;
 
 use self::debug::{DebugControl, DebugEvent, Registers};
-use crate::boot::{KernelEntry, Tsc};
 use crate::devices::virtio::Interrupt;
+use crate::image::boot::{KernelEntry, Tsc};
 
 /// Why an engine cannot run vCPUs.
 #[derive(Debug, thiserror::Error)]

@@ -56,13 +56,13 @@ use self::connection::{GdbListener, GdbSocket};
 use self::debug_target::DebugTarget;
 use self::epoll::PollSet;
 use self::session::SessionEnd;
-use crate::boot::KernelEntry;
 use crate::config::GdbAddress;
 use crate::devices::warn_once::WarnOnce;
-use crate::log::say;
+use crate::host::log::say;
+use crate::image::boot::KernelEntry;
 use crate::memory::Memory;
-use crate::vcpu_manager::VcpuManager;
-use crate::vm_handle::{ShutdownCause, VmHandle};
+use crate::vcpu::manager::VcpuManager;
+use crate::vcpu::shutdown::{ShutdownCause, VmHandle};
 
 /// Time after which a call that accepts connections is repeated: the host has no more descriptors, for example.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,5 +1,6 @@
-//! Image files.
+//! Image files: reading one, and loading it into the memory of a VM.
 
+pub mod boot;
 mod reader;
 
 use std::fs::File;

@@ -13,7 +13,7 @@
 //! ```no_run
 //! use uhyve::config::Config;
 //! use uhyve::vm::Vm;
-//! use uhyve::vm_handle::ShutdownCause;
+//! use uhyve::vcpu::shutdown::ShutdownCause;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config { cpus: "2".parse()?, ..Config::new("hello_world") };
@@ -42,48 +42,30 @@
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`config`], [`cli`] | configuration of a VM, in types that exclude invalid values; the command line |
+//! | [`command`] | the command `uhyve`: its arguments, signals and exit codes |
+//! | [`config`] | configuration of a VM, in types that exclude invalid values |
+//! | [`image`] | image files, and loading one into memory |
 //! | [`memory`] | guest memory |
-//! | [`image`], [`boot`] | image files; loading an image into memory |
 //! | [`engine`] | vCPUs: a contract, KVM, the process engine, and the selection of one |
-//! | [`devices`], [`device_manager`] | virtio devices; which of them a VM has, and their registers and interrupt lines |
+//! | [`devices`] | virtio devices; which of them a VM has, and their registers and interrupt lines |
 //! | [`network`] | backends of the network device |
-//! | [`io_manager`] | dispatch of I/O exits to ports and devices |
-//! | [`vcpu_manager`] | vCPU threads: run, pause, exit |
-//! | [`sandbox`], [`protections`] | confinement of the hypervisor; what a host may lack of it |
+//! | [`vcpu`] | threads of vCPUs: run, pause, exit; the dispatch of their exits; the shutdown of a VM |
+//! | [`sandbox`] | confinement of the hypervisor; what a host may lack of it |
 //! | [`gdb`] | a server for gdb |
-//! | [`vm`], [`vm_handle`] | a VM: configured, loaded, running; its shutdown |
-//! | [`command`], [`signals`], [`report`], [`stats`], [`allocator`] | the command `uhyve` |
+//! | [`host`] | facts and services of the host: log, random numbers, limits |
+//! | [`report`] | how a run has ended, as JSON |
+//! | [`vm`] | a VM: configured, loaded, running |
 
-mod alarm;
-pub mod allocator;
-pub mod boot;
-mod cgroup;
-mod check;
-pub mod cli;
 pub mod command;
 pub mod config;
-mod descriptor_limit;
-pub mod device_manager;
 pub mod devices;
 pub mod engine;
 pub mod gdb;
+pub mod host;
 pub mod image;
-pub mod io_manager;
-mod log;
 pub mod memory;
 pub mod network;
-pub mod power_button;
-pub mod protections;
-mod random;
 pub mod report;
 pub mod sandbox;
-pub mod signals;
-mod standard_streams;
-pub mod stats;
-mod thread_id;
-mod tsc;
-pub mod vcpu_manager;
-mod vcpu_thread;
+pub mod vcpu;
 pub mod vm;
-pub mod vm_handle;

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use uhyve::allocator::Allocator;
+use uhyve::host::allocator::Allocator;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;

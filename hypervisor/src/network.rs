@@ -21,15 +21,15 @@ use hermit_usernet::config::{Config, DNS_PORT};
 
 use self::passed::PassedSocket;
 use crate::config::network::{BackendConfig, InterfaceName, MacAddress, NetworkConfig, PortForward};
-use crate::descriptor_limit;
 use crate::devices::net::backend::Backend;
 use crate::devices::net::backend::tap::{Tap, TapError};
 use crate::devices::net::backend::user::User;
 use crate::devices::net::egress::EgressFilter;
 use crate::devices::net::{Net, NetConfig};
 use crate::devices::rate_limiter::RateLimiter;
-use crate::log::say;
-use crate::random;
+use crate::host::descriptor_limit;
+use crate::host::log::say;
+use crate::host::random;
 
 /// Reason for which the network device cannot be created.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,7 @@ use rustix::io::{Errno, pwrite, write};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::sandbox;
-use crate::stats::{self, Statistics};
+use crate::vcpu::stats::{self, Statistics};
 
 /// Size of the file in bytes: each text is filled up with blanks, which JSON ignores.
 const SIZE: usize = 1024;
@@ -147,7 +147,7 @@ pub(crate) fn write_end_at_once(code: u8) {
 #[cfg(test)]
 mod tests {
     use super::{AT_ONCE, Outcome, Report, SIZE, text};
-    use crate::stats::Statistics;
+    use crate::vcpu::stats::Statistics;
     use hermit_options::open::Opener;
     use std::fs;
     use std::os::unix::fs::symlink;

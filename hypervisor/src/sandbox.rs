@@ -10,7 +10,7 @@
 //! | `speculation` | side channels of speculative execution, and of hyperthreads |
 //! | `filters`, `calls` | system calls that a thread of a [`Role`] does not need: seccomp |
 //!
-//! `denial` reports a denied system call, and exits the process, as `at_once` does after a signal; `panics` and `allocator` keep the standard library and
+//! [`protections`] has what a host may lack of these. `denial` reports a denied system call, and exits the process, as `at_once` does after a signal; `panics` and `allocator` keep the standard library and
 //! the C library from making some. [`Threads`] starts the threads so that no guest runs before all of them are
 //! confined. `docs/sandbox.md` lists what is allowed and why.
 //!
@@ -29,6 +29,7 @@ pub(crate) mod jail;
 mod panics;
 mod paths;
 mod privileges;
+pub mod protections;
 pub(crate) mod speculation;
 mod threads;
 
@@ -50,7 +51,6 @@ use rustix::thread::CapabilitySet;
 
 use crate::config::Mitigations;
 use crate::config::jail::Jail;
-use crate::protections;
 
 /// Why the hypervisor cannot be confined.
 #[derive(Debug, thiserror::Error)]

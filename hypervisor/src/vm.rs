@@ -16,25 +16,25 @@ use hermit_options::root::{RootError, RootTree};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-use crate::boot::{self, BootError, BootParams};
 use crate::config::Config;
-use crate::device_manager::{DeviceManager, DeviceManagerError, WorkerConfig};
+use crate::devices::manager::{DeviceManager, DeviceManagerError, WorkerConfig};
+use crate::devices::power_button::PowerButton;
+use crate::devices::tsc::TscCalibration;
 use crate::devices::worker::{Worker, WorkerError};
 use crate::engine::selection::{SelectedEngine, SelectionError};
 use crate::engine::{Engine, EngineError, Vcpu};
 use crate::gdb::{Debugger, GdbServer};
+use crate::image::boot::{self, BootError, BootParams};
 use crate::image::{FileError, ImageFile};
-use crate::io_manager::IoManager;
 use crate::memory::Memory;
 use crate::network;
-use crate::power_button::PowerButton;
-use crate::protections::{self, MissingProtection};
+use crate::sandbox::protections::{self, MissingProtection};
 use crate::sandbox::{JailError, Role, Rules, Sandbox, SandboxError, Threads, jail};
-use crate::stats::ExitCounters;
-use crate::tsc::TscCalibration;
-use crate::vcpu_manager::VcpuManager;
-use crate::vcpu_thread::VcpuContext;
-use crate::vm_handle::{ShutdownCause, VmHandle, guarded};
+use crate::vcpu::io_manager::IoManager;
+use crate::vcpu::manager::VcpuManager;
+use crate::vcpu::shutdown::{ShutdownCause, VmHandle, guarded};
+use crate::vcpu::stats::ExitCounters;
+use crate::vcpu::thread::VcpuContext;
 
 /// Time limit for writing out the guest's output after a requested shutdown: the reader may have stopped reading.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -248,7 +248,7 @@ fn check_jail(config: &Config) -> Result<(), JailError> {
 fn root_tree(opener: &Opener, config: &Config) -> Result<Option<RootTree>, RootError> {
     let Some(path) = &config.root else { return Ok(None) };
     let tree = RootTree::load(opener, path, config.memory.bytes())?;
-    tree.notes().for_each(|note| crate::log::note(format_args!("{note}")));
+    tree.notes().for_each(|note| crate::host::log::note(format_args!("{note}")));
     Ok(Some(tree))
 }
 

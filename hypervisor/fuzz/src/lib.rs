@@ -15,7 +15,7 @@ use hermit_interface::boot_info::{BootInfo, BootInfoError};
 use hermit_interface::command_line::{CommandLine, Encoder, MountOptions, NetworkOptions};
 use hermit_interface::image;
 use hermit_interface::tar::{Content, Entries};
-use uhyve::cli::Arguments;
+use uhyve::command::cli::Arguments;
 use uhyve::memory::Memory;
 
 pub use self::usernet::usernet;

@@ -9,8 +9,8 @@ use hermit_interface::machine::{CLOCK_FREQUENCY, CLOCK_WALL};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::bus::BusDevice;
-use crate::boot;
-use crate::tsc::{self, TscSample};
+use crate::devices::tsc::{self, TscSample};
+use crate::image::boot;
 
 /// Value of a register that has none.
 const UNKNOWN: u64 = u64::MAX;
@@ -103,7 +103,8 @@ impl BusDevice for HostClock {
 mod tests {
     use super::{Anchor, HostClock, UNKNOWN};
     use crate::devices::bus::BusDevice;
-    use crate::{boot, tsc};
+    use crate::devices::tsc;
+    use crate::image::boot;
     use std::time::Duration;
 
     fn read(clock: &HostClock, offset: u64) -> u64 {

@@ -12,7 +12,7 @@ use vm_memory::GuestMemoryMmap;
 use self::config::{CHUNK, MAX_REQUEST, QUEUE_SIZES};
 use super::virtio::chain::{Buffers, Completion, serve_chains};
 use super::virtio::{DeviceError, QueueProgress, VirtioDevice};
-use crate::random;
+use crate::host::random;
 
 /// Random bytes of the host's kernel (getrandom(2)).
 #[derive(Clone, Copy, Debug, Default)]

@@ -53,10 +53,10 @@ use self::irq_line::IrqLine;
 use self::vcpu::ProcessVcpu;
 use super::{Engine, EngineError, Vcpu};
 use crate::config::Mitigations;
+use crate::devices::tsc::{self, TscCalibration};
 use crate::devices::virtio::{Interrupt, MmioTransport};
 use crate::memory::Memory;
 use crate::sandbox::speculation::{self, Target};
-use crate::tsc::{self, TscCalibration};
 
 pub use self::error::ProcessError;
 

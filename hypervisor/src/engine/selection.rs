@@ -8,9 +8,9 @@ use super::kvm::{KvmEngine, KvmError, KvmVcpu, self_test};
 use super::process::{ProcessEngine, ProcessError};
 use super::{Engine, EngineError, Vcpu};
 use crate::config::{Config, EngineKind};
-use crate::log::say;
+use crate::devices::tsc::TscCalibration;
+use crate::host::log::say;
 use crate::memory::{Memory, MemoryError};
-use crate::tsc::TscCalibration;
 
 /// Why no engine can run the VM.
 #[derive(Debug, thiserror::Error)]

@@ -13,8 +13,8 @@ use super::registers::PacketRegisters;
 use crate::engine::debug::{DebugControl, DebugEvent, INT3};
 use crate::engine::{EngineError, Vcpu};
 use crate::memory::Memory;
-use crate::vcpu_manager::VcpuManager;
-use crate::vm_handle::VmHandle;
+use crate::vcpu::manager::VcpuManager;
+use crate::vcpu::shutdown::VmHandle;
 
 /// What a debugger needs of the vCPUs of a VM: [`VcpuManager`], or a model.
 pub(super) trait Vcpus {

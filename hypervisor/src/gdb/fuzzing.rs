@@ -12,7 +12,7 @@ use self::model::{ModelVcpus, PAGES};
 use super::debug_target::DebugTarget;
 use super::session::{self, SessionError, SessionInput};
 use crate::memory::Memory;
-use crate::vm_handle::VmHandle;
+use crate::vcpu::shutdown::VmHandle;
 
 /// Size of a page in bytes.
 const PAGE: usize = 0x1000;

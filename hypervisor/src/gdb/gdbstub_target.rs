@@ -21,7 +21,7 @@ use super::debug_registers::{BreakpointTrigger, WatchRequest};
 use super::debug_target::{DebugTarget, StopReason, Vcpus};
 use super::registers::{PacketRegisters, X86_64};
 use crate::engine::EngineError;
-use crate::vm_handle::ShutdownCause;
+use crate::vcpu::shutdown::ShutdownCause;
 
 /// Error numbers in replies to gdb.
 const EFAULT: u8 = 14;

@@ -11,7 +11,7 @@ use super::connection::{GdbSocket, Replies};
 use super::debug_target::{DebugTarget, Vcpus};
 use super::epoll::PollSet;
 use crate::engine::EngineError;
-use crate::vcpu_manager::VcpuManager;
+use crate::vcpu::manager::VcpuManager;
 
 /// Maximum size of a packet in bytes, which is reported to gdb (`PacketSize`). A longer one ends the session.
 const MAX_PACKET: usize = 4096;

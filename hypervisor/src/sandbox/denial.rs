@@ -8,7 +8,8 @@ use syscalls::Sysno;
 use vmm_sys_util::signal::register_signal_handler;
 
 use super::Role;
-use crate::{log, report};
+use crate::host::log;
+use crate::report;
 
 /// Exit code after a denied system call: that of a shell for a process that SIGSYS has killed.
 pub const EXIT_CODE: u8 = 159;

@@ -4,7 +4,7 @@ use std::sync::Once;
 use std::{env, panic, thread};
 
 use super::denial;
-use crate::log;
+use crate::host::log;
 
 static INSTALL: Once = Once::new();
 

@@ -10,7 +10,7 @@ use rustix::process::{
 use rustix::thread::{CoreSchedulingScope, core_scheduling_cookie, create_core_scheduling_cookie};
 
 use crate::config::Mitigations;
-use crate::protections;
+use crate::sandbox::protections;
 
 /// Message about a host without core scheduling.
 const NO_CORE_SCHEDULING: &str =

@@ -2,7 +2,7 @@
 
 use kvm_bindings::{kvm_fpu, kvm_regs, kvm_segment, kvm_sregs};
 
-use crate::boot::KernelEntry;
+use crate::image::boot::KernelEntry;
 
 /// CR0: PG, WP, NE, ET, PE.
 const CR0: u64 = 1 << 31 | 1 << 16 | 1 << 5 | 1 << 4 | 1;

@@ -9,8 +9,8 @@ use vm_memory::{Bytes, GuestAddress};
 
 use super::error::KvmError;
 use super::vcpu::KvmVcpu;
-use crate::boot::KernelEntry;
 use crate::engine::{Vcpu, VcpuExit};
+use crate::image::boot::KernelEntry;
 
 /// Guest physical addresses of the code, and of the page tables that identity-map the first 2 MiB.
 const CODE: u64 = 0x1000;

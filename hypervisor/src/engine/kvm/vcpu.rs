@@ -10,7 +10,7 @@ use super::super::debug::{DebugControl, DebugEvent, INT3, Registers};
 use super::super::{EngineError, Vcpu, VcpuExit};
 use super::error::{KvmError, ioctl_failed};
 use super::{KvmEngine, KvmVm, cpuid, debug, host_protection, initial_state, internal_error, registers};
-use crate::boot::{KernelEntry, Tsc};
+use crate::image::boot::{KernelEntry, Tsc};
 use crate::memory::Memory;
 
 /// MSR IA32_TIME_STAMP_COUNTER.

@@ -16,11 +16,11 @@ use self::syscalls::BootstrapConfig;
 use super::error::{ProcessError, syscall_failed};
 use super::guest_process::StartingProcess;
 use super::{Shared, memory_map};
-use crate::boot::KernelEntry;
 use crate::config::Mitigations;
+use crate::devices::tsc::TscCalibration;
+use crate::image::boot::KernelEntry;
 use crate::memory::Memory;
 use crate::sandbox::speculation::{self, Target};
-use crate::tsc::TscCalibration;
 
 /// State of a VM whose process is not started yet.
 #[derive(Debug)]

@@ -30,8 +30,8 @@ use self::vcpu::TracedVcpu;
 use super::Shared;
 use super::bootstrap::Bootstrap;
 use super::guest_process::PausedProcess;
-use crate::boot::KernelEntry;
 use crate::engine::Vcpu;
+use crate::image::boot::KernelEntry;
 
 /// State that the traced vCPUs of a VM share.
 #[derive(Debug)]

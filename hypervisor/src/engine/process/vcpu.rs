@@ -10,9 +10,9 @@ use super::hypercall::Hypercall;
 use super::hypercall_reply::HypercallReply;
 use super::owned_process::ExitStatus;
 use super::seccomp_notify::CallResponse;
-use crate::boot::{KernelEntry, Tsc};
+use crate::devices::tsc;
 use crate::engine::{EngineError, ProcessStart, Vcpu, VcpuExit};
-use crate::tsc;
+use crate::image::boot::{KernelEntry, Tsc};
 
 /// Handler of the hypercalls of a guest's process.
 #[derive(Debug)]

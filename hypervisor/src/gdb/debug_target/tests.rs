@@ -12,8 +12,8 @@ use crate::gdb::breakpoints::MAX_BREAKPOINTS;
 use crate::gdb::debug_registers::{BreakpointTrigger, WatchRequest};
 use crate::gdb::fuzzing::model::ModelVcpus;
 use crate::memory::Memory;
-use crate::vcpu_manager::tests::start_sleeping;
-use crate::vm_handle::VmHandle;
+use crate::vcpu::manager::tests::start_sleeping;
+use crate::vcpu::shutdown::VmHandle;
 
 const WATCH: WatchRequest =
     WatchRequest { address: 0x2000, length: 8, trigger: BreakpointTrigger::Watch(WatchKind::Write) };

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use crate::boot::{KernelEntry, Tsc};
 use crate::engine::debug::{DebugControl, DebugEvent, INT3, Registers};
 use crate::engine::{EngineError, Vcpu, VcpuExit};
 use crate::gdb::debug_target::Vcpus;
+use crate::image::boot::{KernelEntry, Tsc};
 
 /// Mapped pages, virtual and physical. Neither half of the address space is mapped completely, and each frame is mapped
 /// once.

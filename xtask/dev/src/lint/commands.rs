@@ -313,7 +313,7 @@ mod tests {
     fn options_of_uhyve_in_documents_exist() {
         let documents = super::super::text_files("*.md").unwrap();
         let mut definitions = Definitions::new(&super::super::text_files("*Cargo.toml").unwrap()).unwrap();
-        definitions.add("uhyve", uhyve::cli::Arguments::command());
+        definitions.add("uhyve", uhyve::command::cli::Arguments::command());
         let wrong = check("a.md", "`uhyve --board pc`\n", &definitions);
         assert!(wrong.len() == 1 && wrong[0].to_string().contains("--board"), "{wrong:?}");
         let found: Vec<String> = documents

@@ -16,10 +16,10 @@ use super::super::hypercall_reply::HypercallReply;
 use super::super::owned_process::ExitStatus;
 use super::tracee::{ResumeMode, TraceStop, Tracee};
 use super::{TracedVm, debug_registers, page_tables, registers, tracee};
-use crate::boot::{KernelEntry, Tsc};
+use crate::devices::tsc;
 use crate::engine::debug::{DebugControl, DebugEvent, Registers};
 use crate::engine::{EngineError, ProcessStart, Vcpu, VcpuExit};
-use crate::tsc;
+use crate::image::boot::{KernelEntry, Tsc};
 
 /// vCPU that is a traced thread of the guest's process.
 #[derive(Debug)]

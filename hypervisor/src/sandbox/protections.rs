@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use hermit_interface::boot_info::Platform;
 
 use crate::config::Config;
-use crate::log::say;
+use crate::host::log::say;
 use crate::sandbox::{LandlockLevel, speculation};
 
 /// Protection that `--require` demands.

@@ -12,7 +12,6 @@ use hermit_options::mount::{self, MountError};
 use hermit_options::open::Opener;
 
 use crate::config::{Config, DiskConfig};
-use crate::descriptor_limit;
 use crate::devices::block::Block;
 use crate::devices::block::lock::{self, LockError};
 use crate::devices::bus::{Bus, BusError};
@@ -21,13 +20,14 @@ use crate::devices::console::{ConsoleDevice, Output, TRANSMITQ, TextPort, TextPo
 use crate::devices::entropy::{Entropy, HostRandom};
 use crate::devices::fs::FileSystem;
 use crate::devices::rate_limiter::RateLimiter;
+use crate::devices::standard_streams::StandardStreams;
 use crate::devices::virtio::{DeviceError, MmioTransport, VirtioDevice};
 use crate::devices::worker::all_queues;
 use crate::engine::{Engine, EngineError};
+use crate::host::descriptor_limit;
 use crate::memory::Memory;
 use crate::network::{self, NetworkError, PreparedNetwork};
 use crate::sandbox::{Folder, Role};
-use crate::standard_streams::StandardStreams;
 
 /// Descriptors that are left for what is not a mount.
 const RESERVED_DESCRIPTORS: usize = 512;

@@ -17,7 +17,7 @@ use vmm_sys_util::signal::register_signal_handler;
 
 use crate::report::SIGNAL_BASE;
 use crate::sandbox::{exit_on, report_abort};
-use crate::vcpu_manager::ignore_signal;
+use crate::vcpu::manager::ignore_signal;
 
 /// Signals that request the end of the guest.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];

@@ -12,7 +12,7 @@ use crate::config::network::{self, BackendConfig, NetworkConfig, NetworkOption};
 use crate::config::{Config, ConsoleMode, EngineKind, Mitigations};
 use crate::network::passed::ListenFd;
 use crate::network::qemu::NetArguments;
-use crate::protections::Protection;
+use crate::sandbox::protections::Protection;
 
 /// Runs a program built for x86_64-unknown-hermit as a virtual machine
 #[derive(Debug, Parser)]

@@ -11,9 +11,9 @@ use crate::config::jail::Jail;
 use crate::config::{Config, CpuCount, MemorySize};
 use crate::engine::kvm::{self, KvmEngine, self_test};
 use crate::engine::process::ProcessEngine;
-use crate::log::say;
+use crate::host::log::say;
 use crate::memory::Memory;
-use crate::protections::{self, MissingProtection, Protection};
+use crate::sandbox::protections::{self, MissingProtection, Protection};
 use crate::sandbox::{LandlockLevel, filter_cost, jail, speculation};
 
 /// Prints which engines work. The exit code is 0 if one runs guests at native speed. With `allow_partial_sandbox` the

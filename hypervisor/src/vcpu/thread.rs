@@ -5,10 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::engine::{Vcpu, VcpuExit};
-use crate::io_manager::IoManager;
-use crate::stats::ExitCounters;
-use crate::vcpu_manager::VcpuEndpoint;
-use crate::vm_handle::{ShutdownCause, VmHandle};
+use crate::vcpu::io_manager::IoManager;
+use crate::vcpu::manager::VcpuEndpoint;
+use crate::vcpu::shutdown::{ShutdownCause, VmHandle};
+use crate::vcpu::stats::ExitCounters;
 
 /// Pause of a vCPU after a bus lock, which holds up the memory accesses of all CPUs of the host: 1,000 bus locks per
 /// second and vCPU remain, and each costs a host thousands of cycles at most.
@@ -81,12 +81,12 @@ mod tests {
     use std::time::Instant;
 
     use super::VcpuContext;
-    use crate::boot::{KernelEntry, Tsc};
     use crate::engine::{EngineError, Vcpu, VcpuExit};
-    use crate::io_manager::tests::io_manager;
+    use crate::image::boot::{KernelEntry, Tsc};
     use crate::memory::Memory;
-    use crate::stats::{ExitCounters, ProcessStatus};
-    use crate::vcpu_manager::VcpuManager;
+    use crate::vcpu::io_manager::tests::io_manager;
+    use crate::vcpu::manager::VcpuManager;
+    use crate::vcpu::stats::{ExitCounters, ProcessStatus};
 
     /// vCPU that has taken a bus lock before each exit.
     #[derive(Debug)]

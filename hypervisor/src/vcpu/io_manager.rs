@@ -8,9 +8,9 @@ use hermit_interface::machine::{ERROR_TEXT_PORT, RETURN_PORT, TEXT_PORT, decode_
 
 use crate::devices::bus::Bus;
 use crate::devices::console::TextPorts;
+use crate::devices::power_button::PowerButton;
 use crate::memory::Memory;
-use crate::power_button::PowerButton;
-use crate::vm_handle::{ShutdownCause, VmHandle};
+use crate::vcpu::shutdown::{ShutdownCause, VmHandle};
 
 /// Ports and device registers of a VM.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use hermit_interface::boot_info::{MmioDevice, Platform, Region, Symbols, TAKES_M
 use hermit_interface::image::{Image, Segment};
 use rustix::io::Errno;
 
+use crate::host::random;
 use crate::memory::Memory;
-use crate::random;
 
 /// Part of the free memory that the symbol table may take, as a divisor.
 const SYMBOLS_DIVISOR: u64 = 8;

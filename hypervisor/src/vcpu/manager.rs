@@ -21,7 +21,7 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
 use crate::engine::Vcpu;
 use crate::engine::debug::DebugEvent;
-use crate::thread_id::ThreadId;
+use crate::vcpu::thread_id::ThreadId;
 
 /// Time after which the first signal is repeated; it doubles with each repetition.
 const MIN_SIGNAL_INTERVAL: Duration = Duration::from_micros(50);

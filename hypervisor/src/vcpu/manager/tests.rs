@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{VcpuEndpoint, VcpuManager};
-use crate::boot::{KernelEntry, Tsc};
 use crate::engine::debug::{DebugControl, DebugEvent, Registers};
 use crate::engine::{EngineError, Vcpu, VcpuExit};
+use crate::image::boot::{KernelEntry, Tsc};
 
 const BREAKPOINT: DebugEvent = DebugEvent::Breakpoint(0x1000);
 
