@@ -74,9 +74,9 @@ impl Program {
 
     /// Returns the folder of the crate; `None` if an image is named.
     fn folder(&self) -> Result<Option<PathBuf>> {
-        let example = self.name.to_str().and_then(workspace::example);
-        if example.is_some() {
-            return Ok(example);
+        let program = self.name.to_str().and_then(workspace::program);
+        if program.is_some() {
+            return Ok(program);
         }
         if self.name.is_file() {
             return Ok(None);

@@ -1,10 +1,16 @@
-//! Paths of the workspace: its root, target directory and examples.
+//! Paths of the workspace: its root, target directory and programs for guests.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+
+/// Directory of the examples, which users copy.
+const EXAMPLES: &str = "examples";
+
+/// Directories with programs for guests: examples, tests, and benchmarks. Names are unique among all of them.
+pub const PROGRAMS: [&str; 3] = [EXAMPLES, "kernel/tests", "xtask/bench"];
 
 /// Returns the root of the workspace that this tool was built in.
 pub fn root() -> &'static Path {
@@ -22,11 +28,11 @@ pub fn target_dir() -> PathBuf {
     }
 }
 
-/// Returns the folder of an example, if it exists.
-pub fn example(name: &str) -> Option<PathBuf> {
-    let folder = root().join("examples").join(name);
-    let plain = !name.is_empty() && !name.contains(['/', '.']);
-    (plain && is_package(&folder)).then_some(folder)
+/// Returns the directory of an example, or of a test's or benchmark's program, if it exists.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let is_plain = !name.is_empty() && !name.contains(['/', '.']);
+    let directories = PROGRAMS.iter().map(|directory| root().join(directory).join(name));
+    directories.into_iter().find(|directory| is_plain && is_package(directory))
 }
 
 /// Whether there is a package in the folder, and not only a workspace of packages in others.
@@ -38,11 +44,11 @@ fn is_package(folder: &Path) -> bool {
 
 /// Returns the names of all examples, sorted.
 pub fn examples() -> Result<Vec<String>> {
-    let folder = root().join("examples");
+    let folder = root().join(EXAMPLES);
     let entries = folder.read_dir().with_context(|| format!("cannot list {}", folder.display()))?;
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| example(name).is_some())
+        .filter(|name| is_package(&folder.join(name)))
         .collect();
     names.sort();
     Ok(names)
@@ -50,13 +56,22 @@ pub fn examples() -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{example, examples, root};
+    use super::{PROGRAMS, examples, program, root};
     use std::path::Path;
 
     #[test]
-    fn workspace_of_crates_is_no_example() {
-        assert!(example("hello_world").is_some() && example("crates").is_none());
-        assert!(!examples().unwrap().contains(&"crates".to_owned()));
+    fn programs_of_tests_are_found_and_no_examples() {
+        assert!(program("hello_world").is_some() && program("threads").is_some());
+        assert!(program("crates").is_none(), "a workspace without a package of its own");
+        assert!(!examples().unwrap().contains(&"threads".to_owned()));
+    }
+
+    #[test]
+    fn names_of_programs_are_unique() {
+        let entries = PROGRAMS.iter().flat_map(|directory| root().join(directory).read_dir().unwrap());
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
     }
 
     #[test]

@@ -195,7 +195,7 @@ pub(crate) fn example(name: &str) -> Result<PathBuf> {
 }
 
 fn example_with(name: &str, float: FloatAbi) -> Result<PathBuf> {
-    let folder = workspace::example(name).with_context(|| format!("there is no example {name}"))?;
+    let folder = workspace::program(name).with_context(|| format!("there is no program {name}"))?;
     build::guest_program(&folder, &BuildOptions { release: true, float, ..BuildOptions::default() })
 }
 

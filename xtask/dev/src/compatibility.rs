@@ -1,4 +1,4 @@
-//! The list of crates that programs use in machines, `examples/crates/crates.toml`, and its tables in documents.
+//! The list of crates that programs use in machines, `kernel/tests/crates/crates.toml`, and its tables in documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use xtask::workspace;
 
 /// The workspace of the programs that use crates, from the repository's root.
-pub(crate) const FOLDER: &str = "examples/crates/";
+pub(crate) const FOLDER: &str = "kernel/tests/crates/";
 
 /// Crates in a program.
 #[derive(Debug)]

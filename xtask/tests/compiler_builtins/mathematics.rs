@@ -63,7 +63,7 @@ fn results(line: &str) -> Option<(i128, i128)> {
 /// Both variants. The program that checks all functions in guests has the table.
 #[test]
 fn results_are_nearly_always_the_exact_ones_rounded() {
-    let path = workspace::root().join("examples/mathematics/src/references.txt");
+    let path = workspace::root().join("kernel/tests/mathematics/src/references.txt");
     let text = fs::read_to_string(path).unwrap();
     for variant in [Variant::Narrow, Variant::Wide].into_iter().filter(|&variant| select(variant)) {
         let (mut count, mut inexact) = (0, 0);

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// Numbers of threads and of CPUs.
 const COUNTS: [u32; 3] = [1, 2, 4];
 
-/// Figures that `examples/heap_scaling` prints, by name.
+/// Figures that `xtask/bench/heap_scaling` prints, by name.
 type Figures = BTreeMap<String, f64>;
 
 /// Measures all figures, prints and returns them.

@@ -1,4 +1,4 @@
-//! Suites in nanoseconds: `examples/core_bench` in a guest of uhyve and as a process of this host, in turns.
+//! Suites in nanoseconds: `xtask/bench/core_bench` in a guest of uhyve and as a process of this host, in turns.
 //!
 //! Guest and process are pinned to the same CPU; a second figure of the process is without pinning.
 

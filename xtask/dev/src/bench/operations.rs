@@ -1,4 +1,4 @@
-//! The operations of `examples/core_bench` that the suites `core` and `fs` measure. Suites, tables and pictures take them from here.
+//! The operations of `xtask/bench/core_bench` that the suites `core` and `fs` measure. Suites, tables and pictures take them from here.
 
 use std::time::Duration;
 
@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn program_has_each_operation() {
-        let source = fs::read_to_string(workspace::root().join("examples/core_bench/src/main.rs")).unwrap();
+        let source =
+            fs::read_to_string(workspace::root().join("xtask/bench/core_bench/src/main.rs")).unwrap();
         let source: Vec<&str> = source.split_whitespace().collect();
         let source = source.join(" ");
         for operation in CORE.iter().chain(&FS).chain(&MOUNTED) {

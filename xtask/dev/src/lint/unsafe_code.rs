@@ -16,6 +16,9 @@ const CRATES: [(&str, SystemPart); 5] = [
     ("hermit-sys", SystemPart::Other),
 ];
 
+/// Programs that test the kernel, which are no part of it.
+const TESTS: &str = "kernel/tests";
+
 /// The crate that links the kernel from the others; its unsafe code is in few files.
 const ASSEMBLER: &str = "kernel";
 
@@ -56,7 +59,7 @@ pub(super) fn report(manifests: &[String], files: &[(String, String)]) -> String
         let is_test = tests.iter().any(|test| path.starts_with(test));
         let owner = folders.iter().filter(|folder| path.starts_with(&format!("{folder}/src/")));
         let Some(&folder) = owner.max_by_key(|folder| folder.len()) else { continue };
-        let part = CRATES.iter().find(|(prefix, _)| is_below(folder, prefix));
+        let part = CRATES.iter().find(|(prefix, _)| is_below(folder, prefix) && !is_below(folder, TESTS));
         let (Some((_, part)), false) = (part, is_test) else { continue };
         let entry = crates.entry(folder).or_default();
         entry.in_kernel = *part == SystemPart::Kernel;

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::Ring;
 use crate::compatibility;
-use xtask::{process, workspace};
+use xtask::process;
+use xtask::workspace::{self, PROGRAMS};
 
 /// Files and folders at the root that no test depends on, but the lints of text.
 const DOCUMENTS: [&str; 4] = ["docs/", "LICENSE-", ".gitignore", ".gitattributes"];
@@ -28,9 +29,6 @@ const RINGS: [(&str, &[Ring]); 7] = [
     ("xtask", &[Ring::Process]),
     ("xtask-dev", &[Ring::Process]),
 ];
-
-/// Folder of the programs that all rings boot.
-const EXAMPLES: &str = "examples/";
 
 /// A package of the workspace.
 #[derive(Debug)]
@@ -153,7 +151,11 @@ fn is_document(file: &str) -> bool {
 
 fn rings(package: &WorkspacePackage) -> &'static [Ring] {
     let rings = RINGS.iter().find(|(name, _)| *name == package.name).map(|(_, rings)| *rings);
-    let default: &[Ring] = if package.folder.starts_with(EXAMPLES) { &[Ring::Process] } else { &[] };
+    let default: &[Ring] = if PROGRAMS.iter().any(|programs| package.folder.starts_with(programs)) {
+        &[Ring::Process]
+    } else {
+        &[]
+    };
     rings.unwrap_or(default)
 }
 
@@ -214,7 +216,7 @@ mod tests {
 
     #[test]
     fn programs_that_use_crates_affect_their_ring() {
-        let selection = select(&["examples/crates/text/src/regex.rs"]);
+        let selection = select(&["kernel/tests/crates/text/src/regex.rs"]);
         assert!(selection.lints && !selection.everything && selection.packages.is_empty());
         assert_eq!(rings(&selection), [Ring::Crates]);
     }

@@ -1,6 +1,6 @@
 //! The ring `crates`: programs that use crates from crates.io, on Linux and in machines, with the same output.
 //!
-//! The crates are in the programs of a workspace of its own, `examples/crates`, twenty in each, and listed in its `crates.toml`
+//! The crates are in the programs of a workspace of its own, `kernel/tests/crates`, twenty in each, and listed in its `crates.toml`
 //! with what is patched. Each use of a crate has a machine to itself. With `long`, crates that are listed as not working are tried,
 //! and clients use servers on the host.
 

@@ -285,7 +285,7 @@ fn input_after_first_read(qemu: &Qemu<'_>, board: Board) -> Result<()> {
     Ok(())
 }
 
-/// Messages of two disks, by vector and CPU, which QEMU logs, while a check of `examples/abi_calls` runs.
+/// Messages of two disks, by vector and CPU, which QEMU logs, while a check of `kernel/tests/abi_calls` runs.
 fn messages(qemu: &Qemu<'_>, check: &str) -> Result<BTreeSet<(u8, u8)>> {
     let folder = TempDir::new()?;
     let log = folder.path().join("log");

@@ -26,7 +26,7 @@ pub(super) const MACHINE: &str = "384M";
 /// QEMU has translated. The peak may be lower by as much.
 const MARGIN: u64 = 12 << 10;
 
-/// Arguments of `examples/threads` for [`returns`].
+/// Arguments of `kernel/tests/threads` for [`returns`].
 pub(super) fn arguments() -> [String; 2] {
     ["touch".to_owned(), SPIKE.to_string()]
 }

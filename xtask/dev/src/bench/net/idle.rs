@@ -1,4 +1,4 @@
-//! Request and answer on an otherwise idle machine, by `examples/idle_latency`: no other packet or timer wakes the network.
+//! Request and answer on an otherwise idle machine, by `xtask/bench/idle_latency`: no other packet or timer wakes the network.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

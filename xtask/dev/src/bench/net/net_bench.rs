@@ -1,4 +1,4 @@
-//! Throughput, latency and connection rates, measured by the client of `examples/net_bench`.
+//! Throughput, latency and connection rates, measured by the client of `xtask/bench/net_bench`.
 
 use std::path::Path;
 use std::process::Command;

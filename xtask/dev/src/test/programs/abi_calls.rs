@@ -1,4 +1,4 @@
-//! System calls that std does not use: `examples/abi_calls`.
+//! System calls that std does not use: `kernel/tests/abi_calls`.
 
 use crate::test::images::{BUMP_CALLS, FIFO_CALLS, TLSF_CALLS};
 use crate::test::platform::TestPlatform;
@@ -7,7 +7,7 @@ use crate::test::schedule::Tests;
 /// Numbers of CPUs.
 const CPUS: [u32; 2] = [1, 2];
 
-/// Checks of `examples/abi_calls`, by argument.
+/// Checks of `kernel/tests/abi_calls`, by argument.
 const CHECKS: [&str; 24] = [
     "backtrace",
     "block",

@@ -1,4 +1,4 @@
-//! Functions in C, C++ and Fortran: `examples/c_code`.
+//! Functions in C, C++ and Fortran: `kernel/tests/c_code`.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::test::schedule::Tests;
 use xtask::{process, workspace};
 
 /// What the program prints on Linux, which a test of the example checks.
-const EXPECTED: &str = "examples/c_code/expected.txt";
+const EXPECTED: &str = "kernel/tests/c_code/expected.txt";
 
 /// Languages other than C, which the lines about them name, and their compilers.
 const LANGUAGES: [(&str, &str); 2] = [("C++", "g++"), ("Fortran", "gfortran")];

@@ -1,4 +1,4 @@
-//! Programs that fail, and guarantees of std: `examples/faults`.
+//! Programs that fail, and guarantees of std: `kernel/tests/faults`.
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -15,7 +15,7 @@ const PANICKED: i32 = 101;
 /// Exit code where panics abort.
 const ABORTED: i32 = 134;
 
-/// Argument of `examples/faults`, exit code, and texts that it prints.
+/// Argument of `kernel/tests/faults`, exit code, and texts that it prints.
 const FAULTS: [(&str, i32, &[&str]); 28] = [
     ("panic", PANICKED, &["thread 'main'", "panicked at"]),
     (

@@ -1,4 +1,4 @@
-//! Files: `examples/file_calls` and `examples/notes`.
+//! Files: `kernel/tests/file_calls` and `examples/notes`.
 
 use anyhow::{Result, ensure};
 

@@ -1,4 +1,4 @@
-//! Results of mathematical functions: `examples/mathematics`.
+//! Results of mathematical functions: `kernel/tests/mathematics`.
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;

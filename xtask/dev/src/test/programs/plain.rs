@@ -1,4 +1,4 @@
-//! The loops of the suite `plain`: `examples/plain_bench`.
+//! The loops of the suite `plain`: `xtask/bench/plain_bench`.
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;

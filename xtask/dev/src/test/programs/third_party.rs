@@ -1,4 +1,4 @@
-//! Crates from crates.io: `examples/third_party`.
+//! Crates from crates.io: `kernel/tests/third_party`.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::test::schedule::Tests;
 use xtask::workspace;
 
 /// The digests that a unit test of the example compares with those of the development machine.
-const EXPECTED: &str = "examples/third_party/expected.txt";
+const EXPECTED: &str = "kernel/tests/third_party/expected.txt";
 
 /// Every crate computes the same digest in a guest as on the development machine.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) -> Result<()> {

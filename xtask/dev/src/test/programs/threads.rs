@@ -1,4 +1,4 @@
-//! Threads on one and several CPUs: `examples/threads`.
+//! Threads on one and several CPUs: `kernel/tests/threads`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const CPUS: &[u32] = &[1, 2, 4];
 /// Numbers of CPUs of an emulator, on which [`POLICY_CHECKS`] run on two; all with `--long`.
 const EMULATED_CPUS: &[u32] = &[1, 4];
 
-/// Checks of `examples/threads`, by argument; `stress` comes on top.
+/// Checks of `kernel/tests/threads`, by argument; `stress` comes on top.
 const CHECKS: [&str; 21] = [
     "allocate",
     "barrier",

@@ -1,4 +1,4 @@
-//! What panics do: `examples/unwinding`.
+//! What panics do: `kernel/tests/unwinding`.
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;

@@ -1,4 +1,4 @@
-//! Vector registers and floating-point control words of threads: `examples/vectors`.
+//! Vector registers and floating-point control words of threads: `kernel/tests/vectors`.
 
 use std::fs;
 

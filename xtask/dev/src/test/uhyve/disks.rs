@@ -59,7 +59,7 @@ fn disk(size: usize) -> Result<(TempDir, PathBuf, String)> {
     Ok((folder, path, name))
 }
 
-/// The byte that `examples/disk` writes at each offset.
+/// The byte that `kernel/tests/disk` writes at each offset.
 fn pattern(offset: u64) -> u8 {
     let [low, middle, high, ..] = offset.wrapping_mul(0x9e37_79b9).to_le_bytes();
     low ^ middle ^ high

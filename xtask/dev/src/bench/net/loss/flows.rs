@@ -1,4 +1,4 @@
-//! The flows of a cell, by the client of `examples/net_bench`, and the figures that they yield.
+//! The flows of a cell, by the client of `xtask/bench/net_bench`, and the figures that they yield.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Every call of `std::net`, compared with Linux: `examples/net_calls`.
+//! Every call of `std::net`, compared with Linux: `kernel/tests/net_calls`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::test::report::note;
 use crate::test::schedule::Tests;
 use xtask::workspace;
 
-/// Output on Linux, in the folder of `examples/net_calls`.
+/// Output on Linux, in the folder of `kernel/tests/net_calls`.
 const EXPECTED: &str = "expected.txt";
 
 /// Added to the time limit of other guests. The table takes half a minute on Linux, most of which is waiting.
@@ -69,7 +69,7 @@ pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'
 
 /// Compares the rows of these families or names, or all. Few rows that differ are repeated one by one: the host may have been busy.
 fn table(platform: &TestPlatform<'_>, names: &[&str]) -> Result<()> {
-    let file = workspace::root().join("examples/net_calls").join(EXPECTED);
+    let file = workspace::root().join("kernel/tests/net_calls").join(EXPECTED);
     let expected = fs::read_to_string(file).with_context(|| format!("no {EXPECTED}"))?;
     let is_chosen = |row: &str| names.is_empty() || names.iter().any(|name| begins_with(row, name));
     let expected = expected.lines().filter_map(|line| line.split_once(": "));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn sample_has_a_behaviour_of_each_light_family() {
-        let expected = include_str!("../../../../../../examples/net_calls/expected.txt");
+        let expected = include_str!("../../../../../../kernel/tests/net_calls/expected.txt");
         for (family, name) in LIGHT.into_iter().zip(SAMPLE) {
             let (rest, is_row) = (name.strip_prefix(family), |line: &str| {
                 line.split_once(": ").is_some_and(|(row, _)| begins_with(row, name))
