@@ -1,11 +1,11 @@
 //! The functions that the kernel exports, by family.
 //!
-//! Each is declared under its short name and linked as `sys_` and that name. Unless documented otherwise, a function
-//! returns 0 or a count on success, and a negated error number on failure. The kernel uses pointers only until the call
-//! returns.
+//! Each is declared under its short name and linked as `sys_` and that name. Unless documented otherwise, a
+//! function returns 0 or a count on success, and a negated error number on failure. The kernel uses pointers
+//! only until the call returns.
 //!
-//! All are unsafe to call for one common reason: the symbols exist only in an image, which has the kernel in it. What
-//! else the caller must ensure is in the section `Safety`.
+//! All are unsafe to call for one common reason: the symbols exist only in an image, which has the kernel in
+//! it. What else the caller must ensure is in the section `Safety`.
 
 #![expect(unsafe_code, reason = "declarations of foreign functions")]
 

@@ -10,7 +10,8 @@ macro_rules! error_numbers {
             pub const $name: i32 = $number;
         )*
 
-        /// Description of a positive error number; `"Success"` for 0, `"Unknown error"` for an unknown number.
+        /// Description of a positive error number; `"Success"` for 0, `"Unknown error"` for an unknown
+        /// number.
         pub const fn error_string(errno: i32) -> &'static str {
             match errno {
                 0 => "Success",

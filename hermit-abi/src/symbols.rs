@@ -1,7 +1,7 @@
 //! The symbols that this crate declares.
 
-/// Symbols of all functions that this crate declares, in alphabetical order. `hermit-sys` keeps exactly these global in
-/// the kernel's object, beside its entry point.
+/// Symbols of all functions that this crate declares, in alphabetical order. `hermit-sys` keeps exactly these
+/// global in the kernel's object, beside its entry point.
 pub const SYMBOLS: &[&str] = &[
     "sys_abort",
     "sys_accept",

@@ -1,7 +1,7 @@
 //! The C types of the ABI, by topic.
 //!
-//! No linker or type checker notices a field that has moved, so the size and the offsets of each `#[repr(C)]` structure
-//! are asserted at compile time.
+//! No linker or type checker notices a field that has moved, so the size and the offsets of each `#[repr(C)]`
+//! structure are asserted at compile time.
 
 pub(crate) mod file;
 pub(crate) mod net;

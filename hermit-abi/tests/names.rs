@@ -1,5 +1,5 @@
-//! Names and types of all functions, and fields of all structures, of the published crate's version 0.5.2, and our own
-//! functions.
+//! Names and types of all functions, and fields of all structures, of the published crate's version 0.5.2,
+//! and our own functions.
 //!
 //! There is no kernel to link on the host, so the functions are only named, in constants, and never called.
 
@@ -99,8 +99,8 @@ functions! {
     yield_now: fn();
 }
 
-/// What the published crate does not have. std calls it where our patches to it say so; `shutdownfd` is for programs. The
-/// crate getrandom declares `secure_rand32` and `secure_rand64` itself.
+/// What the published crate does not have. std calls it where our patches to it say so; `shutdownfd` is for
+/// programs. The crate getrandom declares `secure_rand32` and `secure_rand64` itself.
 mod ours {
     use super::{c_char, timespec};
     use hermit_abi::file_properties;

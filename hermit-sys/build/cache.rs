@@ -1,9 +1,10 @@
 //! The cache of built objects, which all crates, profiles and target folders of a toolchain share.
 //!
-//! It lies beside std in the sysroot, in the folder of the program's target. If that is not writable, objects are still read
-//! from there, and new ones are kept in the user's cache folder. `cargo xtask setup --remove` removes both. The variable
-//! [`VARIABLE`] names another folder. An entry is an object and a file with its length and digest, written last: a truncated
-//! or changed object is no entry. One build of a component at a time holds the lock of that component.
+//! It lies beside std in the sysroot, in the folder of the program's target. If that is not writable, objects
+//! are still read from there, and new ones are kept in the user's cache folder. `cargo xtask setup --remove`
+//! removes both. The variable [`VARIABLE`] names another folder. An entry is an object and a file with its
+//! length and digest, written last: a truncated or changed object is no entry. One build of a component at a
+//! time holds the lock of that component.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -51,7 +52,8 @@ impl Cache {
         self.writable.is_some()
     }
 
-    /// Waits until no other process builds the component, and returns the lock; `None` if no folder is writable.
+    /// Waits until no other process builds the component, and returns the lock; `None` if no folder is
+    /// writable.
     pub(crate) fn lock(&self, component: &str) -> Option<File> {
         let path = self.writable.as_ref()?.join(format!("{component}.lock"));
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
@@ -68,12 +70,14 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Fails if the folder is full or has been removed, or if none is writable. The object at `place` is whole all the same.
+    /// Fails if the folder is full or has been removed, or if none is writable. The object at `place` is
+    /// whole all the same.
     pub(crate) fn store(&self, name: &str, key: &str, place: &Path) -> std::io::Result<()> {
         let folder = self.writable.as_ref().ok_or(std::io::ErrorKind::ReadOnlyFilesystem)?;
         let (object, seal) = entry(folder, name, key);
         let partial = folder.join(format!("{name}.partial"));
-        // Without its seal, the object that is replaced is no entry. A rename to another name of the same file would do nothing.
+        // Without its seal, the object that is replaced is no entry. A rename to another name of the same
+        // file would do nothing.
         let _: Result<(), _> = fs::remove_file(&seal);
         let _: Result<(), _> = fs::remove_file(&object);
         link(place, &partial)?;
@@ -182,7 +186,8 @@ mod tests {
         let (built, place) = (folder.path().join("built.o"), folder.path().join("place.o"));
         fs::write(&built, "object").unwrap();
         cache.store("kernel", "1", &built).unwrap();
-        // As `of` finds it where the folder is mounted read-only; for root, permissions do not prevent writing.
+        // As `of` finds it where the folder is mounted read-only; for root, permissions do not prevent
+        // writing.
         cache.writable = None;
         assert!(cache.restore("kernel", "1", &place));
         assert!(cache.lock("kernel").is_none());

@@ -26,8 +26,8 @@ pub(crate) struct Component {
     pub(crate) features: Vec<&'static str>,
 }
 
-/// Variables that configure the program's build, and must not affect the component's: cargo rejects `CARGO_INCREMENTAL=1`
-/// together with link-time optimisation.
+/// Variables that configure the program's build, and must not affect the component's: cargo rejects
+/// `CARGO_INCREMENTAL=1` together with link-time optimisation.
 const OUTER_VARIABLES: [&str; 8] = [
     "__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS",
     "CARGO_ENCODED_RUSTFLAGS",
@@ -48,12 +48,14 @@ const JOBS: &str = "CARGO_BUILD_JOBS";
 /// The toolchain that `cargo xtask setup` sets up, as `rust-toolchain.toml` names it.
 const TOOLCHAIN: &str = "1.95.0";
 
-/// Targets built into rustc. The one for soft-float images is not: `cargo xtask` writes a specification of it.
+/// Targets built into rustc. The one for soft-float images is not: `cargo xtask` writes a specification of
+/// it.
 const BUILT_IN: [&str; 2] = ["x86_64-unknown-none", "x86_64-unknown-hermit"];
 
 impl Component {
-    /// Makes cargo run the build script again when the sources change. Their paths are relative to this package, in the folder
-    /// `hermit-sys` of the workspace: a copy of a workspace with its target folder watches its own sources.
+    /// Makes cargo run the build script again when the sources change. Their paths are relative to this
+    /// package, in the folder `hermit-sys` of the workspace: a copy of a workspace with its target folder
+    /// watches its own sources.
     pub(crate) fn watch(&self, workspace: &Path) {
         for path in &self.sources {
             let path = path.strip_prefix(workspace).map_or(path.clone(), |path| Path::new("..").join(path));
@@ -61,8 +63,8 @@ impl Component {
         }
     }
 
-    /// Returns a digest of all that determines the object: compiler, libraries, options, and the sources with their paths,
-    /// which debuggers find in the object.
+    /// Returns a digest of all that determines the object: compiler, libraries, options, and the sources with
+    /// their paths, which debuggers find in the object.
     pub(crate) fn key(&self, toolchain: &Toolchain) -> Result<String, String> {
         let mut inputs = Inputs::default();
         let options = [self.features.join(","), self.exports.join(",")];

@@ -1,7 +1,7 @@
 //! Digests of what an object is built from, and of the object itself.
 //!
-//! The hash is std's SipHash of 64 bits: it finds accidental differences, as cargo's fingerprints do. It may differ between
-//! releases of the compiler, whose version is one of the inputs.
+//! The hash is std's SipHash of 64 bits: it finds accidental differences, as cargo's fingerprints do. It may
+//! differ between releases of the compiler, whose version is one of the inputs.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -25,7 +25,8 @@ impl Inputs {
         self.0.write(bytes);
     }
 
-    /// Adds names and contents of a file, or of all files below a folder except build output and hidden files.
+    /// Adds names and contents of a file, or of all files below a folder except build output and hidden
+    /// files.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Builds the kernel and the network stack, and links them into the program.
 //!
-//! Each becomes one relocatable object in which only the symbols of the ABI are global, so that the program's copies of
-//! `core`, `alloc` and other shared crates do not conflict with theirs. The objects are kept in a cache of the toolchain.
+//! Each becomes one relocatable object in which only the symbols of the ABI are global, so that the program's
+//! copies of `core`, `alloc` and other shared crates do not conflict with theirs. The objects are kept in a
+//! cache of the toolchain.
 
 mod build_dir;
 mod cache;
@@ -58,7 +59,8 @@ fn build() -> Result<(), String> {
         manifest: here.join("net/Cargo.toml"),
         target: variable("TARGET")?,
         sources: common(&[here.join("net"), workspace.join("kernel/interface")]),
-        // The value of `hermit_interface::net::START`, on which a build script without dependencies cannot depend.
+        // The value of `hermit_interface::net::START`, on which a build script without dependencies cannot
+        // depend.
         exports: vec!["hermit_net_start".to_owned()],
         features: Vec::new(),
     };
@@ -69,7 +71,8 @@ fn build() -> Result<(), String> {
 /// Name of the linker script of programs whose panics abort.
 const ABORT_SCRIPT: &str = "hermit-abort.ld";
 
-/// Has the linker leave out std's tables for unwinding, if panics of the program abort. Other functions than std's have none then.
+/// Has the linker leave out std's tables for unwinding, if panics of the program abort. Other functions than
+/// std's have none then.
 fn leave_out_tables(out: &Path) -> Result<(), String> {
     if variable("CARGO_CFG_PANIC")? != "abort" {
         return Ok(());
@@ -90,7 +93,8 @@ fn provide_all(provider: &Provider, components: &[Component]) -> Result<(), Stri
     });
     for (component, object) in components.iter().zip(objects) {
         component.watch(provider.workspace());
-        // An object, not an archive: verbatim, since it is no `lib*.a`, and not bundled into the crate's own archive.
+        // An object, not an archive: verbatim, since it is no `lib*.a`, and not bundled into the crate's own
+        // archive.
         println!("cargo::rustc-link-lib=static:-bundle,+verbatim={}", object?);
     }
     println!("cargo::rustc-link-search=native={}", provider.out().display());
@@ -107,7 +111,8 @@ fn kernel_exports(symbols: &PathBuf) -> Result<Vec<String>, String> {
 /// Features of the kernel that programs choose: the scheduling policy and the allocator.
 const FEATURES: [&str; 4] = ["bump", "fifo", "round-robin", "tlsf"];
 
-/// Features of the kernel: those that the program chooses, and `soft-float` if the target has no vector registers.
+/// Features of the kernel: those that the program chooses, and `soft-float` if the target has no vector
+/// registers.
 fn features() -> Result<Vec<&'static str>, String> {
     let variable_of = |name: &str| format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"));
     let is_enabled = |name: &str| env::var_os(variable_of(name)).is_some();

@@ -14,7 +14,8 @@ pub(crate) fn link(
     object: &Path,
 ) -> Result<(), String> {
     let mut linker = toolchain.tool("rust-lld")?;
-    // Keep only what the exports need. Functions stay in sections of their own, so that the final link can drop more.
+    // Keep only what the exports need. Functions stay in sections of their own, so that the final link can
+    // drop more.
     linker.args(["-flavor", "gnu", "-r", "--gc-sections", "-o"]).arg(object);
     for export in &component.exports {
         linker.args(["-u", export]);

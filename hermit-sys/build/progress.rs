@@ -1,7 +1,7 @@
 //! Notes to the user about what takes long.
 //!
-//! Cargo keeps the output of build scripts to itself until they fail. A note therefore goes where cargo's own messages go: to
-//! the standard error of the cargo process, unless cargo runs with `--quiet`.
+//! Cargo keeps the output of build scripts to itself until they fail. A note therefore goes where cargo's own
+//! messages go: to the standard error of the cargo process, unless cargo runs with `--quiet`.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -74,7 +74,8 @@ struct CargoStderr {
 }
 
 impl CargoStderr {
-    /// Finds standard error of the parent process; `None` if cargo is quiet, or if other lines would overwrite these.
+    /// Finds standard error of the parent process; `None` if cargo is quiet, or if other lines would
+    /// overwrite these.
     fn open() -> Option<Self> {
         let cargo = format!("/proc/{}", parent_id());
         let command = fs::read(format!("{cargo}/cmdline")).unwrap_or_default();
@@ -97,7 +98,8 @@ impl CargoStderr {
     }
 }
 
-/// Whether standard error of the process was opened to append (`O_APPEND`). Otherwise its next line would overwrite a note.
+/// Whether standard error of the process was opened to append (`O_APPEND`). Otherwise its next line would
+/// overwrite a note.
 fn appends(process: &str) -> bool {
     let info = fs::read_to_string(format!("{process}/fdinfo/2")).unwrap_or_default();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));

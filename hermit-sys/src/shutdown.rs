@@ -1,9 +1,10 @@
-//! Requests to end: SIGTERM, SIGINT (Ctrl-C) and SIGHUP, as `docker stop`, systemd and `cargo xtask run` send them.
+//! Requests to end: SIGTERM, SIGINT (Ctrl-C) and SIGHUP, as `docker stop`, systemd and `cargo xtask run` send
+//! them.
 //!
-//! A program that calls none of these functions ends at once, with the exit code 128 + signal, as Linux does by default.
-//! The first call of any of them says that the program handles requests: from then on a request is only reported, and
-//! the program has the grace period (`--grace`, 10 seconds by default) to finish its work and exit with a code of its
-//! own. After that, or upon a second request, it is killed.
+//! A program that calls none of these functions ends at once, with the exit code 128 + signal, as Linux does
+//! by default. The first call of any of them says that the program handles requests: from then on a request
+//! is only reported, and the program has the grace period (`--grace`, 10 seconds by default) to finish its
+//! work and exit with a code of its own. After that, or upon a second request, it is killed.
 //!
 //! ```no_run
 //! use std::thread;
@@ -49,8 +50,8 @@ pub fn requested() -> bool {
     system::requested()
 }
 
-/// Descriptor that becomes readable once the program is requested to end, and stays so: for `poll`, or mio's `SourceFd`.
-/// Do not read from it.
+/// Descriptor that becomes readable once the program is requested to end, and stays so: for `poll`, or mio's
+/// `SourceFd`. Do not read from it.
 ///
 /// # Errors
 ///

@@ -226,8 +226,8 @@ fn run(config: Config, prepared: Prepared) -> Result<(Outcome, Statistics)> {
     Ok((Outcome { reason, code }, statistics))
 }
 
-/// Waits until the VM has shut down or is to be killed. The first signal presses the power button, if the guest has
-/// enabled it.
+/// Waits until the VM has shut down or is to be killed. The first signal presses the power button, if the
+/// guest has enabled it.
 fn wait(signals: &Signals, button: &PowerButton, deadline: Option<Instant>, grace: Duration) -> Result<End> {
     match signals.wait(deadline)? {
         MainEvent::Shutdown => return Ok(End::Shutdown),

@@ -47,7 +47,8 @@ pub struct Config {
     pub console: ConsoleMode,
     /// Engine that executes the vCPUs.
     pub engine: EngineKind,
-    /// Whether the hypervisor confines itself ([`crate::sandbox`]). Switched off only to debug the hypervisor.
+    /// Whether the hypervisor confines itself ([`crate::sandbox`]). Switched off only to debug the
+    /// hypervisor.
     pub sandbox: bool,
     /// Jail of the hypervisor and the guest's process, if they have one.
     pub jail: Option<Jail>,
@@ -59,14 +60,14 @@ pub struct Config {
     pub mitigations: Mitigations,
     /// Address on which the machine waits for gdb ([`crate::gdb`]) before the guest starts.
     pub gdb: Option<GdbAddress>,
-    /// Seconds by which the host's wall clock, as the guest sees it, steps after the guest has read it for the first time.
-    /// For tests; 0 otherwise.
+    /// Seconds by which the host's wall clock, as the guest sees it, steps after the guest has read it for
+    /// the first time. For tests; 0 otherwise.
     pub test_clock_step: i64,
 }
 
 impl Config {
-    /// Configuration for an image with the defaults of the command line: one CPU, no disks, no mounts, no network, and the engine
-    /// [`EngineKind::Auto`], in the sandbox.
+    /// Configuration for an image with the defaults of the command line: one CPU, no disks, no mounts, no
+    /// network, and the engine [`EngineKind::Auto`], in the sandbox.
     #[must_use]
     pub fn new(image: impl Into<PathBuf>) -> Self {
         Self {

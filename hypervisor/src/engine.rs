@@ -1,7 +1,7 @@
 //! Engines, which run the vCPUs of a VM.
 //!
-//! [`Engine`] and [`Vcpu`] are the contract; [`kvm`] and [`process`] implement it, each with an error type of its own.
-//! The rest of the hypervisor does not depend on which of them runs a guest.
+//! [`Engine`] and [`Vcpu`] are the contract; [`kvm`] and [`process`] implement it, each with an error type of
+//! its own. The rest of the hypervisor does not depend on which of them runs a guest.
 
 pub mod debug;
 pub mod kvm;
@@ -48,8 +48,8 @@ pub trait Engine: Debug {
     /// See [`EngineError`].
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError>;
 
-    /// Kills the guest's process, if the engine has one: its vCPU threads may be blocked by the host. Other engines stop
-    /// with their vCPU threads.
+    /// Kills the guest's process, if the engine has one: its vCPU threads may be blocked by the host. Other
+    /// engines stop with their vCPU threads.
     fn kill(&self) {}
 }
 
@@ -69,9 +69,10 @@ pub trait Vcpu: Debug + Send {
     /// See [`EngineError`].
     fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError>;
 
-    /// Starts the processes that the engine needs. The hypervisor calls it when it is confined, and before the calling
-    /// thread has a seccomp filter: the processes inherit the confinement. While they set themselves up, the hypervisor
-    /// starts its threads, of which one takes this vCPU; then it calls the function that is returned, which waits for them.
+    /// Starts the processes that the engine needs. The hypervisor calls it when it is confined, and before
+    /// the calling thread has a seccomp filter: the processes inherit the confinement. While they set
+    /// themselves up, the hypervisor starts its threads, of which one takes this vCPU; then it calls the
+    /// function that is returned, which waits for them.
     ///
     /// # Errors
     ///
@@ -96,13 +97,14 @@ pub trait Vcpu: Debug + Send {
     /// See [`EngineError`].
     fn run(&mut self) -> Result<VcpuExit<'_>, EngineError>;
 
-    /// Returns whether the guest has taken a bus lock just before the last exit, which had another reason than
-    /// [`VcpuExit::BusLock`].
+    /// Returns whether the guest has taken a bus lock just before the last exit, which had another reason
+    /// than [`VcpuExit::BusLock`].
     fn has_bus_lock(&mut self) -> bool {
         false
     }
 
-    /// Returns whether a paused vCPU has ended, because its process was killed from outside. [`Self::run`] reports how.
+    /// Returns whether a paused vCPU has ended, because its process was killed from outside. [`Self::run`]
+    /// reports how.
     fn has_ended(&mut self) -> bool {
         false
     }
@@ -110,8 +112,8 @@ pub trait Vcpu: Debug + Send {
     /// Describes, after [`VcpuExit::Failed`] or [`VcpuExit::Denied`], where and why the vCPU stopped.
     fn failure(&mut self) -> String;
 
-    /// Returns the debug event that [`VcpuExit::Failed`] stands for, if the engine failed at a breakpoint instruction
-    /// that it cannot execute and [`DebugControl::breakpoints`] is set.
+    /// Returns the debug event that [`VcpuExit::Failed`] stands for, if the engine failed at a breakpoint
+    /// instruction that it cannot execute and [`DebugControl::breakpoints`] is set.
     fn failed_at_breakpoint(&mut self) -> Option<DebugEvent> {
         None
     }
@@ -134,8 +136,8 @@ pub trait Vcpu: Debug + Send {
         Err(EngineError::DebugUnsupported)
     }
 
-    /// Translates a guest virtual address into a guest physical one by the guest's page tables, whatever access they
-    /// permit. Returns `None` for an address that is not mapped.
+    /// Translates a guest virtual address into a guest physical one by the guest's page tables, whatever
+    /// access they permit. Returns `None` for an address that is not mapped.
     fn translate(&mut self, _address: u64) -> Option<u64> {
         None
     }
@@ -149,8 +151,8 @@ pub trait Vcpu: Debug + Send {
         Err(EngineError::DebugUnsupported)
     }
 
-    /// Injects into the guest the exception that was reported as [`VcpuExit::Debug`], if the guest and not the debugger
-    /// has caused it.
+    /// Injects into the guest the exception that was reported as [`VcpuExit::Debug`], if the guest and not
+    /// the debugger has caused it.
     ///
     /// # Errors
     ///
@@ -170,8 +172,8 @@ pub enum VcpuExit<'a> {
     PioRead(u16, &'a mut [u8]),
     /// The guest wrote to a port, one value or a string.
     PioWrite(u16, &'a [u8]),
-    /// The guest offered bytes to a port; the hypervisor takes all of them if it need not wait for that, and sets
-    /// `is_taken`.
+    /// The guest offered bytes to a port; the hypervisor takes all of them if it need not wait for that, and
+    /// sets `is_taken`.
     PioTryWrite {
         /// The port.
         port: u16,
@@ -184,7 +186,8 @@ pub enum VcpuExit<'a> {
     MmioRead(u64, &'a mut [u8]),
     /// The guest wrote to an address without memory.
     MmioWrite(u64, &'a [u8]),
-    /// The thread received a signal. The guest's last I/O access is complete, so a debugger may read the state.
+    /// The thread received a signal. The guest's last I/O access is complete, so a debugger may read the
+    /// state.
     Interrupted,
     /// The vCPU stopped at an event of [`Vcpu::set_debug`].
     Debug(DebugEvent),

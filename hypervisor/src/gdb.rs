@@ -7,11 +7,11 @@
 //! gdb IMAGE -ex "target remote PATH"
 //! ```
 //!
-//! The image is loaded at a random address; gdb reads the address (`qOffsets`) and relocates its symbols. vCPUs are
-//! gdb's threads, in all-stop mode: when one stops, all are paused before gdb gets the stop reply; while one steps, the
-//! others stay paused. After `detach` the guest runs without breakpoints, and another gdb may connect, which stops it
-//! again. The same holds when the connection is lost, unless no gdb has resumed the guest yet: then it waits for another
-//! one. `kill` shuts the VM down as SIGTERM does.
+//! The image is loaded at a random address; gdb reads the address (`qOffsets`) and relocates its symbols.
+//! vCPUs are gdb's threads, in all-stop mode: when one stops, all are paused before gdb gets the stop reply;
+//! while one steps, the others stay paused. After `detach` the guest runs without breakpoints, and another
+//! gdb may connect, which stops it again. The same holds when the connection is lost, unless no gdb has
+//! resumed the guest yet: then it waits for another one. `kill` shuts the VM down as SIGTERM does.
 //!
 //! | module | |
 //! | --- | --- |
@@ -27,9 +27,9 @@
 //! | `epoll` | waiting for several file descriptors |
 //! | [`fuzzing`] | a fuzz target |
 //!
-//! A program that connects controls the guest, and the protocol has no authentication: only programs of this process's
-//! user and of root can connect. What does not begin as gdb does, such as a request of HTTP, is disconnected, and the
-//! guest does not notice.
+//! A program that connects controls the guest, and the protocol has no authentication: only programs of this
+//! process's user and of root can connect. What does not begin as gdb does, such as a request of HTTP, is
+//! disconnected, and the guest does not notice.
 
 mod breakpoints;
 mod connection;
@@ -64,7 +64,8 @@ use crate::memory::Memory;
 use crate::vcpu::manager::VcpuManager;
 use crate::vcpu::shutdown::{ShutdownCause, VmHandle};
 
-/// Time after which a call that accepts connections is repeated: the host has no more descriptors, for example.
+/// Time after which a call that accepts connections is repeated: the host has no more descriptors, for
+/// example.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bytes with which gdb begins: an acknowledgement, a packet, or Ctrl-C.
@@ -107,7 +108,8 @@ impl GdbServer {
         Ok(Self { listener, image: file.to_owned(), location, memory })
     }
 
-    /// Returns the body of the gdb thread, and the handle by which the main thread hands the vCPUs over to it.
+    /// Returns the body of the gdb thread, and the handle by which the main thread hands the vCPUs over to
+    /// it.
     ///
     /// # Errors
     ///
@@ -157,8 +159,8 @@ impl Debugger {
     /// Shuts the VM down, and makes gdb thread and vCPU threads exit, each within `timeout`.
     pub fn shut_down(self, timeout: Duration) {
         self.vm.shut_down(ShutdownCause::Requested);
-        // A gdb that reads nothing can delay the thread: after the timeout, the vCPU threads exit when it drops their
-        // manager.
+        // A gdb that reads nothing can delay the thread: after the timeout, the vCPU threads exit when it
+        // drops their manager.
         if let Ok(vcpus) = self.from_gdb.recv_timeout(timeout) {
             vcpus.shut_down(timeout);
         }
@@ -218,7 +220,8 @@ impl<'a> Connections<'a> {
         }
     }
 
-    /// Accepts the next connection of a user who may debug the guest; returns `None` once the VM has shut down.
+    /// Accepts the next connection of a user who may debug the guest; returns `None` once the VM has shut
+    /// down.
     fn accept(&mut self) -> Option<GdbSocket> {
         while self.vm.shutdown_cause().is_none() {
             let ready = self.events.wait();
@@ -239,8 +242,8 @@ impl<'a> Connections<'a> {
         None
     }
 
-    /// Waits for the first byte, with the guest as it is. A connection that is silent gives way to the next one; then,
-    /// and once the VM has shut down, this is false.
+    /// Waits for the first byte, with the guest as it is. A connection that is silent gives way to the next
+    /// one; then, and once the VM has shut down, this is false.
     fn begins_as_gdb(&self, socket: &GdbSocket) -> io::Result<bool> {
         const SOCKET: u64 = 0;
         let events = PollSet::new(&[socket, self.listener, self.vm.shutdown_event()])?;

@@ -14,7 +14,8 @@ use hermit_options::open::{Kind, Opener};
 use self::reader::Contents;
 use crate::config::MemorySize;
 
-/// Maximum size in bytes of what is in a file, but not loaded into the VM's memory: debugging information, mostly.
+/// Maximum size in bytes of what is in a file, but not loaded into the VM's memory: debugging information,
+/// mostly.
 const MAX_UNLOADED: u64 = 512 << 20;
 
 /// Maximum size of an image file in bytes, however much memory the VM has.
@@ -52,7 +53,8 @@ pub enum FileError {
     },
 }
 
-/// Image file in memory, not checked yet: zeros are in place of what no image needs, and of code that need not be checked.
+/// Image file in memory, not checked yet: zeros are in place of what no image needs, and of code that need
+/// not be checked.
 #[derive(Debug)]
 pub struct ImageFile {
     name: PathBuf,
@@ -61,9 +63,9 @@ pub struct ImageFile {
 }
 
 impl ImageFile {
-    /// Reads the file for a VM with this much memory. A copy of its bytes is checked and loaded, because another process
-    /// could change a mapped file after the check, or truncate it (SIGBUS). Code, of which any is valid, is copied once, when
-    /// it is loaded.
+    /// Reads the file for a VM with this much memory. A copy of its bytes is checked and loaded, because
+    /// another process could change a mapped file after the check, or truncate it (SIGBUS). Code, of which
+    /// any is valid, is copied once, when it is loaded.
     ///
     /// # Errors
     ///

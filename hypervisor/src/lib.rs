@@ -1,10 +1,10 @@
 //! A minimal, confined hypervisor for hermit images.
 //!
-//! It runs a program that is built for `x86_64-unknown-hermit` in a VM of its own: on KVM, or as a sandboxed process on
-//! hosts without virtualisation hardware. The VM has no firmware and no PCI, only memory, CPUs, virtio-mmio devices and
-//! six I/O ports ([`hermit_interface::machine`]). The guest is not trusted: what it does is answered by an error to
-//! the guest or by the shutdown of the VM, and all threads of the hypervisor are confined before the guest's first
-//! instruction.
+//! It runs a program that is built for `x86_64-unknown-hermit` in a VM of its own: on KVM, or as a sandboxed
+//! process on hosts without virtualisation hardware. The VM has no firmware and no PCI, only memory, CPUs,
+//! virtio-mmio devices and six I/O ports ([`hermit_interface::machine`]). The guest is not trusted: what it
+//! does is answered by an error to the guest or by the shutdown of the VM, and all threads of the hypervisor
+//! are confined before the guest's first instruction.
 //!
 //! # Example
 //!
@@ -35,8 +35,8 @@
 //! assert!(error.to_string().starts_with("cannot read /nonexistent: "));
 //! ```
 //!
-//! Starting a VM confines the calling thread and all threads that it starts later, and cannot be undone: a program that
-//! uses this library gives each VM a process, or at least a thread, of its own.
+//! Starting a VM confines the calling thread and all threads that it starts later, and cannot be undone: a
+//! program that uses this library gives each VM a process, or at least a thread, of its own.
 //!
 //! # Modules
 //!

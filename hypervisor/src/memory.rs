@@ -142,8 +142,8 @@ impl Memory {
         self.returned.bytes.load(Ordering::Relaxed)
     }
 
-    /// Frees whole pages on the host: the next access finds zeros. `false` if the range is not one that a guest may
-    /// return. It harms the guest alone if it returns memory that it uses.
+    /// Frees whole pages on the host: the next access finds zeros. `false` if the range is not one that a
+    /// guest may return. It harms the guest alone if it returns memory that it uses.
     pub fn discard(&self, start: u64, size: u64) -> bool {
         let is_valid = start.is_multiple_of(PAGE_SIZE)
             && size.is_multiple_of(PAGE_SIZE)
@@ -255,7 +255,8 @@ fn ranges(size: u64) -> [Region; 2] {
     [Region { start: 0, size: low }, Region { start: HIGH_START, size: size - low }]
 }
 
-/// Access by the image loader, which uses only addresses that [`Memory::free`] has returned: no access can fail.
+/// Access by the image loader, which uses only addresses that [`Memory::free`] has returned: no access can
+/// fail.
 impl PhysicalMemory for Memory {
     fn write(&mut self, address: u64, bytes: &[u8]) {
         // A file takes whole pages without page faults, and without filling them with zeros first.
@@ -269,8 +270,8 @@ impl PhysicalMemory for Memory {
     }
 
     fn zero(&mut self, _address: u64, _size: u64) {
-        // The mapping is new, so it is zero, and the loader writes no page twice. Writing zeros would allocate pages on
-        // the host.
+        // The mapping is new, so it is zero, and the loader writes no page twice. Writing zeros would
+        // allocate pages on the host.
     }
 
     fn read_word(&self, address: u64) -> u64 {

@@ -1,4 +1,5 @@
-//! Creation of the network device and its backend from the configuration, and the network of a guest under QEMU.
+//! Creation of the network device and its backend from the configuration, and the network of a guest under
+//! QEMU.
 //!
 //! | module | |
 //! | --- | --- |
@@ -176,7 +177,8 @@ fn create_tap_device(network: &NetworkConfig, name: &InterfaceName) -> Result<Pr
 
 /// Networks of the host that bear on the egress of a guest whose connections are its sockets.
 fn host_network(network: &NetworkConfig) -> Result<HostNetwork, NetworkError> {
-    // The guest is offered the host's DNS servers unless others are given. Without egress, these do not count.
+    // The guest is offered the host's DNS servers unless others are given. Without egress, these do not
+    // count.
     let is_given = network.egress.is_closed() || !network.nameservers.is_empty();
     let nameservers = if is_given { network.nameservers.clone() } else { host_network::nameservers() };
     let addresses = host_network::addresses().map_err(NetworkError::HostAddresses)?;

@@ -1,10 +1,11 @@
 //! The report of a run (`--report`): a file that says how the run has ended, in JSON.
 //!
-//! The file is put in place by a rename when uhyve starts, complete, with the reason `running`: nothing is written through a
-//! link, and no reader finds half of a report. When the run ends, one write of the same size replaces that text. To rename
-//! again, the sandbox would have to leave the folder accessible. A handler of a signal may do that write as well, so the
-//! report is there when a system call was denied, or a second signal has ended uhyve at once. A report that still says
-//! `running` when uhyve has gone tells that SIGKILL has ended it: out of memory, for example.
+//! The file is put in place by a rename when uhyve starts, complete, with the reason `running`: nothing is
+//! written through a link, and no reader finds half of a report. When the run ends, one write of the same
+//! size replaces that text. To rename again, the sandbox would have to leave the folder accessible. A handler
+//! of a signal may do that write as well, so the report is there when a system call was denied, or a second
+//! signal has ended uhyve at once. A report that still says `running` when uhyve has gone tells that SIGKILL
+//! has ended it: out of memory, for example.
 
 use std::ffi::OsString;
 use std::io;
@@ -112,8 +113,8 @@ static REPORT: OnceLock<Report> = OnceLock::new();
 ///
 /// # Errors
 ///
-/// The path leads to something else than a file, through a link that others can have made, or to a folder in which no file
-/// can be made.
+/// The path leads to something else than a file, through a link that others can have made, or to a folder in
+/// which no file can be made.
 pub fn create(opener: &Opener, path: &Path) -> io::Result<()> {
     let report = Report::create(opener, path)?;
     REPORT.set(report).map_err(|_| Errno::EXIST.into())

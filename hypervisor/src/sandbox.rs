@@ -1,5 +1,5 @@
-//! Sandbox: the hypervisor drops its privileges before the guest runs, so that a guest that takes it over gains
-//! nothing.
+//! Sandbox: the hypervisor drops its privileges before the guest runs, so that a guest that takes it over
+//! gains nothing.
 //!
 //! | module | drops |
 //! | --- | --- |
@@ -10,12 +10,13 @@
 //! | `speculation` | side channels of speculative execution, and of hyperthreads |
 //! | `filters`, `calls` | system calls that a thread of a [`Role`] does not need: seccomp |
 //!
-//! [`protections`] has what a host may lack of these. `denial` reports a denied system call, and exits the process, as `at_once` does after a signal; `panics` and `allocator` keep the standard library and
-//! the C library from making some. [`Threads`] starts the threads so that no guest runs before all of them are
+//! [`protections`] has what a host may lack of these. `denial` reports a denied system call, and exits the
+//! process, as `at_once` does after a signal; `panics` and `allocator` keep the standard library and the C
+//! library from making some. [`Threads`] starts the threads so that no guest runs before all of them are
 //! confined. `docs/sandbox.md` lists what is allowed and why.
 //!
-//! The confinement cannot be undone, and holds for the calling thread and those that it starts later. A program that
-//! uses this crate as a library gives the VM a thread of its own.
+//! The confinement cannot be undone, and holds for the calling thread and those that it starts later. A
+//! program that uses this crate as a library gives the VM a thread of its own.
 
 mod allocator;
 mod at_once;
@@ -146,8 +147,8 @@ pub struct Rules {
     pub folders: Vec<Folder>,
     /// vCPU threads may use the debugging interface of their engine.
     pub debugger: bool,
-    /// The guest is a process ([`crate::engine::process`]): threads may use its seccomp listener and pidfd instead of
-    /// KVM.
+    /// The guest is a process ([`crate::engine::process`]): threads may use its seccomp listener and pidfd
+    /// instead of KVM.
     pub process: bool,
     /// The guest may be a process although landlock is incomplete.
     pub allow_partial: bool,
@@ -155,8 +156,8 @@ pub struct Rules {
     pub tap: Option<RawFd>,
     /// The network thread opens sockets, which connect the guest.
     pub sockets: bool,
-    /// File descriptor of the guest's memory, of which vCPU threads may return parts to the host; `None` if the memory is
-    /// private.
+    /// File descriptor of the guest's memory, of which vCPU threads may return parts to the host; `None` if
+    /// the memory is private.
     pub memory: Option<RawFd>,
     /// Threads of disks, mounts and network set timers, by which they wait for the limits of their rates.
     pub rate_limits: bool,
@@ -164,14 +165,14 @@ pub struct Rules {
     pub jail: Option<Jail>,
     /// Kinds of speculative execution that are disabled.
     pub mitigations: Mitigations,
-    /// Descriptors of files, folders, devices and FIFOs that were open before the process was confined: files threads
-    /// change none of them. [`Sandbox::confine_process`] sets it.
+    /// Descriptors of files, folders, devices and FIFOs that were open before the process was confined: files
+    /// threads change none of them. [`Sandbox::confine_process`] sets it.
     pub open_files: Vec<RawFd>,
 }
 
 impl Rules {
-    /// Whether the guest's process gets a PID namespace of its own, which takes privileges. A debugger needs the thread
-    /// IDs of uhyve's.
+    /// Whether the guest's process gets a PID namespace of its own, which takes privileges. A debugger needs
+    /// the thread IDs of uhyve's.
     const fn has_pid_namespace(&self) -> bool {
         self.jail.is_some() && self.process && !self.debugger
     }
@@ -220,7 +221,8 @@ impl Sandbox {
         Self(None)
     }
 
-    /// Drops privileges and access to files. Call it once, when all files are open and the process has one thread.
+    /// Drops privileges and access to files. Call it once, when all files are open and the process has one
+    /// thread.
     ///
     /// # Errors
     ///
@@ -268,8 +270,8 @@ impl Sandbox {
     /// [`SandboxError::Filter`].
     pub fn enter(&self, role: Role) -> Result<(), SandboxError> {
         let Some(rules) = &self.0 else { return Ok(()) };
-        // The main thread is the last one: all others have been started. Not on KVM, whose first KVM_RUN starts a kernel
-        // thread in this process: without the right to, it fails with EAGAIN for ever.
+        // The main thread is the last one: all others have been started. Not on KVM, whose first KVM_RUN
+        // starts a kernel thread in this process: without the right to, it fails with EAGAIN for ever.
         if role == Role::Main && rules.jail.is_some() && rules.process {
             privileges::forbid_processes().map_err(SandboxError::Privileges)?;
         }

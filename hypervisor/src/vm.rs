@@ -36,11 +36,12 @@ use crate::vcpu::shutdown::{ShutdownCause, VmHandle, guarded};
 use crate::vcpu::stats::ExitCounters;
 use crate::vcpu::thread::VcpuContext;
 
-/// Time limit for writing out the guest's output after a requested shutdown: the reader may have stopped reading.
+/// Time limit for writing out the guest's output after a requested shutdown: the reader may have stopped
+/// reading.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time limit for the devices other than output, once the guest has ended: the host of a disk or a folder may not answer.
-/// Output waits for its reader, as that of any program.
+/// Time limit for the devices other than output, once the guest has ended: the host of a disk or a folder may
+/// not answer. Output waits for its reader, as that of any program.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a VM cannot run.
@@ -129,8 +130,8 @@ struct RunningWorkers {
 }
 
 impl RunningWorkers {
-    /// Waits until all threads have exited, the outputs' for at most `timeout`, the others for at most `drain` besides.
-    /// Returns whether they have.
+    /// Waits until all threads have exited, the outputs' for at most `timeout`, the others for at most
+    /// `drain` besides. Returns whether they have.
     fn wait(&self, timeout: Duration, drain: Duration) -> bool {
         let start = Instant::now();
         let has_ended = |running: &Receiver<()>, timeout| {
@@ -276,8 +277,8 @@ fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
 }
 
 impl Vm<Loaded> {
-    /// Confines this process with all its threads, and runs the vCPUs, or has them wait for gdb. The guest's process of
-    /// [`crate::engine::process`] is killed when the calling thread exits.
+    /// Confines this process with all its threads, and runs the vCPUs, or has them wait for gdb. The guest's
+    /// process of [`crate::engine::process`] is killed when the calling thread exits.
     ///
     /// # Errors
     ///
@@ -373,8 +374,9 @@ impl Vm<Running> {
         Arc::clone(&self.0.exits)
     }
 
-    /// Waits for the shutdown, and until the guest's output is written. After a requested shutdown it waits for the
-    /// output for one second at most, otherwise until `deadline`; for disks, folders and network at most ten seconds.
+    /// Waits for the shutdown, and until the guest's output is written. After a requested shutdown it waits
+    /// for the output for one second at most, otherwise until `deadline`; for disks, folders and network at
+    /// most ten seconds.
     ///
     /// # Errors
     ///

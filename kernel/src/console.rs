@@ -45,7 +45,8 @@ impl InterruptHandler for PlatformInput {
     }
 }
 
-/// Writes all bytes to a stream: to its device, or to the platform's console, which takes the first ones if it need not wait.
+/// Writes all bytes to a stream: to its device, or to the platform's console, which takes the first ones if
+/// it need not wait.
 fn write(stream: Stream, mut bytes: &[u8]) {
     if devices::is_driverless(bytes.len()) {
         let taken = try_write_to_platform(stream, bytes);
@@ -71,8 +72,8 @@ fn write_to_platform(stream: Stream, mut bytes: &[u8]) {
     }
 }
 
-/// Writes the bytes that the platform's console takes without waiting; returns their number. Output of other CPUs comes
-/// between such writes, never inside of one.
+/// Writes the bytes that the platform's console takes without waiting; returns their number. Output of other
+/// CPUs comes between such writes, never inside of one.
 fn try_write_to_platform(stream: Stream, bytes: &[u8]) -> usize {
     let _guard = WRITE_LOCK.lock();
     console::try_write(stream, bytes)
@@ -104,7 +105,8 @@ impl Terminal for MachineConsole {
     }
 
     fn with_input_lock(&self, read: &mut dyn FnMut()) {
-        // Initialises the device if this is the first use of the input: that may sleep, so not under the lock.
+        // Initialises the device if this is the first use of the input: that may sleep, so not under the
+        // lock.
         let _device = devices::input_console();
         let _guard = READ_LOCK.lock();
         read();

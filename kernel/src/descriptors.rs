@@ -14,7 +14,8 @@ use hermit_io::{DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object,
 use crate::files::system::{File, Kernel};
 use crate::threads::wait::block_on;
 
-/// What a descriptor refers to. No discriminant is 0: that is of an empty slot, so the table takes no room in the image.
+/// What a descriptor refers to. No discriminant is 0: that is of an empty slot, so the table takes no room in
+/// the image.
 #[derive(Clone, Debug)]
 #[repr(usize)]
 pub(crate) enum Handle {
@@ -24,18 +25,21 @@ pub(crate) enum Handle {
     Object(Arc<dyn Object>) = 2,
 }
 
-/// An open file. Only programs that open one have its code: the calls that every program has reach it by this trait.
+/// An open file. Only programs that open one have its code: the calls that every program has reach it by this
+/// trait.
 ///
-/// The methods that end in `now` are called with a spinlock held. They return `None` if the call would have to wait or take
-/// long; then it is made by the other method, without the lock.
+/// The methods that end in `now` are called with a spinlock held. They return `None` if the call would have
+/// to wait or take long; then it is made by the other method, without the lock.
 pub(crate) trait FileObject: Object + Positioned {
     /// Reads at an offset to the start of `buffer`, which is not empty; returns the number of bytes.
     fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize>;
 
-    /// Writes all bytes, at least one, at an offset or at the end of a file opened for that; returns the offset behind them.
+    /// Writes all bytes, at least one, at an offset or at the end of a file opened for that; returns the
+    /// offset behind them.
     fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64>;
 
-    /// Lends the page of an offset to the window of the descriptor, for what the file is opened for, if that can be.
+    /// Lends the page of an offset to the window of the descriptor, for what the file is opened for, if that
+    /// can be.
     fn lend_page(&self, offset: u64, window: &'static PageWindow<Kernel>);
 
     /// Takes back the page that a window has.
@@ -53,8 +57,8 @@ pub(crate) trait FileObject: Object + Positioned {
     /// Metadata of the file.
     fn metadata(&self) -> Result<Metadata, Errno>;
 
-    /// Ends the opening at once if the reference is the only one and nothing is to be reported or freed: it is called with a
-    /// spinlock held. Returns the open file, to be used again, or the reference.
+    /// Ends the opening at once if the reference is the only one and nothing is to be reported or freed: it
+    /// is called with a spinlock held. Returns the open file, to be used again, or the reference.
     fn retire_now(self: Arc<Self>) -> Result<Arc<File>, Arc<File>>;
 
     /// Reports errors of what was written, and drops the reference of a descriptor that is closed.
@@ -96,13 +100,15 @@ impl Handle {
     }
 }
 
-/// Writes to an object, all bytes if the object promises that; returns the number of bytes until it ends or fails.
+/// Writes to an object, all bytes if the object promises that; returns the number of bytes until it ends or
+/// fails.
 fn write_all(object: &dyn Object, bytes: &[u8]) -> Result<usize, Errno> {
     let count = block_on(|context| object.poll_write(context, bytes))?;
     Ok(if count < bytes.len() && object.writes_all() { write_rest(object, bytes, count) } else { count })
 }
 
-/// Goes on with a write of which `count` bytes are written; returns the number of bytes until it ends or fails.
+/// Goes on with a write of which `count` bytes are written; returns the number of bytes until it ends or
+/// fails.
 #[cold]
 fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
     while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
@@ -120,8 +126,8 @@ static TABLE: DescriptorTable<RawSpinLock, Handle, Arc<File>> = DescriptorTable:
 /// The windows of the first descriptors.
 static WINDOWS: [PageWindow<Kernel>; WINDOW_COUNT] = [const { PageWindow::new() }; WINDOW_COUNT];
 
-/// Opens a file to read it, and returns its descriptor; set once files are mounted. So code of every program can read
-/// files that the program may have, without the code of files in programs that have none.
+/// Opens a file to read it, and returns its descriptor; set once files are mounted. So code of every program
+/// can read files that the program may have, without the code of files in programs that have none.
 pub(crate) static OPEN_TO_READ: Once<OpenToRead> = Once::new();
 
 /// Opens the file at a path, and returns its descriptor.
@@ -179,8 +185,8 @@ impl Reserved {
         TABLE.fill_with(index(self.0), || file_handle(file));
     }
 
-    /// [`Self::fill_file`] with the open file that the descriptor has kept, if it has one for which `open` returns true. It is
-    /// called with a spinlock held. Returns whether it has.
+    /// [`Self::fill_file`] with the open file that the descriptor has kept, if it has one for which `open`
+    /// returns true. It is called with a spinlock held. Returns whether it has.
     #[inline(always)]
     pub(crate) fn open_again(&self, open: impl FnOnce(&mut Arc<File>) -> bool) -> bool {
         TABLE.fill_from_kept(index(self.0), open, file_handle)
@@ -243,7 +249,8 @@ pub(crate) fn window(descriptor: i32) -> Option<&'static PageWindow<Kernel>> {
     WINDOWS.get(index(descriptor))
 }
 
-/// A descriptor that cannot be closed, and whose file no other call uses: its spinlock is held, and its window is suspended.
+/// A descriptor that cannot be closed, and whose file no other call uses: its spinlock is held, and its
+/// window is suspended.
 #[derive(Debug)]
 pub(crate) struct LockedDescriptor {
     slot: LockedSlot<'static, RawSpinLock, Handle, Arc<File>>,
@@ -282,7 +289,8 @@ impl LockedDescriptor {
         }
     }
 
-    /// [`Self::resume`] after a call at an offset of the file: the second one in a row in a page has that page lent.
+    /// [`Self::resume`] after a call at an offset of the file: the second one in a row in a page has that
+    /// page lent.
     pub(crate) fn resume_at(self, offset: u64) {
         if let (Some(window), Some(handle)) = (self.window, self.file())
             && let Some(position) = handle.position()
@@ -317,8 +325,8 @@ enum Closing {
     Object(Arc<dyn Object>),
 }
 
-/// Closes a descriptor. The last reference drops the object: not under a lock. With an error of what was written to a file, the
-/// descriptor is closed, too.
+/// Closes a descriptor. The last reference drops the object: not under a lock. With an error of what was
+/// written to a file, the descriptor is closed, too.
 #[inline(always)]
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
     let split = |handle, kept: Option<&mut Option<Arc<File>>>| match handle {

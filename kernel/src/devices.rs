@@ -1,7 +1,7 @@
 //! Devices. A device is initialised when it is first used; discovery, too, happens only then.
 //!
-//! The drivers of `hermit-virtio` are state machines that never wait. The types of this module put a lock around a
-//! driver, handle its device's interrupt and make threads wait.
+//! The drivers of `hermit-virtio` are state machines that never wait. The types of this module put a lock
+//! around a driver, handle its device's interrupt and make threads wait.
 
 mod balloon;
 mod block;
@@ -66,7 +66,8 @@ fn find(id: Id, index: usize) -> Result<&'static DiscoveredDevice, Errno> {
     devices.iter().filter(|device| device.id() == id).nth(index).ok_or(Errno::ENOENT)
 }
 
-/// Starts a device: `new` makes its driver, which is registered as the handler of the device's interrupt line.
+/// Starts a device: `new` makes its driver, which is registered as the handler of the device's interrupt
+/// line.
 ///
 /// # Errors
 ///
@@ -87,17 +88,17 @@ fn start<D: InterruptHandler>(
     started
 }
 
-/// Registers a driver, which is never removed, as the handler of its device's interrupt line. It then handles what the device
-/// has raised before. Without memory the driver is dropped, which resets the device.
+/// Registers a driver, which is never removed, as the handler of its device's interrupt line. It then handles
+/// what the device has raised before. Without memory the driver is dropped, which resets the device.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 fn install<D: InterruptHandler>(driver: D, line: u8) -> Result<&'static D, Errno> {
     let driver = interrupts::register(line, driver).map_err(|_| Errno::ENOMEM)?;
-    // An interrupt from before is lost, unless the line was masked until now. No other need come: a virtio-mmio device
-    // keeps its wire raised until that one is acknowledged, so that an I/O APIC sees no edge, and a queue that has raised
-    // its interrupt does so again only after the driver has looked at it.
+    // An interrupt from before is lost, unless the line was masked until now. No other need come: a
+    // virtio-mmio device keeps its wire raised until that one is acknowledged, so that an I/O APIC sees no
+    // edge, and a queue that has raised its interrupt does so again only after the driver has looked at it.
     if line >= TIMER {
         let _masked = Masked::new();
         driver.interrupt();

@@ -17,15 +17,15 @@ static HOST_SEED: SpinLock<Option<[u8; SEED_SIZE]>> = SpinLock::new(None);
 /// The generator; `None` if the machine has no source of entropy.
 static GENERATOR: OnceLock<Option<SpinLock<Generator>>> = OnceLock::new();
 
-/// Keeps the hypervisor's seed. The generator is made when the program first asks for random numbers: one that does not has none of
-/// its code.
+/// Keeps the hypervisor's seed. The generator is made when the program first asks for random numbers: one
+/// that does not has none of its code.
 pub(crate) fn init(boot: &Boot) {
     let fixed = boot.info.fixed;
     *HOST_SEED.lock() = (fixed.seed_size as usize >= SEED_SIZE).then_some(fixed.seed);
 }
 
-/// Makes a generator with a seed from the processor, else from the hypervisor, else from a device. The hypervisor's seed is mixed in
-/// even if it is not the first. `None` without any source.
+/// Makes a generator with a seed from the processor, else from the hypervisor, else from a device. The
+/// hypervisor's seed is mixed in even if it is not the first. `None` without any source.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The program's files: the virtual file system, with a ramfs as its root, which begins with the tree of files that the
-//! loader has passed, the device files in `/dev`, `/proc`, and folders of the host.
+//! The program's files: the virtual file system, with a ramfs as its root, which begins with the tree of
+//! files that the loader has passed, the device files in `/dev`, `/proc`, and folders of the host.
 
 mod mounts;
 pub(crate) mod system;
@@ -148,8 +148,8 @@ fn open_to_read(path: &[u8]) -> Result<i32, Errno> {
     open_long(descriptors::reserve()?, path, O_RDONLY, 0)
 }
 
-/// Mounts a file system that every machine has. If the tree has something else at the path than a directory, files work
-/// without it.
+/// Mounts a file system that every machine has. If the tree has something else at the path than a directory,
+/// files work without it.
 ///
 /// # Errors
 ///
@@ -250,7 +250,8 @@ fn mounted_now() -> Option<&'static Vfs<Kernel>> {
     VFS.get()
 }
 
-/// Stores the properties of what a path leads to, if a mounted file system has them at once; else [`metadata`] has them.
+/// Stores the properties of what a path leads to, if a mounted file system has them at once; else
+/// [`metadata`] has them.
 #[inline]
 pub(crate) fn properties_now<'a>(
     path: &[u8],

@@ -1,7 +1,8 @@
 //! Interrupt dispatch: from an interrupt line to its handlers.
 //!
-//! The timer's line and the reschedule IPI go to the scheduler's CPU. All other lines go to the handlers that drivers
-//! have registered; a line without one is that of the platform's own console, and goes to the default handler.
+//! The timer's line and the reschedule IPI go to the scheduler's CPU. All other lines go to the handlers that
+//! drivers have registered; a line without one is that of the platform's own console, and goes to the default
+//! handler.
 
 use core::iter;
 
@@ -14,8 +15,8 @@ use crate::threads::cpu;
 
 /// Handler of an interrupt line.
 pub(crate) trait InterruptHandler: Sync + 'static {
-    /// Handles an interrupt of the line, with interrupts masked. Devices share lines, so another device may have raised
-    /// it.
+    /// Handles an interrupt of the line, with interrupts masked. Devices share lines, so another device may
+    /// have raised it.
     fn interrupt(&self);
 }
 
@@ -38,8 +39,8 @@ pub(crate) fn init() {
     interrupts::set_handlers(Handlers { raised, preempt: cpu::preempt });
 }
 
-/// Registers the handler of a line permanently, and unmasks the line at the interrupt controller. Without memory the handler is
-/// dropped.
+/// Registers the handler of a line permanently, and unmasks the line at the interrupt controller. Without
+/// memory the handler is dropped.
 pub(crate) fn register<H: InterruptHandler>(line: u8, handler: H) -> Result<&'static H, OutOfMemory> {
     let registered = memory::leak(Registered { line, next: Once::new(), handler }).ok_or(OutOfMemory)?;
     let mut last = LAST.lock();

@@ -1,7 +1,7 @@
 //! The kernel: a library operating system that is linked into every image.
 //!
-//! This crate only assembles. Hardware is in `hermit-hal`, services are crates of their own that know nothing of
-//! hardware or of each other, and what they offer becomes the ABI's functions in [`syscalls`].
+//! This crate only assembles. Hardware is in `hermit-hal`, services are crates of their own that know nothing
+//! of hardware or of each other, and what they offer becomes the ABI's functions in [`syscalls`].
 #![no_std]
 #![cfg_attr(
     doc,

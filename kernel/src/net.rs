@@ -1,8 +1,8 @@
 //! Sockets; those of IP connect programs, the network stack and the network device.
 //!
-//! The stack (`hermit-sys/net`) never blocks and has no threads. Each call polls it: receives frames, handles expired
-//! timers, transmits. Without calls, [`poll_thread`] polls it, woken by the device or a timer. Threads block in
-//! [`waiting`] only.
+//! The stack (`hermit-sys/net`) never blocks and has no threads. Each call polls it: receives frames, handles
+//! expired timers, transmits. Without calls, [`poll_thread`] polls it, woken by the device or a timer.
+//! Threads block in [`waiting`] only.
 //!
 //! | module | |
 //! | --- | --- |
@@ -51,8 +51,8 @@ pub(crate) use shutdown::shut_down;
 /// Buffers of connections take at most the available memory at the start of the network divided by this.
 const BUFFER_SHARE: u64 = 4;
 
-/// Parts of an upper bound in bytes of what the stack allocates at its start: a fixed one, and one for each byte of the
-/// command line, because it keeps the words twice. A frame of the device's MTU comes on top.
+/// Parts of an upper bound in bytes of what the stack allocates at its start: a fixed one, and one for each
+/// byte of the command line, because it keeps the words twice. A frame of the device's MTU comes on top.
 const START_MEMORY: usize = 64 << 10;
 const START_MEMORY_PER_BYTE: usize = 32;
 
@@ -111,8 +111,8 @@ fn start() -> Result<Network, Errno> {
     Network::start(&SERVICES, settings).ok_or(Errno::ENOMEM)
 }
 
-/// Fails unless there is memory for the start of the stack, whose allocations end the machine if they fail. Only a
-/// thread that takes the last memory in the same instant could still make them fail.
+/// Fails unless there is memory for the start of the stack, whose allocations end the machine if they fail.
+/// Only a thread that takes the last memory in the same instant could still make them fail.
 fn check_memory(line: &[u8]) -> Result<(), Errno> {
     let mtu = devices::network().map_or(0, |device| device.describe().mtu.into());
     let mut block: Vec<u8> = Vec::new();

@@ -15,8 +15,8 @@ use crate::command_line;
 pub(crate) const DEFAULT_NAME: &[u8] = b"hermit";
 
 unsafe extern "C" {
-    /// The standard library's entry point: runs `main`, then exits. Both arrays and their strings must live as long as
-    /// the program; `env` ends with a null pointer. To be called once, on the main thread.
+    /// The standard library's entry point: runs `main`, then exits. Both arrays and their strings must live
+    /// as long as the program; `env` ends with a null pointer. To be called once, on the main thread.
     fn runtime_entry(argc: i32, argv: *const *const c_char, env: *const *const c_char) -> !;
 
     /// Bounds of the image's `.init_array`, which the linker defines (System V ABI, generic, chapter 5).
@@ -32,7 +32,8 @@ unsafe extern "C" {
     static FINALIZERS_END: Finalizer;
 }
 
-/// A function that runs before `main`, with its arguments and the environment, as on Linux: a constructor of C or C++.
+/// A function that runs before `main`, with its arguments and the environment, as on Linux: a constructor of
+/// C or C++.
 type Initializer = unsafe extern "C" fn(i32, *const *const c_char, *const *const c_char);
 
 /// A function that runs when the program exits.
@@ -48,11 +49,12 @@ pub(crate) extern "C" fn run(_: usize) {
     let argv = null_terminated(Some(name), &line.args);
     let env = null_terminated(None, &line.env);
     let argc = i32::try_from(argv.len() - 1).unwrap_or(i32::MAX);
-    // SAFETY: the strings and arrays live as long as the program, and the kernel runs this function once, before `main`.
+    // SAFETY: the strings and arrays live as long as the program, and the kernel runs this function once,
+    // before `main`.
     unsafe { initialize(argc, argv.as_ptr(), env.as_ptr()) };
-    // SAFETY: `c_string` leaks the strings and `null_terminated` the arrays, so neither is ever freed; the arrays end
-    // with null; the kernel runs this function once, on the main thread, whose thread-local storage the thread's
-    // creation has set up.
+    // SAFETY: `c_string` leaks the strings and `null_terminated` the arrays, so neither is ever freed; the
+    // arrays end with null; the kernel runs this function once, on the main thread, whose thread-local
+    // storage the thread's creation has set up.
     unsafe { runtime_entry(argc, argv.as_ptr(), env.as_ptr()) }
 }
 
@@ -60,15 +62,17 @@ pub(crate) extern "C" fn run(_: usize) {
 ///
 /// # Safety
 ///
-/// To be called once, on the main thread, before `main`, with arguments and an environment as for [`runtime_entry`].
+/// To be called once, on the main thread, before `main`, with arguments and an environment as for
+/// [`runtime_entry`].
 unsafe fn initialize(argc: i32, argv: *const *const c_char, env: *const *const c_char) {
     let (start, end) = (&raw const INITIALIZERS_START, &raw const INITIALIZERS_END);
     let count = (end.addr() - start.addr()) / size_of::<Initializer>();
-    // SAFETY: the linker places the array between its two symbols, in a part of the image that is not written to any more.
+    // SAFETY: the linker places the array between its two symbols, in a part of the image that is not written
+    // to any more.
     let initializers = unsafe { slice::from_raw_parts(start, count) };
     for initializer in initializers {
-        // SAFETY: the array has the addresses of functions that are meant to be called so, at this time, with these arguments,
-        // which the caller vouches for.
+        // SAFETY: the array has the addresses of functions that are meant to be called so, at this time, with
+        // these arguments, which the caller vouches for.
         unsafe { initializer(argc, argv, env) };
     }
 }
@@ -80,11 +84,12 @@ pub(crate) fn finalize() {
     if count == 0 || IS_FINALIZED.swap(true, Relaxed) {
         return;
     }
-    // SAFETY: the linker places the array between its two symbols, in a part of the image that is not written to any more.
+    // SAFETY: the linker places the array between its two symbols, in a part of the image that is not written
+    // to any more.
     let finalizers = unsafe { slice::from_raw_parts(start, count) };
     for finalizer in finalizers.iter().rev() {
-        // SAFETY: the array has the addresses of functions that are meant to be called at exit, once; the flag keeps a second call
-        // away, also one by such a function.
+        // SAFETY: the array has the addresses of functions that are meant to be called at exit, once; the
+        // flag keeps a second call away, also one by such a function.
         unsafe { finalizer() };
     }
 }

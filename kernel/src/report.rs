@@ -90,8 +90,8 @@ fn print_frame(number: usize, address: u64) -> fmt::Result {
     let Some(offset) = address.checked_sub(image.start).filter(|&offset| offset < image.size) else {
         return writeln!(ConsoleWriter, "  {number:>4}: {address:#x} (outside the image)");
     };
-    // A return address may be the start of another function: a call that never returns can be the last instruction of
-    // its own. So the lookup takes the byte before it.
+    // A return address may be the start of another function: a call that never returns can be the last
+    // instruction of its own. So the lookup takes the byte before it.
     let back = u64::from(number > 0 && offset > 0);
     match symbols::find(offset - back) {
         Some(SymbolOffset { name, offset: inside }) => {

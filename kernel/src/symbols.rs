@@ -26,8 +26,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The frame of the caller: as the function's prologue tells, if there is a return address, else the one to which the
-    /// frame pointer points.
+    /// The frame of the caller: as the function's prologue tells, if there is a return address, else the one
+    /// to which the frame pointer points.
     #[inline(never)]
     fn caller(self) -> Option<Self> {
         let caller = self.by_prologue().filter(|frame| frame.follows_call());
@@ -79,9 +79,9 @@ pub(crate) fn return_addresses(frame: Frame) -> impl Iterator<Item = u64> {
     core::iter::successors(frame.caller(), |frame| frame.caller()).map(|frame| frame.instruction_pointer)
 }
 
-/// Stores the calls on the stack of a function that was called with these registers, innermost first, and returns their
-/// number. A call is the address of the last byte of its instruction: the return address may be the start of another
-/// function.
+/// Stores the calls on the stack of a function that was called with these registers, innermost first, and
+/// returns their number. A call is the address of the last byte of its instruction: the return address may be
+/// the start of another function.
 pub(crate) fn calls(stack_pointer: u64, frame_pointer: u64, calls: &mut [usize]) -> usize {
     let Some(instruction_pointer) = fault::stack_word(stack_pointer) else { return 0 };
     let image = memory::image();
@@ -100,8 +100,8 @@ pub(crate) fn calls(stack_pointer: u64, frame_pointer: u64, calls: &mut [usize])
     count
 }
 
-/// Stores the demangled name of the function that contains an address, truncated at a character boundary, and returns
-/// its length; 0 if none is known.
+/// Stores the demangled name of the function that contains an address, truncated at a character boundary, and
+/// returns its length; 0 if none is known.
 pub(crate) fn name(address: u64, buffer: &mut [MaybeUninit<u8>]) -> usize {
     let mut text = Truncated { buffer, len: 0 };
     // An error means that the rest of the name does not fit.

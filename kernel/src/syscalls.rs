@@ -1,8 +1,8 @@
 //! The ABI's functions (system calls), a file per family.
 //!
-//! A system call is an ordinary function call. Each function here is a shim: it turns raw arguments into checked, safe
-//! types, calls a service, and turns its error into `-errno` ([`export`]). A function whose type differs from its
-//! declaration in `hermit-abi` does not compile.
+//! A system call is an ordinary function call. Each function here is a shim: it turns raw arguments into
+//! checked, safe types, calls a service, and turns its error into `-errno` ([`export`]). A function whose
+//! type differs from its declaration in `hermit-abi` does not compile.
 //!
 //! Pointers of the program are wrapped by a `where` clause:
 //!
@@ -11,8 +11,8 @@
 //! where bytes: UserSlice::new(buf, len) {
 //! ```
 //!
-//! The clause calls an unsafe constructor. It states that the declaration in `hermit-abi` requires of the caller what
-//! the constructor requires of the arguments ([`user`]).
+//! The clause calls an unsafe constructor. It states that the declaration in `hermit-abi` requires of the
+//! caller what the constructor requires of the arguments ([`user`]).
 #![expect(unsafe_code, reason = "the ABI passes raw pointers and its symbols are known to the linker alone")]
 
 mod descriptors;
@@ -79,8 +79,8 @@ fn returned<T: Failure>(result: Result<T, hermit_interface::Errno>) -> T {
     result.unwrap_or_else(|error| T::failure(errno::set(error)))
 }
 
-/// Defines functions of the ABI that return `-errno` on failure: symbol, name in `hermit-abi`, and a body of type
-/// `Result`.
+/// Defines functions of the ABI that return `-errno` on failure: symbol, name in `hermit-abi`, and a body of
+/// type `Result`.
 macro_rules! export {
     ($($(#[$meta:meta])* fn $symbol:ident as $name:ident($($arg:ident: $type:ty),*) -> $result:ty
         $(where $($user:ident: $kind:ident::$new:ident($($part:ident),*)),+)? $body:block)*) => {$(
@@ -95,8 +95,8 @@ macro_rules! export {
                 let call = $crate::syscalls::user::Call;
                 $(
                     // SAFETY: this function is unsafe: its caller keeps the contract of the declaration in
-                    // `hermit-abi`, which requires that the pointers are null or valid until the function returns, as
-                    // the constructor does.
+                    // `hermit-abi`, which requires that the pointers are null or valid until the function
+                    // returns, as the constructor does.
                     let $user = unsafe { $crate::syscalls::$kind::$new(&call, $($part),*) };
                 )+
             )?
@@ -120,8 +120,8 @@ macro_rules! export_plain {
                 let call = $crate::syscalls::user::Call;
                 $(
                     // SAFETY: this function is unsafe: its caller keeps the contract of the declaration in
-                    // `hermit-abi`, which requires that the pointers are null or valid until the function returns, as
-                    // the constructor does.
+                    // `hermit-abi`, which requires that the pointers are null or valid until the function
+                    // returns, as the constructor does.
                     let $user = unsafe { $crate::syscalls::$kind::$new(&call, $($part),*) };
                 )+
             )?

@@ -1,7 +1,8 @@
 //! The entry point: switches from 32-bit to 64-bit mode; later, enters the kernel.
 //!
-//! State at entry (multiboot §3.2, PVH): protected mode, paging off, flat segments, interrupts off, `ebx` holds the
-//! address of the boot protocol's information. The page tables made here identity-map the first 4 GiB with 2 MiB pages.
+//! State at entry (multiboot §3.2, PVH): protected mode, paging off, flat segments, interrupts off, `ebx`
+//! holds the address of the boot protocol's information. The page tables made here identity-map the first 4
+//! GiB with 2 MiB pages.
 
 use core::arch::{asm, global_asm};
 
@@ -176,12 +177,12 @@ pub(crate) fn extent() -> AddressRange {
 ///
 /// # Safety
 ///
-/// The page tables at `root` map this code one to one, and `entry` as the kernel's entry point; `info` is the virtual
-/// address of its boot information in them.
+/// The page tables at `root` map this code one to one, and `entry` as the kernel's entry point; `info` is the
+/// virtual address of its boot information in them.
 pub(crate) unsafe fn enter(entry: u64, root: u64, info: u64) -> ! {
-    // SAFETY: by the contract of this function the instruction after the load of CR3 is mapped where it was, and the
-    // jump goes to the kernel's entry point with its argument in RDI. The kernel sets up a stack before it uses one,
-    // and never returns.
+    // SAFETY: by the contract of this function the instruction after the load of CR3 is mapped where it was,
+    // and the jump goes to the kernel's entry point with its argument in RDI. The kernel sets up a stack
+    // before it uses one, and never returns.
     unsafe {
         asm!(
             "mov cr3, {root}",

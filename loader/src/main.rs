@@ -1,8 +1,9 @@
 //! Boots an image under QEMU, Firecracker, Cloud Hypervisor, or any loader that speaks multiboot.
 //!
-//! The VMM starts the loader in 32-bit mode ([`entry`]). By [multiboot] or [PVH] it passes a memory map, the address of
-//! modules and the command line. The first module is the image, and the second one a tar archive with the initial tree of
-//! files; a boot image contains the image, and perhaps a tree, which the first module replaces. The loader checks the image, places it with [`hermit_boot`] at a random address, and
+//! The VMM starts the loader in 32-bit mode ([`entry`]). By [multiboot] or [PVH] it passes a memory map, the
+//! address of modules and the command line. The first module is the image, and the second one a tar archive
+//! with the initial tree of files; a boot image contains the image, and perhaps a tree, which the first
+//! module replaces. The loader checks the image, places it with [`hermit_boot`] at a random address, and
 //! jumps to the kernel's entry point in it. An error is one line on the serial port of standard error, and
 //! ends the machine with status 125.
 //!
@@ -38,7 +39,8 @@ use hermit_interface::image;
 use crate::protocol::BootParameters;
 use crate::report::fail;
 
-/// End of low memory, which the loader leaves to the kernel unless the rest is too small: it starts CPUs there.
+/// End of low memory, which the loader leaves to the kernel unless the rest is too small: it starts CPUs
+/// there.
 const LOW_MEMORY_END: u64 = 1 << 20;
 
 /// End of the low memory that the loader leaves to the kernel in any case. A page suffices to start CPUs.
@@ -57,8 +59,8 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
         [None, _] => (first, second),
     };
     let Some(payload) = payload else { fail(format_args!("no image: give one with -initrd")) };
-    // SAFETY: the payload is RAM that the VMM has filled before the loader ran. The loader writes only to itself and to
-    // free memory, from which `place` excludes the payload.
+    // SAFETY: the payload is RAM that the VMM has filled before the loader ran. The loader writes only to
+    // itself and to free memory, from which `place` excludes the payload.
     let bytes = unsafe { memory::bytes(payload) };
     let image = match image::check(bytes) {
         Ok(image) => image,
@@ -79,16 +81,16 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
     };
     match placed {
         Ok((loaded, info)) => {
-            // SAFETY: the page tables that `place` has returned map the loader one to one and the image at the entry
-            // point, and the boot information is written: that is what `hermit_boot` does.
+            // SAFETY: the page tables that `place` has returned map the loader one to one and the image at
+            // the entry point, and the boot information is written: that is what `hermit_boot` does.
             unsafe { entry::enter(loaded.0, loaded.1, info) }
         }
         Err(error) => fail(format_args!("{error}")),
     }
 }
 
-/// Places the image, and keeps the tree where it is; uses memory from the address `first` on. Returns the image's entry point with the
-/// root of the page tables, and the address of the boot information.
+/// Places the image, and keeps the tree where it is; uses memory from the address `first` on. Returns the
+/// image's entry point with the root of the page tables, and the address of the boot information.
 fn place(
     parameters: &BootParameters,
     payload: AddressRange,

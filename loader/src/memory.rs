@@ -24,15 +24,15 @@ fn pointer_mut<T>(address: u64) -> *mut T {
 
 /// Reads a structure of the boot protocol.
 pub(crate) fn read<T: FromBytes>(address: u64) -> T {
-    // SAFETY: the start is below the end of the identity mapping (checked), and any bytes are a `T` by `FromBytes`. The
-    // VMM passes addresses of RAM; reading a hole in it gives some bytes, too.
+    // SAFETY: the start is below the end of the identity mapping (checked), and any bytes are a `T` by
+    // `FromBytes`. The VMM passes addresses of RAM; reading a hole in it gives some bytes, too.
     unsafe { pointer::<T>(address).read_unaligned() }
 }
 
 /// The bytes of a NUL-terminated string of the boot protocol, without the NUL.
 pub(crate) fn string(address: u64) -> &'static [u8] {
-    // SAFETY: both boot protocols require of the VMM that strings end with NUL. `place` excludes the string's pages
-    // from the memory that the loader writes.
+    // SAFETY: both boot protocols require of the VMM that strings end with NUL. `place` excludes the string's
+    // pages from the memory that the loader writes.
     unsafe { CStr::from_ptr(pointer::<c_char>(address)) }.to_bytes()
 }
 
@@ -70,7 +70,8 @@ pub(crate) struct IdentityMapped;
 impl PhysicalMemory for IdentityMapped {
     fn write(&mut self, address: u64, bytes: &[u8]) {
         // SAFETY: the start is mapped (checked), and all of the destination is free memory by the contract of
-        // `PhysicalMemory`: mapped, and no part of the loader or of `bytes`, as `place` excludes them from free memory.
+        // `PhysicalMemory`: mapped, and no part of the loader or of `bytes`, as `place` excludes them from
+        // free memory.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), pointer_mut(address), bytes.len()) };
     }
 
@@ -85,8 +86,8 @@ impl PhysicalMemory for IdentityMapped {
     }
 
     fn write_word(&mut self, address: u64, word: u64) {
-        // SAFETY: the address is mapped (checked), and a word of free memory by the contract of `PhysicalMemory`, to
-        // which there is no reference.
+        // SAFETY: the address is mapped (checked), and a word of free memory by the contract of
+        // `PhysicalMemory`, to which there is no reference.
         unsafe { pointer_mut::<u64>(address).write_unaligned(word) };
     }
 }

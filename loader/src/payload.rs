@@ -13,8 +13,8 @@ static PAYLOAD: LoaderRecord = LoaderRecord { magic: MAGIC, executable: [0; 2], 
 
 /// Physical ranges of the appended image and of the appended tree, if they are there.
 pub(crate) fn embedded() -> [Option<AddressRange>; 2] {
-    // SAFETY: the pointer is to an initialised static that no code writes. The read is volatile because `cargo xtask
-    // image` has changed the value after compilation.
+    // SAFETY: the pointer is to an initialised static that no code writes. The read is volatile because
+    // `cargo xtask image` has changed the value after compilation.
     let LoaderRecord { magic: _, executable, tree } = unsafe { ptr::read_volatile(&raw const PAYLOAD) };
     [executable, tree].map(|[address, size]| {
         (size != 0).then_some(AddressRange { start: address, end: address.saturating_add(size) })

@@ -10,8 +10,8 @@ use crate::protocol::{BootParameters, USABLE, add_usable};
 
 const MAGIC: u32 = 0x336e_c578;
 
-// The ELF note by which the VMM recognises a PVH kernel: owner "Xen", type 18 (XEN_ELFNOTE_PHYS32_ENTRY), the 32-bit
-// physical address of the entry point.
+// The ELF note by which the VMM recognises a PVH kernel: owner "Xen", type 18 (XEN_ELFNOTE_PHYS32_ENTRY), the
+// 32-bit physical address of the entry point.
 core::arch::global_asm!(
     ".pushsection .note.pvh, \"a\", @note",
     ".balign 4",

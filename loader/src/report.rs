@@ -20,7 +20,8 @@ struct Serial(u16);
 impl Serial {
     /// The port of standard error.
     fn error() -> Self {
-        // SAFETY: reading the line status register of a UART, or a port without a device, has no effect on memory.
+        // SAFETY: reading the line status register of a UART, or a port without a device, has no effect on
+        // memory.
         let status = unsafe { Port::<u8>::new(ERROR_SERIAL_PORT + LINE_STATUS).read() };
         Self(if status == NO_SERIAL_PORT { SERIAL_PORT } else { ERROR_SERIAL_PORT })
     }
@@ -30,11 +31,13 @@ impl Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let (mut data, mut status) = (Port::<u8>::new(self.0), Port::<u8>::new(self.0 + LINE_STATUS));
         for &byte in text.as_bytes() {
-            // SAFETY: reading the line status register of a UART, or a port without a device, has no effect on memory.
+            // SAFETY: reading the line status register of a UART, or a port without a device, has no effect
+            // on memory.
             let ready = || unsafe { status.read() } & TRANSMITTER_EMPTY != 0;
             // A port that never becomes ready must not keep the machine from ending.
             let _: Option<()> = core::iter::repeat_with(ready).take(MAX_POLLS).find(|&ready| ready).map(drop);
-            // SAFETY: writing the data register of a UART, or a port without a device, has no effect on memory.
+            // SAFETY: writing the data register of a UART, or a port without a device, has no effect on
+            // memory.
             unsafe { data.write(byte) };
         }
         Ok(())
@@ -47,9 +50,11 @@ pub(crate) fn fail(reason: fmt::Arguments<'_>) -> ! {
     let _: fmt::Result = writeln!(Serial::error(), "hermit-loader: error: {reason}");
     // SAFETY: the VMM stores the status, or no device has the port: neither affects memory.
     unsafe { Port::new(STATUS_PORT).write(NOT_STARTED) };
-    // SAFETY: the write ends the machine, or no device has the port: neither affects memory that is still used.
+    // SAFETY: the write ends the machine, or no device has the port: neither affects memory that is still
+    // used.
     unsafe { Port::new(QUIT_PORT).write(0_u8) };
-    // SAFETY: the write ends the machine, or no device has the port: neither affects memory that is still used.
+    // SAFETY: the write ends the machine, or no device has the port: neither affects memory that is still
+    // used.
     unsafe { Port::new(POWER_OFF.0).write(POWER_OFF.1) };
     loop {
         hlt();

@@ -9,9 +9,9 @@ use crate::memory::{self, IdentityMapped, whole_pages};
 /// The symbol table is kept if it takes at most one part in this many of the memory.
 const MEMORY_SHARE: u64 = 8;
 
-/// Keeps the symbol table in place, in the image's file, if it is small beside the memory; `later` is the memory that
-/// is free once the kernel runs, the file included. Failures are ignored: without symbols, backtraces have addresses
-/// only.
+/// Keeps the symbol table in place, in the image's file, if it is small beside the memory; `later` is the
+/// memory that is free once the kernel runs, the file included. Failures are ignored: without symbols,
+/// backtraces have addresses only.
 pub(crate) fn keep(
     image: &Image<'_>,
     loaded: &mut LoadedImage,

@@ -47,9 +47,9 @@ pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
     binary(&package.binary(None)?, options)
 }
 
-/// Builds a binary for the guest and returns its file. The output of a soft-float program goes to the target directory of this
-/// workspace, whichever crate it belongs to; std for it is built first if it is not installed. So is the kernel of crates that do not
-/// depend on `hermit-sys`.
+/// Builds a binary for the guest and returns its file. The output of a soft-float program goes to the target
+/// directory of this workspace, whichever crate it belongs to; std for it is built first if it is not
+/// installed. So is the kernel of crates that do not depend on `hermit-sys`.
 pub(crate) fn binary(binary: &Binary, options: &BuildOptions) -> Result<PathBuf> {
     let folder = &binary.folder;
     let dependencies = crates::names(folder, &[], &options.features)?;
@@ -70,7 +70,8 @@ pub(crate) fn binary(binary: &Binary, options: &BuildOptions) -> Result<PathBuf>
         .with_context(|| format!("cargo built {}, but names no executable", binary.name))
 }
 
-/// Makes sure that there is a kernel to link to, before the build: without one it fails after its longest part.
+/// Makes sure that there is a kernel to link to, before the build: without one it fails after its longest
+/// part.
 fn provide_kernel(folder: &Path, dependencies: &HashSet<String>, float: FloatAbi) -> Result<()> {
     if dependencies.contains(KERNEL_CRATE) {
         return Ok(());
@@ -119,8 +120,8 @@ pub fn examples(names: &[&str], options: &BuildOptions) -> Result<Vec<(String, P
     Ok(programs)
 }
 
-/// Builds the programs of these packages of the workspace in `folder` for the guest, with the development profile; returns their
-/// names and images. A folder below this workspace has its configuration.
+/// Builds the programs of these packages of the workspace in `folder` for the guest, with the development
+/// profile; returns their names and images. A folder below this workspace has its configuration.
 pub fn packages(folder: &Path, packages: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let mut command = guest_cargo(&BuildOptions { quiet: true, ..BuildOptions::default() })?;
     command.current_dir(folder).args(packages.iter().flat_map(|package| ["--package", package]));
@@ -128,7 +129,8 @@ pub fn packages(folder: &Path, packages: &[&str]) -> Result<Vec<(String, PathBuf
     programs(&mut command).with_context(|| format!("cannot build {packages:?}: {}", notes.join("; ")))
 }
 
-/// Patches the dependencies of these packages of the workspace in `folder`; returns what may be the reason if the build fails.
+/// Patches the dependencies of these packages of the workspace in `folder`; returns what may be the reason if
+/// the build fails.
 fn configure_packages(command: &mut Command, folder: &Path, packages: &[&str]) -> Result<Vec<String>> {
     let dependencies = crates::names(folder, packages, &[])?;
     crates::configure(command, folder, packages, &[], &dependencies)

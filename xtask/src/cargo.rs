@@ -43,8 +43,8 @@ pub(crate) fn artifacts_with_progress(cargo: &mut Command, task: Task<'_>) -> Re
     Ok(parse_messages(&task.run(cargo.arg(MESSAGE_FORMAT))?))
 }
 
-/// Returns the artifacts that cargo's messages report. Prints the lines between them: procedural macros and compilers write to the
-/// same stream.
+/// Returns the artifacts that cargo's messages report. Prints the lines between them: procedural macros and
+/// compilers write to the same stream.
 pub fn parse_messages(output: &str) -> Vec<Artifact> {
     let (messages, foreign) = split_messages(output);
     foreign.iter().for_each(|line| eprintln!("{line}"));
@@ -95,10 +95,11 @@ pub(crate) fn build_loader(task: Task<'_>) -> Result<PathBuf> {
     executable(artifacts_with_progress(&mut cargo, task), "the loader")
 }
 
-/// Builds uhyve with the profile of its releases, shows the progress, and returns its file. Quick if it is up to date.
+/// Builds uhyve with the profile of its releases, shows the progress, and returns its file. Quick if it is up
+/// to date.
 ///
-/// It is linked statically, which makes a start half a millisecond shorter: with musl if the toolchain `has_library` for that, or
-/// with the host's C library where that is there as an archive.
+/// It is linked statically, which makes a start half a millisecond shorter: with musl if the toolchain
+/// `has_library` for that, or with the host's C library where that is there as an archive.
 pub(crate) fn build_uhyve(task: Task<'_>, has_library: bool) -> Result<PathBuf> {
     let mut cargo = tool_cargo("rustc", "uhyve");
     cargo.args(["--bin", "uhyve", MESSAGE_FORMAT]);
@@ -110,7 +111,8 @@ pub(crate) fn build_uhyve(task: Task<'_>, has_library: bool) -> Result<PathBuf> 
     executable(task.run(&mut cargo).map(|messages| parse_messages(&messages)), "uhyve")
 }
 
-/// Whether the host's linker finds the archive of its C library, which some distributions have in a package of its own.
+/// Whether the host's linker finds the archive of its C library, which some distributions have in a package
+/// of its own.
 fn has_static_c_library() -> bool {
     let found = Command::new("cc").args(["-print-file-name=libc.a"]).output();
     // The compiler prints the mere name of a file that it does not find.
@@ -128,7 +130,8 @@ fn tool_cargo(command: &str, package: &str) -> Command {
     cargo
 }
 
-/// Builds the kernel as a static library and returns its file. Quick if `hermit-sys` has built it in this workspace.
+/// Builds the kernel as a static library and returns its file. Quick if `hermit-sys` has built it in this
+/// workspace.
 pub fn build_kernel() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-kernel"]);
@@ -140,7 +143,8 @@ pub fn build_kernel() -> Result<PathBuf> {
     library.context("cargo built the kernel, but names no library")
 }
 
-/// Has `hermit-sys` provide the objects of kernel and network stack, and returns their folder. Quick if it is up to date.
+/// Has `hermit-sys` provide the objects of kernel and network stack, and returns their folder. Quick if it is
+/// up to date.
 pub(crate) fn build_objects() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--release", "--package", "hermit-sys"]);
@@ -150,7 +154,8 @@ pub(crate) fn build_objects() -> Result<PathBuf> {
     folder.context("cargo built hermit-sys, but names no folder of its build script")
 }
 
-/// The folder of a build script's output, if that is what one of cargo's JSON messages reports of `hermit-sys`.
+/// The folder of a build script's output, if that is what one of cargo's JSON messages reports of
+/// `hermit-sys`.
 fn script_output(message: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
     let is_ours = message["package_id"].as_str().is_some_and(|package| package.contains("/hermit-sys#"));

@@ -1,11 +1,13 @@
 //! Patches of crates from crates.io that do not know the target.
 //!
-//! `hermit-sys/patches/CRATE/` has, for each crate, lists of edits with the versions that they fit. Those of a program's
-//! dependencies are applied to copies of the registry's sources, which a generated configuration passes to cargo as
-//! `[patch.crates-io]`. `run`, `test` and `image` use it by themselves; `patch-config` is for other workspaces.
+//! `hermit-sys/patches/CRATE/` has, for each crate, lists of edits with the versions that they fit. Those of
+//! a program's dependencies are applied to copies of the registry's sources, which a generated configuration
+//! passes to cargo as `[patch.crates-io]`. `run`, `test` and `image` use it by themselves; `patch-config` is
+//! for other workspaces.
 //!
-//! A patched crate is a local package in a lock file. So that `Cargo.lock` stays as it is, and builds for the host use the
-//! registry's crates, builds for the guest have a lock file of their own, which is derived from it.
+//! A patched crate is a local package in a lock file. So that `Cargo.lock` stays as it is, and builds for the
+//! host use the registry's crates, builds for the guest have a lock file of their own, which is derived from
+//! it.
 
 mod configuration;
 mod features;
@@ -59,8 +61,8 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Patches the dependencies of the program in `folder`, or of these packages of the workspace `folder`, in a build for the guest;
-/// `names` are their [`names`]. Returns what may be the reason if the build fails.
+/// Patches the dependencies of the program in `folder`, or of these packages of the workspace `folder`, in a
+/// build for the guest; `names` are their [`names`]. Returns what may be the reason if the build fails.
 pub(crate) fn configure(
     cargo: &mut Command,
     folder: &Path,
@@ -87,8 +89,8 @@ pub(crate) fn configure(
     Ok([selection.warnings, selection.notes].concat())
 }
 
-/// The crates from crates.io in the workspace in `folder` that are built with patched ones, themselves or others, for the guest:
-/// the names of these, by their own.
+/// The crates from crates.io in the workspace in `folder` that are built with patched ones, themselves or
+/// others, for the guest: the names of these, by their own.
 pub fn patched(folder: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let graph = Graph::of(folder, &[], Purpose::Programs)?;
     let selection = Selection::new(&graph, &catalog()?, |_| true)?;
@@ -116,7 +118,8 @@ struct Selection {
     copies: Vec<Copy>,
     /// What has patches, but none for its version: it does not compile.
     notes: Vec<String>,
-    /// What has a patch for its version that does not fit the sources, or has none and compiles: a warning is printed in any case.
+    /// What has a patch for its version that does not fit the sources, or has none and compiles: a warning is
+    /// printed in any case.
     warnings: Vec<String>,
 }
 
@@ -139,8 +142,8 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Adds a package, and those that its patch requires: of crates on which the patched one may depend, if the lock file has
-    /// them. Adds none if a patch does not fit; returns whether it has added them.
+    /// Adds a package, and those that its patch requires: of crates on which the patched one may depend, if
+    /// the lock file has them. Adds none if a patch does not fit; returns whether it has added them.
     fn add(&mut self, graph: &Graph, catalog: &Catalog, patch: &Patch, package: &Package) -> Result<bool> {
         if self.copies.iter().any(|(other, _)| other.is_same_as(package)) {
             return Ok(true);
@@ -178,7 +181,8 @@ impl Selection {
         }
     }
 
-    /// The folder of a package's patched copy, which is made if there is none; `None` if the patch does not fit.
+    /// The folder of a package's patched copy, which is made if there is none; `None` if the patch does not
+    /// fit.
     fn copy(&mut self, graph: &Graph, patch: &Patch, package: &Package) -> Result<Option<PathBuf>> {
         let folder = source::folder_of_copy(patch, package);
         if folder.is_dir() {

@@ -1,5 +1,5 @@
-//! Executables without debugging information, for loaders that take the whole file into the guest's memory: QEMU's modules
-//! and boot images. Debuggers read the executable on the host.
+//! Executables without debugging information, for loaders that take the whole file into the guest's memory:
+//! QEMU's modules and boot images. Debuggers read the executable on the host.
 
 use object::elf::{FileHeader64, SHT_NULL, SHT_STRTAB, SHT_SYMTAB, SectionHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
@@ -8,8 +8,8 @@ use object::{LittleEndian, U32, U64, pod};
 /// Alignment in the file of sections and their headers, in bytes.
 const ALIGN: usize = 8;
 
-/// Copies an executable without its debugging information: the segments, and of what comes behind them in the file the
-/// symbol table, which backtraces need. Section headers keep their numbers, to which symbols refer.
+/// Copies an executable without its debugging information: the segments, and of what comes behind them in the
+/// file the symbol table, which backtraces need. Section headers keep their numbers, to which symbols refer.
 ///
 /// `None` if the file is no complete ELF file.
 pub(crate) fn without_debug_info(executable: &[u8]) -> Option<Vec<u8>> {
@@ -75,7 +75,8 @@ mod tests {
     use std::process::Command;
     use tempfile::TempDir;
 
-    /// Segments by address, without the ELF header in the first one, which says where the section headers are.
+    /// Segments by address, without the ELF header in the first one, which says where the section headers
+    /// are.
     fn segments(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let file = object::File::parse(bytes).unwrap();
         let data = |data: &[u8]| data.strip_prefix(b"\x7fELF").map_or(data, |rest| &rest[60..]).to_vec();

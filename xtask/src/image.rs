@@ -1,9 +1,9 @@
 //! `cargo xtask image`: a boot image, which is the loader and an executable in one file
 //! ([`hermit_interface::boot_image`]).
 //!
-//! A multiboot boot loader copies the file, from the header on, to the header's address; a PVH boot loader loads the ELF segments.
-//! So that both place the image at the same address, file offset minus physical address is the same in the loader's part and in
-//! the image's.
+//! A multiboot boot loader copies the file, from the header on, to the header's address; a PVH boot loader
+//! loads the ELF segments. So that both place the image at the same address, file offset minus physical
+//! address is the same in the loader's part and in the image's.
 
 use std::fs;
 use std::net::IpAddr;
@@ -116,8 +116,8 @@ fn hostfwd(forward: PortForward) -> String {
     format!("hostfwd={protocol}:{address}:{}-:{}", forward.host, forward.guest)
 }
 
-/// Reads an executable without debugging information. The whole file is in the guest's memory while it boots; debuggers read the
-/// original.
+/// Reads an executable without debugging information. The whole file is in the guest's memory while it boots;
+/// debuggers read the original.
 fn payload(image: &Path) -> Result<Vec<u8>> {
     match program::check(image)? {
         file if file.is_boot_image => {
@@ -127,7 +127,8 @@ fn payload(image: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// Returns commands for a shell that boot the image with QEMU alone, on a machine with `memory` MiB, and end with the guest's exit code.
+/// Returns commands for a shell that boot the image with QEMU alone, on a machine with `memory` MiB, and end
+/// with the guest's exit code.
 fn qemu_command(image: &Path, memory: usize, network: &[String]) -> String {
     let network = network.join(" ");
     let status = shell_word(image.with_extension("status"));
@@ -230,7 +231,8 @@ fn data_segment(
 /// Magic number of the multiboot header.
 pub const MULTIBOOT_MAGIC: u32 = 0x1bad_b002;
 
-/// Makes multiboot boot loaders copy the whole file: sets `load_end_addr` and `bss_end_addr` of the header to 0.
+/// Makes multiboot boot loaders copy the whole file: sets `load_end_addr` and `bss_end_addr` of the header to
+/// 0.
 fn load_whole_file(file: &mut [u8]) -> Result<()> {
     let magic = MULTIBOOT_MAGIC.to_le_bytes();
     let header =

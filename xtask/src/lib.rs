@@ -1,4 +1,5 @@
-//! The commands of `cargo xtask` for users, and the modules on which the developers' commands in `xtask-dev` are built.
+//! The commands of `cargo xtask` for users, and the modules on which the developers' commands in `xtask-dev`
+//! are built.
 
 #![forbid(unsafe_code)]
 

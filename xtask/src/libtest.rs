@@ -1,9 +1,11 @@
-//! Test executables: each test runs in a machine of its own, and the results are printed as libtest prints them.
+//! Test executables: each test runs in a machine of its own, and the results are printed as libtest prints
+//! them.
 //!
-//! A test may abort, by `panic = "abort"` or by its own call, and that ends the machine: all tests in one would end with the first
-//! that does. libtest can start a process for each test instead, where panics abort: a variable names the test that a process runs.
-//! Set-up patches libtest so that this works for every test executable of the target, whether it unwinds or not
-//! (`setup/patches/tests_in_machines.rs`); this module has the part of the parent process.
+//! A test may abort, by `panic = "abort"` or by its own call, and that ends the machine: all tests in one
+//! would end with the first that does. libtest can start a process for each test instead, where panics abort:
+//! a variable names the test that a process runs. Set-up patches libtest so that this works for every test
+//! executable of the target, whether it unwinds or not (`setup/patches/tests_in_machines.rs`); this module
+//! has the part of the parent process.
 
 mod machine;
 mod options;
@@ -25,9 +27,10 @@ use report::Report;
 /// Exit code if tests failed, as of libtest.
 const FAILED: u8 = 101;
 
-/// Runs the tests of an executable that has them, and returns the exit code. `None` if the image is another program, or if a single
-/// machine is to run it: libtest itself then lists tests, prints other formats than its own two, measures, or rejects the arguments.
-/// The machines run in the given uhyve, if they run in uhyve at all.
+/// Runs the tests of an executable that has them, and returns the exit code. `None` if the image is another
+/// program, or if a single machine is to run it: libtest itself then lists tests, prints other formats than
+/// its own two, measures, or rejects the arguments. The machines run in the given uhyve, if they run in uhyve
+/// at all.
 pub(crate) fn run(
     image: &Path,
     arguments: &[OsString],

@@ -14,8 +14,8 @@ use xtask::{crates, exit, image, process, run, runner, setup, temporary, workspa
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // Neither `run` nor a forwarded command needs a temporary folder of this process: it may become another program by exec,
-    // which drops nothing.
+    // Neither `run` nor a forwarded command needs a temporary folder of this process: it may become another
+    // program by exec, which drops nothing.
     let _temporary = matches!(command, Command::Setup(_) | Command::Image(_)).then(temporary::prepare);
     match command {
         Command::Setup(arguments) => exit::of_command(setup::main(&arguments)),
@@ -33,7 +33,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Replaces this process by `xtask-dev` with the same arguments, built by cargo if need be, from the libraries of this program.
+/// Replaces this process by `xtask-dev` with the same arguments, built by cargo if need be, from the
+/// libraries of this program.
 fn become_xtask_dev() -> Result<()> {
     let mut cargo = process::cargo();
     cargo.args(["run", "--package", "xtask-dev", "--profile", TOOLS_PROFILE]);

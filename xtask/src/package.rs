@@ -31,7 +31,8 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// Queries cargo about the package in a folder. `None` if the folder has only a workspace of packages in others.
+    /// Queries cargo about the package in a folder. `None` if the folder has only a workspace of packages in
+    /// others.
     pub(crate) fn of(folder: &Path) -> Result<Option<Self>> {
         let folder = &folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
         let mut cargo = process::cargo();

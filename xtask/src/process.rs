@@ -35,7 +35,8 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end. What it prints is shown only as a part of the error: this process says what is being done.
+/// Runs a command to its end. What it prints is shown only as a part of the error: this process says what is
+/// being done.
 pub(crate) fn run_captured(command: &mut Command) -> Result<()> {
     let output = command.stdin(Stdio::null()).output().with_context(|| cannot_start(command))?;
     if !output.status.success() {
@@ -61,8 +62,8 @@ pub fn output(command: &mut Command) -> Result<String> {
         .with_context(|| format!("`{}` printed bytes that are not UTF-8", display(command)))
 }
 
-/// Returns the command as one that is killed when this process ends, however it does, and that the terminal's Ctrl-C does
-/// not reach: this process handles it.
+/// Returns the command as one that is killed when this process ends, however it does, and that the terminal's
+/// Ctrl-C does not reach: this process handles it.
 pub(crate) fn dies_with_parent(command: Command) -> Command {
     let mut command = match find(SETPRIV) {
         Some(setpriv) => {

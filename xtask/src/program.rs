@@ -43,7 +43,8 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    /// Returns the executable or boot image, built first if it belongs to a crate. With `quiet`, cargo prints only errors and warnings.
+    /// Returns the executable or boot image, built first if it belongs to a crate. With `quiet`, cargo prints
+    /// only errors and warnings.
     pub(crate) fn build(&self, quiet: bool) -> Result<PathBuf> {
         match self {
             Self::Image(file) => Ok(file.clone()),

@@ -87,7 +87,8 @@ enum PlatformOption {
 /// Variables that pass from the host's environment to the program: whether panics print a backtrace.
 const PASSED_VARIABLES: [&str; 2] = ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE"];
 
-/// Runs the guest that `arguments` describe and returns its exit code. What can be checked is checked before anything is built.
+/// Runs the guest that `arguments` describe and returns its exit code. What can be checked is checked before
+/// anything is built.
 pub fn main(arguments: &Arguments) -> Result<u8> {
     let vm = &arguments.vm;
     vm.check()?;
@@ -206,9 +207,9 @@ impl VmOptions {
         Ok(!self.no_check && program::check(file)?.is_boot_image)
     }
 
-    /// Shows the program a folder of the host, for reading, at the same path, and starts it there: as a process on Linux, a test
-    /// finds the files of its package. Not if the options say where the program starts, nor under QEMU, whose server of folders
-    /// is a process beside each machine.
+    /// Shows the program a folder of the host, for reading, at the same path, and starts it there: as a
+    /// process on Linux, a test finds the files of its package. Not if the options say where the program
+    /// starts, nor under QEMU, whose server of folders is a process beside each machine.
     pub(crate) fn start_in(&mut self, folder: &Path) {
         let Some(path) = folder.to_str().filter(|path| *path != "/" && !path.contains(':')) else { return };
         if self.machine.workdir.is_some() || self.needs_qemu() {
@@ -301,8 +302,8 @@ impl VmOptions {
         self.machine.cpus.get() as usize
     }
 
-    /// Whether the machine uses something of the host that only one can have at a time: a port, a network interface, or a disk that
-    /// it writes to.
+    /// Whether the machine uses something of the host that only one can have at a time: a port, a network
+    /// interface, or a disk that it writes to.
     pub(crate) fn is_exclusive(&self) -> bool {
         let is_tap = self.net.as_deref().is_some_and(|net| net.starts_with("tap="));
         let writes = self.machine.block.iter().any(|disk| !disk.read_only);

@@ -51,7 +51,8 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
         vm.start_in(&env::current_dir().context("there is no current directory")?);
     }
     if arguments.single {
-        // SIGTERM ends uhyve, which this process becomes, in an orderly way. Without the signal the machine only runs on.
+        // SIGTERM ends uhyve, which this process becomes, in an orderly way. Without the signal the machine
+        // only runs on.
         let _: rustix::io::Result<()> = set_parent_process_death_signal(Some(Signal::TERM));
     } else {
         vm.check_host()?;
@@ -86,7 +87,8 @@ fn machine_options(options: &str) -> Result<VmOptions> {
     Ok(parsed.vm)
 }
 
-/// Says which variables look as if they were to be [`RUN_ARGS`]: without its options a program may run, but without its ports.
+/// Says which variables look as if they were to be [`RUN_ARGS`]: without its options a program may run, but
+/// without its ports.
 fn note_misspelt(variables: impl Iterator<Item = String>) {
     for name in variables.filter(|name| is_misspelt(name)) {
         eprintln!("note: the variable {name} is not used: did you mean {RUN_ARGS}?");
@@ -97,7 +99,8 @@ fn is_misspelt(name: &str) -> bool {
     name != RUN_ARGS && ["HERMIT_RUN", "HERMIT_ARG"].iter().any(|start| name.starts_with(start))
 }
 
-/// Whether cargo or rustdoc has built an executable for tests or benchmarks: that is in a folder of intermediate files.
+/// Whether cargo or rustdoc has built an executable for tests or benchmarks: that is in a folder of
+/// intermediate files.
 fn is_test(image: &Path) -> bool {
     let folder = image.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     folder.is_some_and(|folder| folder == "deps" || folder.starts_with("rustdoctest"))

@@ -1,10 +1,11 @@
 //! Flags of rustc for programs, of two kinds.
 //!
-//! Panics unwind, unless the program's profile says `panic = "abort"`. The target's own default is to abort, and cargo passes no flag
-//! for unwinding. So the configuration of this workspace, and the one that set-up prints for users, have the flag. Cargo puts it
-//! behind that of the profile, so it would take precedence.
+//! Panics unwind, unless the program's profile says `panic = "abort"`. The target's own default is to abort,
+//! and cargo passes no flag for unwinding. So the configuration of this workspace, and the one that set-up
+//! prints for users, have the flag. Cargo puts it behind that of the profile, so it would take precedence.
 //!
-//! Relative relocations are packed (`DT_RELR`): a bit for most, instead of 24 bytes. An image without this flag is only larger.
+//! Relative relocations are packed (`DT_RELR`): a bit for most, instead of 24 bytes. An image without this
+//! flag is only larger.
 
 use std::env;
 use std::fs;
@@ -41,7 +42,8 @@ pub(crate) fn configure(cargo: &mut Command, folder: &Path) {
     cargo.arg("--config").arg(flags);
 }
 
-/// Whether a profile of the crate may abort: a file or a variable that cargo reads says so. It is quicker than asking cargo.
+/// Whether a profile of the crate may abort: a file or a variable that cargo reads says so. It is quicker
+/// than asking cargo.
 fn may_abort(folder: &Path, root: &Path) -> bool {
     let says = |file: PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains("abort"));
     // The workspace's own profile that aborts is not one of programs.

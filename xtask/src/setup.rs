@@ -1,9 +1,10 @@
 //! `cargo xtask setup`: makes plain `cargo build --target x86_64-unknown-hermit` work on this machine.
 //!
-//! Set-up compiles std for the target against this repository's `hermit-abi` and installs it where rustup installs the targets
-//! that it ships; core and alloc for the kernel's target come from rustup, else from the sources. Each part has a stamp, written
-//! last, with a digest of its inputs and the sizes of its files; a part that does not match its stamp is made again. Each addition
-//! to the toolchain is recorded before it is made, so that `--remove` finds all of them.
+//! Set-up compiles std for the target against this repository's `hermit-abi` and installs it where rustup
+//! installs the targets that it ships; core and alloc for the kernel's target come from rustup, else from the
+//! sources. Each part has a stamp, written last, with a digest of its inputs and the sizes of its files; a
+//! part that does not match its stamp is made again. Each addition to the toolchain is recorded before it is
+//! made, so that `--remove` finds all of them.
 
 mod abort;
 mod archive;
@@ -131,14 +132,15 @@ pub fn has_uhyve_target() -> bool {
     uhyve_library::is_installed()
 }
 
-/// Makes sure that programs that compile C can be built. [`ensure`] has run before. Fails where the host has no C compiler, or reaches no
-/// sources of the C library.
+/// Makes sure that programs that compile C can be built. [`ensure`] has run before. Fails where the host has
+/// no C compiler, or reaches no sources of the C library.
 pub fn ensure_c() -> Result<()> {
     c_library::ensure(&Toolchain::detect()?).map(drop)
 }
 
-/// Makes sure that a build of a program that depends on crates with these names has a C library, if it needs one. [`ensure`] has run
-/// before. A build script that needs none in fact must not fail for that, so what is missing is a warning.
+/// Makes sure that a build of a program that depends on crates with these names has a C library, if it needs
+/// one. [`ensure`] has run before. A build script that needs none in fact must not fail for that, so what is
+/// missing is a warning.
 pub(crate) fn configure_c(cargo: &mut Command, dependencies: &HashSet<String>) -> Result<()> {
     if !c_library::USERS.iter().any(|user| dependencies.contains(*user)) {
         return Ok(());
@@ -150,8 +152,9 @@ pub(crate) fn configure_c(cargo: &mut Command, dependencies: &HashSet<String>) -
     Ok(())
 }
 
-/// As [`ensure`], but the tools for crates outside the workspace are only kept current: the first command does without them.
-/// If the libraries had to be installed, `build` has been called while uhyve was still being built, and its result is returned.
+/// As [`ensure`], but the tools for crates outside the workspace are only kept current: the first command
+/// does without them. If the libraries had to be installed, `build` has been called while uhyve was still
+/// being built, and its result is returned.
 pub(crate) fn ensure_for_run<T>(build: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     let toolchain = Toolchain::detect()?;
     let built = ensure_libraries_with(&toolchain, build)?;
@@ -193,7 +196,8 @@ fn ensure_tools(toolchain: &Toolchain) -> Result<()> {
     Ok(())
 }
 
-/// Installs the kernel of programs without `hermit-sys`, as it is in this workspace. [`ensure`] has run before.
+/// Installs the kernel of programs without `hermit-sys`, as it is in this workspace. [`ensure`] has run
+/// before.
 pub fn install_kernel() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     install_kernel_into(&toolchain, &Record::open(&toolchain)?)
@@ -210,7 +214,8 @@ pub struct StdSources {
     pub kernel: String,
 }
 
-/// Identifies the installation of std, and the kernel of programs without `hermit-sys`: cargo does not notice when they change.
+/// Identifies the installation of std, and the kernel of programs without `hermit-sys`: cargo does not notice
+/// when they change.
 pub fn identities() -> Result<[String; 2]> {
     let toolchain = Toolchain::detect()?;
     Ok([record::installation(&toolchain, FloatAbi::Hard)?, default_kernel::digest(&toolchain)?])
@@ -234,8 +239,8 @@ pub(crate) fn ensure_kernel() -> Result<()> {
     install_kernel_unless(&Toolchain::detect()?, |state| *state == State::Current)
 }
 
-/// Installs the kernel of programs without `hermit-sys` again if it is of another std or of other tools. The first program that uses it
-/// installs it first.
+/// Installs the kernel of programs without `hermit-sys` again if it is of another std or of other tools. The
+/// first program that uses it installs it first.
 fn renew_kernel(toolchain: &Toolchain) -> Result<()> {
     install_kernel_unless(toolchain, |state| matches!(state, State::Current | State::Missing))
 }
@@ -326,8 +331,9 @@ fn install_std(toolchain: &Toolchain, record: &Record, float: FloatAbi, task: Ta
     Ok(())
 }
 
-/// Removes the build output `built` if the libraries that it was built against have been replaced since, from this or from another
-/// workspace: cargo does not detect that, and old and new object files are incompatible. A file in `folder` identifies the libraries.
+/// Removes the build output `built` if the libraries that it was built against have been replaced since, from
+/// this or from another workspace: cargo does not detect that, and old and new object files are incompatible.
+/// A file in `folder` identifies the libraries.
 fn remove_stale_builds(
     toolchain: &Toolchain,
     float: FloatAbi,
@@ -366,7 +372,8 @@ pub fn ensure_with_qemu() -> Result<()> {
     packages::QEMU.ensure()
 }
 
-/// Removes from the toolchain what set-up added. Packages of the operating system stay: other programs may use them by now.
+/// Removes from the toolchain what set-up added. Packages of the operating system stay: other programs may
+/// use them by now.
 fn remove() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;

@@ -3,8 +3,8 @@
 /// The target of bare-metal code: the kernel and the loader.
 pub const BARE_TARGET: &str = "x86_64-unknown-none";
 
-/// The target of uhyve where the toolchain has it: on Linux, with the C library musl, whose start takes 0.1 ms. That of glibc
-/// executes some hundred CPUID, each of which a hypervisor below intercepts.
+/// The target of uhyve where the toolchain has it: on Linux, with the C library musl, whose start takes 0.1
+/// ms. That of glibc executes some hundred CPUID, each of which a hypervisor below intercepts.
 pub const UHYVE_TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// The target of programs.
@@ -19,8 +19,8 @@ pub enum FloatAbi {
     /// Floating-point numbers are computed in vector registers.
     #[default]
     Hard,
-    /// Floating-point numbers are computed by integer code: program, std and all libraries contain no SSE, x87 or MMX
-    /// instruction.
+    /// Floating-point numbers are computed by integer code: program, std and all libraries contain no SSE,
+    /// x87 or MMX instruction.
     Soft,
 }
 

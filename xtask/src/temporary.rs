@@ -1,6 +1,8 @@
-//! Temporary files: in one folder for each run, removed at its end. If the run is killed, the next run removes the folder.
+//! Temporary files: in one folder for each run, removed at its end. If the run is killed, the next run
+//! removes the folder.
 //!
-//! The folder is outside of the workspace, so that cargo does not treat crates that are built there as members.
+//! The folder is outside of the workspace, so that cargo does not treat crates that are built there as
+//! members.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -18,11 +20,13 @@ const PREFIX: &str = "hermit-xtask-";
 #[derive(Debug)]
 pub struct Temporary {
     folder: TempDir,
-    /// The locked folder. The lock shows other runs that this one is alive; the kernel releases it when the process ends.
+    /// The locked folder. The lock shows other runs that this one is alive; the kernel releases it when the
+    /// process ends.
     _lock: File,
 }
 
-/// Directs temporary files of this process to a folder of its own, until the result is dropped. Removes folders of dead runs.
+/// Directs temporary files of this process to a folder of its own, until the result is dropped. Removes
+/// folders of dead runs.
 ///
 /// # Errors
 ///
@@ -67,8 +71,8 @@ fn remove_if_dead(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// Opens a folder of this user. All users write to the folder of temporary files: what has the name may be a link, or a FIFO, whose
-/// opening blocks.
+/// Opens a folder of this user. All users write to the folder of temporary files: what has the name may be a
+/// link, or a FIFO, whose opening blocks.
 fn open_own_folder(folder: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = File::from(rustix::fs::open(folder, flags, Mode::empty())?);

@@ -13,8 +13,8 @@ const KVM: &str = "/dev/kvm";
 /// Whose program a guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The developer's own, built by this tool or by cargo: it runs on hosts before Linux 6.12, too, and may control the terminal,
-    /// as under QEMU.
+    /// The developer's own, built by this tool or by cargo: it runs on hosts before Linux 6.12, too, and may
+    /// control the terminal, as under QEMU.
     Own,
     /// A file that may come from elsewhere.
     Foreign,

@@ -39,8 +39,8 @@ pub struct UserNetwork {
 }
 
 impl UserNetwork {
-    /// Starts `uhyve net` with the values of `--net` and `-p`, and with further options such as `--quiet`, and
-    /// waits until it listens. It prints errors, warnings and the ports that it chooses to `errors`.
+    /// Starts `uhyve net` with the values of `--net` and `-p`, and with further options such as `--quiet`,
+    /// and waits until it listens. It prints errors, warnings and the ports that it chooses to `errors`.
     ///
     /// # Errors
     ///

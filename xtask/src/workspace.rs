@@ -14,8 +14,9 @@ pub const PROGRAMS: [&str; 3] = [EXAMPLES, "kernel/tests", "xtask/bench"];
 
 /// Returns the root of the workspace that this tool was built in.
 pub fn root() -> &'static Path {
-    // Cargo compiles this again when the first variable changes, as after a move of the repository, but not for the second one,
-    // which is for builds with another working directory: the first one is set by the workspace's configuration.
+    // Cargo compiles this again when the first variable changes, as after a move of the repository, but not
+    // for the second one, which is for builds with another working directory: the first one is set by the
+    // workspace's configuration.
     let package = Path::new(option_env!("HERMIT_XTASK").unwrap_or(env!("CARGO_MANIFEST_DIR")));
     package.parent().unwrap_or(package)
 }

@@ -39,8 +39,8 @@ impl fmt::Display for DateTime {
 
 /// Returns year, month and day of the day `days` after 1 January 1970.
 ///
-/// It counts years from 1 March: the leap day is then the last day of a year, and the lengths of the months repeat
-/// every five months, or 153 days.
+/// It counts years from 1 March: the leap day is then the last day of a year, and the lengths of the months
+/// repeat every five months, or 153 days.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);

@@ -1,4 +1,5 @@
-//! Content of a response: of known length, chunked, or until the end of the connection (RFC 9112, section 6.3).
+//! Content of a response: of known length, chunked, or until the end of the connection (RFC 9112, section
+//! 6.3).
 
 use std::io::{self, BufRead, Read, Write};
 

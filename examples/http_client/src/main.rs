@@ -1,9 +1,10 @@
 //! Fetches a URL by HTTP/1.1 over std's streams, and by HTTPS with rustls.
 //!
-//! `http_client URL` writes the content to standard output. Errors, and a status other than success, go to standard
-//! error, with exit code 1. Redirects are followed. Certificates are verified with Mozilla's root certificates, and
-//! with the one in the variable `HTTP_CLIENT_ROOT`: the lines between the first and the last line of its PEM file.
-//! `HTTP_CLIENT_TIMEOUT` is the number of seconds after which a connection, a read or a write fails: 30 by default.
+//! `http_client URL` writes the content to standard output. Errors, and a status other than success, go to
+//! standard error, with exit code 1. Redirects are followed. Certificates are verified with Mozilla's root
+//! certificates, and with the one in the variable `HTTP_CLIENT_ROOT`: the lines between the first and the
+//! last line of its PEM file. `HTTP_CLIENT_TIMEOUT` is the number of seconds after which a connection, a read
+//! or a write fails: 30 by default.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

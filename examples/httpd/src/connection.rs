@@ -24,8 +24,8 @@ pub(crate) enum ConnectionEnd {
     ExitRequested,
 }
 
-/// Serves a client. `is_crowded` returns whether other clients wait for a permit; then the connection is not kept
-/// alive.
+/// Serves a client. `is_crowded` returns whether other clients wait for a permit; then the connection is not
+/// kept alive.
 pub(crate) fn serve(
     stream: &TcpStream,
     limits: &RequestLimits,
@@ -65,7 +65,8 @@ fn receive_request(
 ) -> Result<(HttpRequest, Vec<u8>), ReceiveError> {
     let deadline = Instant::now() + limits.time;
     let request = HttpRequest::parse(&input.read_head(limits.line, limits.head, deadline)?)?;
-    // A request that will be rejected is rejected before the client sends its body (RFC 9110, section 10.1.1).
+    // A request that will be rejected is rejected before the client sends its body (RFC 9110, section
+    // 10.1.1).
     let fits = match request.length {
         BodyLength::Known(size) => usize::try_from(size).is_ok_and(|size| size <= limits.body),
         BodyLength::Chunked => true,
@@ -77,8 +78,8 @@ fn receive_request(
     Ok((request, body))
 }
 
-/// Closes the connection for writing, and reads until the client closes it: closing it with unread data would send
-/// a reset, which can destroy the last response (RFC 9112, section 9.6).
+/// Closes the connection for writing, and reads until the client closes it: closing it with unread data would
+/// send a reset, which can destroy the last response (RFC 9112, section 9.6).
 fn lingering_close(mut stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let deadline = Instant::now() + LINGER_TIMEOUT;

@@ -26,8 +26,8 @@ impl From<Status> for ReceiveError {
 
 /// A reader with a deadline.
 pub(crate) trait DeadlineRead {
-    /// Reads into `buffer`; returns 0 at the end of the stream. Fails with `WouldBlock` or `TimedOut` if nothing
-    /// arrives before the deadline.
+    /// Reads into `buffer`; returns 0 at the end of the stream. Fails with `WouldBlock` or `TimedOut` if
+    /// nothing arrives before the deadline.
     fn read_until_deadline(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<usize>;
 }
 
@@ -54,8 +54,8 @@ impl<S: DeadlineRead> ReceiveBuffer<S> {
         Self { source, buffer: Vec::new() }
     }
 
-    /// Reads up to and including the next empty line: at most `max` bytes, and at most `max_line` bytes in the
-    /// first line.
+    /// Reads up to and including the next empty line: at most `max` bytes, and at most `max_line` bytes in
+    /// the first line.
     ///
     /// Empty lines in front are skipped (RFC 9112, section 2.2).
     pub(crate) fn read_head(

@@ -1,8 +1,9 @@
 //! An HTTP/1.1 server (RFC 9110 and 9112) on std alone: persistent connections, pipelining, a thread per
 //! connection.
 //!
-//! `httpd [PORT]` (default 8080) prints its address and serves until a client requests `/exit`, or until SIGTERM or
-//! Ctrl-C. Then it accepts no more connections, answers the requests that it has received, and exits:
+//! `httpd [PORT]` (default 8080) prints its address and serves until a client requests `/exit`, or until
+//! SIGTERM or Ctrl-C. Then it accepts no more connections, answers the requests that it has received, and
+//! exits:
 //!
 //! | request | answer |
 //! | --- | --- |
@@ -13,9 +14,9 @@
 //! | `GET /available` | the size in bytes of the memory that is not in use (`/proc/meminfo`) |
 //! | `POST /exit`, `GET /exit` | `goodbye`; then the program exits |
 //!
-//! Variables: `HTTPD_PORT`, `HTTPD_CONNECTIONS` (maximum number of connections, 1024), `HTTPD_BODY` (maximum size
-//! of a request's body in bytes, 1 MiB), `HTTPD_TIMEOUT` (maximum time for a request to arrive in milliseconds,
-//! 10,000).
+//! Variables: `HTTPD_PORT`, `HTTPD_CONNECTIONS` (maximum number of connections, 1024), `HTTPD_BODY` (maximum
+//! size of a request's body in bytes, 1 MiB), `HTTPD_TIMEOUT` (maximum time for a request to arrive in
+//! milliseconds, 10,000).
 
 mod body;
 mod connection;

@@ -140,7 +140,8 @@ fn expects_continue(fields: &[Field<'_>], minor: u8) -> Result<bool, Status> {
     }
 }
 
-/// Framing of the body (RFC 9112, section 6.3). Ambiguous framing, which enables request smuggling, is rejected.
+/// Framing of the body (RFC 9112, section 6.3). Ambiguous framing, which enables request smuggling, is
+/// rejected.
 fn length(fields: &[Field<'_>], minor: u8) -> Result<BodyLength, Status> {
     let has_field = |name: &str| fields.iter().any(|(known, _)| known == name);
     if has_field("transfer-encoding") {

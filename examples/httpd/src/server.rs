@@ -59,8 +59,8 @@ impl Server {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection to the list. Closed ones are removed when the list is full, so that adding costs a constant time
-    /// on average.
+    /// Adds a connection to the list. Closed ones are removed when the list is full, so that adding costs a
+    /// constant time on average.
     fn register(&self, stream: &Arc<TcpStream>) {
         let mut connections = self.connections();
         if connections.len() == connections.capacity() {

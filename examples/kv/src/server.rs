@@ -103,7 +103,8 @@ mod tests {
 
     use super::{Service, serve};
 
-    /// Starts a service at a free port of the loopback interface, sends it requests, a line each, and returns the answers.
+    /// Starts a service at a free port of the loopback interface, sends it requests, a line each, and returns
+    /// the answers.
     fn ask(requests: &str) -> Vec<String> {
         let service: &'static Service = Box::leak(Box::default());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("no port is free");

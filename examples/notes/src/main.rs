@@ -10,8 +10,9 @@
 //! | `list [PREFIX]` | prints all keys, or those that begin with the prefix |
 //! | `compact` | replaces the log by one with the present notes alone |
 //!
-//! The notes are in the folder that the variable `NOTES_FOLDER` names, `/data` without it: a folder of the host
-//! (`--mount`), or else the guest's memory. The exit code is 1 if a command has failed, 2 for one that does not exist.
+//! The notes are in the folder that the variable `NOTES_FOLDER` names, `/data` without it: a folder of the
+//! host (`--mount`), or else the guest's memory. The exit code is 1 if a command has failed, 2 for one that
+//! does not exist.
 
 #![forbid(unsafe_code)]
 

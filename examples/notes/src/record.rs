@@ -52,8 +52,8 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// `UnexpectedEof` if the log ends before the record does, `InvalidData` if the record is damaged, or the error of the
-    /// read.
+    /// `UnexpectedEof` if the log ends before the record does, `InvalidData` if the record is damaged, or the
+    /// error of the read.
     pub(crate) fn read(log: &mut impl Read) -> io::Result<Self> {
         let mut header = [0; HEADER_SIZE];
         log.read_exact(&mut header)?;

@@ -1,7 +1,7 @@
 //! A store of texts by key: a log to which each change is appended, and an index of it in memory.
 //!
-//! A change is durable when its function returns. A crash at any time leaves a log whose last record is incomplete at
-//! most: [`Store::open`] moves what follows the last complete record to a file beside the log.
+//! A change is durable when its function returns. A crash at any time leaves a log whose last record is
+//! incomplete at most: [`Store::open`] moves what follows the last complete record to a file beside the log.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -46,12 +46,13 @@ struct Place {
 }
 
 impl Store {
-    /// Opens the store of a folder, or makes both. Returns also how many bytes behind the last complete record were moved to
-    /// [`DAMAGED`].
+    /// Opens the store of a folder, or makes both. Returns also how many bytes behind the last complete
+    /// record were moved to [`DAMAGED`].
     ///
     /// # Errors
     ///
-    /// `InvalidData` if the folder's log is none, `ResourceBusy` if another process has it open, or the error of a call.
+    /// `InvalidData` if the folder's log is none, `ResourceBusy` if another process has it open, or the error
+    /// of a call.
     pub(crate) fn open(folder: &Path) -> io::Result<(Self, u64)> {
         fs::create_dir_all(folder)?;
         // Left by a crash; the log itself is complete then.

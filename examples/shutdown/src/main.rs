@@ -1,6 +1,7 @@
 //! Ends in order when the host requests it: SIGTERM, Ctrl-C, or the power button of a PC.
 //!
-//! `shutdown MODE [THREADS]` prints `READY` once requests are handled. While it waits, `THREADS` threads are busy.
+//! `shutdown MODE [THREADS]` prints `READY` once requests are handled. While it waits, `THREADS` threads are
+//! busy.
 //!
 //! | mode | upon a request |
 //! | --- | --- |

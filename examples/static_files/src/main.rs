@@ -1,7 +1,8 @@
 //! A web server of the files in a folder: axum, tokio and tower-http, as one writes it for Linux.
 //!
-//! `static_files [FOLDER [PORT]]` (default `/srv` and 80) prints its address and serves until Ctrl-C, in a virtual machine also SIGTERM. It
-//! answers `GET` and `HEAD` with media types, ranges and conditions (RFC 9110), and a folder with its `index.html`.
+//! `static_files [FOLDER [PORT]]` (default `/srv` and 80) prints its address and serves until Ctrl-C, in a
+//! virtual machine also SIGTERM. It answers `GET` and `HEAD` with media types, ranges and conditions (RFC
+//! 9110), and a folder with its `index.html`.
 
 #![forbid(unsafe_code)]
 
@@ -53,7 +54,8 @@ async fn run(folder: &Path, port: u16) -> io::Result<()> {
     axum::serve(listener, router(folder)).with_graceful_shutdown(wait_for_ctrl_c()).await
 }
 
-/// Waits until the host wants the program to end; without such requests, the program runs until something else ends it.
+/// Waits until the host wants the program to end; without such requests, the program runs until something
+/// else ends it.
 async fn wait_for_ctrl_c() {
     if let Err(error) = signal::ctrl_c().await {
         eprintln!("cannot wait for Ctrl-C: {error}");

@@ -1,4 +1,5 @@
-//! Copies standard input to standard output line by line, with letters a to z in upper case, and counts the bytes.
+//! Copies standard input to standard output line by line, with letters a to z in upper case, and counts the
+//! bytes.
 //!
 //! Other bytes are unchanged: the input may be any bytes, in lines of any length.
 

@@ -1,7 +1,7 @@
 //! Echoes UDP datagrams to their senders.
 //!
-//! `udp_echo [PORT]` (default 7007) prints its address, serves IPv6 and IPv4, and exits after a datagram with the
-//! text `exit`, which is echoed as well. Try it with `nc -u HOST 7007`.
+//! `udp_echo [PORT]` (default 7007) prints its address, serves IPv6 and IPv4, and exits after a datagram with
+//! the text `exit`, which is echoed as well. Try it with `nc -u HOST 7007`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

@@ -25,7 +25,8 @@ pub(crate) async fn serve(listener: TcpListener) -> io::Result<()> {
     axum::serve(listener, router).with_graceful_shutdown(end).await
 }
 
-/// Waits until the host wants the program to end; without such requests, the program runs until something else ends it.
+/// Waits until the host wants the program to end; without such requests, the program runs until something
+/// else ends it.
 async fn wait_for_ctrl_c() {
     if let Err(error) = signal::ctrl_c().await {
         eprintln!("cannot wait for Ctrl-C: {error}");

@@ -1,6 +1,7 @@
 //! Operations on descriptors of files, sockets and event counters.
 //!
-//! All fail with `-EBADF` if the descriptor is not open, and with `-EAGAIN` instead of blocking if it is non-blocking.
+//! All fail with `-EBADF` if the descriptor is not open, and with `-EAGAIN` instead of blocking if it is
+//! non-blocking.
 
 use core::ffi::c_void;
 
@@ -47,9 +48,9 @@ unsafe extern "C" {
     #[link_name = "sys_writev"]
     pub fn writev(fd: i32, iov: *const iovec, iovcnt: usize) -> isize;
 
-    /// Sets the position to `offset` bytes from the origin `whence`, one of the `SEEK_` numbers, and returns it.
-    /// Fails with `-ESPIPE` if the object has no position and with `-EINVAL` if it would be negative. Of a directory, it is
-    /// counted from the start, or from the position.
+    /// Sets the position to `offset` bytes from the origin `whence`, one of the `SEEK_` numbers, and returns
+    /// it. Fails with `-ESPIPE` if the object has no position and with `-EINVAL` if it would be negative. Of
+    /// a directory, it is counted from the start, or from the position.
     #[link_name = "sys_lseek"]
     pub fn lseek(fd: i32, offset: isize, whence: i32) -> isize;
 
@@ -65,9 +66,9 @@ unsafe extern "C" {
     #[link_name = "sys_fstat"]
     pub fn fstat(fd: i32, stat: *mut stat) -> i32;
 
-    /// Stores directory entries in the `count` bytes at `dirp`, one after the other, and returns the number of bytes;
-    /// 0 after the last entry. Fails with `-EINVAL` if the buffer is too small: from the first entry on, a buffer of up to
-    /// 1 MiB must have room for all.
+    /// Stores directory entries in the `count` bytes at `dirp`, one after the other, and returns the number
+    /// of bytes; 0 after the last entry. Fails with `-EINVAL` if the buffer is too small: from the first
+    /// entry on, a buffer of up to 1 MiB must have room for all.
     ///
     /// # Safety
     ///
@@ -75,8 +76,8 @@ unsafe extern "C" {
     #[link_name = "sys_getdents64"]
     pub fn getdents64(fd: i32, dirp: *mut dirent64, count: usize) -> i64;
 
-    /// As [`getdents64`], but stores as many entries as there is room for, from the position on; those that follow are for
-    /// the next call. They need not be aligned.
+    /// As [`getdents64`], but stores as many entries as there is room for, from the position on; those that
+    /// follow are for the next call. They need not be aligned.
     ///
     /// Not part of the published ABI.
     ///
@@ -96,8 +97,8 @@ unsafe extern "C" {
     #[link_name = "sys_pread"]
     pub fn pread(fd: i32, buf: *mut u8, len: usize, offset: i64) -> isize;
 
-    /// Writes at most `len` bytes at `offset`, or with [`O_APPEND`](crate::O_APPEND) at the end of the file, and returns
-    /// their number; the position stays.
+    /// Writes at most `len` bytes at `offset`, or with [`O_APPEND`](crate::O_APPEND) at the end of the file,
+    /// and returns their number; the position stays.
     ///
     /// Not part of the published ABI.
     ///
@@ -108,12 +109,13 @@ unsafe extern "C" {
     pub fn pwrite(fd: i32, buf: *const u8, len: usize, offset: i64) -> isize;
 
     /// Sets or removes the advisory lock of an open file: `operation` is [`LOCK_SH`](crate::LOCK_SH),
-    /// [`LOCK_EX`](crate::LOCK_EX) or [`LOCK_UN`](crate::LOCK_UN). Two descriptors share it if one is a duplicate of the other;
-    /// closing the last of them removes it. Another kind than the open file has replaces it, not in one step.
+    /// [`LOCK_EX`](crate::LOCK_EX) or [`LOCK_UN`](crate::LOCK_UN). Two descriptors share it if one is a
+    /// duplicate of the other; closing the last of them removes it. Another kind than the open file has
+    /// replaces it, not in one step.
     ///
-    /// Waits while other open files have locks in conflict, or fails with `-EAGAIN` with [`LOCK_NB`](crate::LOCK_NB). Fails
-    /// with `-EINVAL` for another operation, `-ENOLCK` without memory, and `-EOPNOTSUPP` for what is neither file nor
-    /// directory.
+    /// Waits while other open files have locks in conflict, or fails with `-EAGAIN` with
+    /// [`LOCK_NB`](crate::LOCK_NB). Fails with `-EINVAL` for another operation, `-ENOLCK` without memory, and
+    /// `-EOPNOTSUPP` for what is neither file nor directory.
     ///
     /// Not part of the published ABI.
     #[link_name = "sys_flock"]
@@ -122,9 +124,10 @@ unsafe extern "C" {
     /// Creates a pipe, and stores the descriptors of its end for reading and of that for writing. `flags` are
     /// [`O_NONBLOCK`](crate::O_NONBLOCK) and [`O_CLOEXEC`](crate::O_CLOEXEC).
     ///
-    /// A pipe holds 64 KiB. Writes of up to [`PIPE_BUF`](crate::PIPE_BUF) bytes are whole: no other bytes are among them. A
-    /// read waits for a byte, and returns 0 when no descriptor for writing is left; a write waits for room, and fails with
-    /// `-EPIPE` when no descriptor for reading is left (there is no `SIGPIPE`).
+    /// A pipe holds 64 KiB. Writes of up to [`PIPE_BUF`](crate::PIPE_BUF) bytes are whole: no other bytes are
+    /// among them. A read waits for a byte, and returns 0 when no descriptor for writing is left; a write
+    /// waits for room, and fails with `-EPIPE` when no descriptor for reading is left (there is no
+    /// `SIGPIPE`).
     ///
     /// Not part of the published ABI.
     ///
@@ -162,11 +165,13 @@ unsafe extern "C" {
     #[link_name = "sys_futimens"]
     pub fn futimens(fd: i32, times: *const timespec) -> i32;
 
-    /// Duplicates a descriptor: returns the lowest free one, for the same object. Fails with `-EMFILE` if none is free.
+    /// Duplicates a descriptor: returns the lowest free one, for the same object. Fails with `-EMFILE` if
+    /// none is free.
     #[link_name = "sys_dup"]
     pub fn dup(fd: i32) -> i32;
 
-    /// Executes the command `cmd`, of which there is one: [`FIONBIO`](crate::FIONBIO). Fails with `-ENOTTY` for others.
+    /// Executes the command `cmd`, of which there is one: [`FIONBIO`](crate::FIONBIO). Fails with `-ENOTTY`
+    /// for others.
     ///
     /// # Safety
     ///
@@ -180,24 +185,27 @@ unsafe extern "C" {
 
     /// Creates an event counter with the value `initval` and returns its descriptor; `flags` are `EFD_` bits.
     ///
-    /// A write adds an 8-byte number to the counter; a read waits until it is not 0, returns it as 8 bytes and sets it
-    /// to 0.
+    /// A write adds an 8-byte number to the counter; a read waits until it is not 0, returns it as 8 bytes
+    /// and sets it to 0.
     #[link_name = "sys_eventfd"]
     pub fn eventfd(initval: u64, flags: i16) -> i32;
 
-    /// Returns a descriptor for the host's requests to end: SIGTERM, SIGINT or SIGHUP to the hypervisor, or the power
-    /// button of a PC. `flags` are [`EFD_NONBLOCK`](crate::EFD_NONBLOCK) and [`EFD_CLOEXEC`](crate::EFD_CLOEXEC).
+    /// Returns a descriptor for the host's requests to end: SIGTERM, SIGINT or SIGHUP to the hypervisor, or
+    /// the power button of a PC. `flags` are [`EFD_NONBLOCK`](crate::EFD_NONBLOCK) and
+    /// [`EFD_CLOEXEC`](crate::EFD_CLOEXEC).
     ///
-    /// The descriptor becomes readable with the first request and stays so. A read waits for that, and returns the
-    /// number of requests so far as 8 bytes. From the first call on, even if all descriptors are closed, a request does
-    /// not end the machine: the program has to exit before the host's grace period is over.
+    /// The descriptor becomes readable with the first request and stays so. A read waits for that, and
+    /// returns the number of requests so far as 8 bytes. From the first call on, even if all descriptors are
+    /// closed, a request does not end the machine: the program has to exit before the host's grace period is
+    /// over.
     ///
     /// On a machine that cannot pass on requests the descriptor never becomes readable.
     #[link_name = "sys_shutdownfd"]
     pub fn shutdownfd(flags: i16) -> i32;
 
-    /// Waits until one of `nfds` descriptors has a requested event, for at most `timeout` milliseconds: not at all if
-    /// it is 0, without limit if it is negative. Returns the number of descriptors with events, 0 after the timeout.
+    /// Waits until one of `nfds` descriptors has a requested event, for at most `timeout` milliseconds: not
+    /// at all if it is 0, without limit if it is negative. Returns the number of descriptors with events, 0
+    /// after the timeout.
     ///
     /// Returns -1 on failure, unlike the other functions; [`get_errno`](crate::get_errno) returns the error.
     ///
@@ -210,19 +218,20 @@ unsafe extern "C" {
     /// Creates an epoll instance, a set of watched descriptors, and returns its descriptor. `flags` is 0 or
     /// [`EPOLL_CLOEXEC`](crate::EPOLL_CLOEXEC).
     ///
-    /// The semantics are those of Linux's `epoll(7)`. The descriptor can itself be watched and polled: it is readable if
-    /// a watched one has an event.
+    /// The semantics are those of Linux's `epoll(7)`. The descriptor can itself be watched and polled: it is
+    /// readable if a watched one has an event.
     ///
     /// Not part of the published ABI.
     #[link_name = "sys_epoll_create1"]
     pub fn epoll_create1(flags: i32) -> i32;
 
-    /// Changes the set of `epfd` as `op` says, one of the `EPOLL_CTL_` numbers, for the descriptor `fd` and what that
-    /// refers to. Once no descriptor refers to that, it has left the set.
+    /// Changes the set of `epfd` as `op` says, one of the `EPOLL_CTL_` numbers, for the descriptor `fd` and
+    /// what that refers to. Once no descriptor refers to that, it has left the set.
     ///
-    /// Fails with `-EPERM` for files, directories and devices, which are always ready, `-EEXIST` if `fd` is watched
-    /// already, `-ENOENT` if it is not, `-ELOOP` if instances would watch each other in a circle or more than four deep below one,
-    /// `-EINVAL` if `epfd` is no epoll instance or `fd` is itself, and for events that exclude each other.
+    /// Fails with `-EPERM` for files, directories and devices, which are always ready, `-EEXIST` if `fd` is
+    /// watched already, `-ENOENT` if it is not, `-ELOOP` if instances would watch each other in a circle or
+    /// more than four deep below one, `-EINVAL` if `epfd` is no epoll instance or `fd` is itself, and for
+    /// events that exclude each other.
     ///
     /// Not part of the published ABI.
     ///
@@ -232,8 +241,9 @@ unsafe extern "C" {
     #[link_name = "sys_epoll_ctl"]
     pub fn epoll_ctl(epfd: i32, op: i32, fd: i32, event: *const epoll_event) -> i32;
 
-    /// Waits until watched descriptors have events, for at most `timeout` milliseconds: not at all if it is 0, without
-    /// limit if it is negative. Stores at most `maxevents` of them, and returns their number, 0 after the timeout.
+    /// Waits until watched descriptors have events, for at most `timeout` milliseconds: not at all if it is
+    /// 0, without limit if it is negative. Stores at most `maxevents` of them, and returns their number, 0
+    /// after the timeout.
     ///
     /// Not part of the published ABI.
     ///
@@ -243,8 +253,8 @@ unsafe extern "C" {
     #[link_name = "sys_epoll_wait"]
     pub fn epoll_wait(epfd: i32, events: *mut epoll_event, maxevents: i32, timeout: i32) -> i32;
 
-    /// [`epoll_wait`], with a timeout in nanoseconds; without limit if it is null. There are no signals, so `sigmask` is
-    /// ignored.
+    /// [`epoll_wait`], with a timeout in nanoseconds; without limit if it is null. There are no signals, so
+    /// `sigmask` is ignored.
     ///
     /// Not part of the published ABI.
     ///

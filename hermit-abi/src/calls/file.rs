@@ -2,8 +2,8 @@
 //!
 //! The root is a file system in memory, which begins empty but for `/dev` and `/tmp`.
 //!
-//! Calls with paths fail among others with `-ENOENT`, `-ENOTDIR`, `-ENAMETOOLONG` (a name of more than 255 bytes, or a path
-//! of more than 4,095), `-ELOOP` (more than 40 symbolic links), `-ENOSPC` and `-ENOMEM`.
+//! Calls with paths fail among others with `-ENOENT`, `-ENOTDIR`, `-ENAMETOOLONG` (a name of more than 255
+//! bytes, or a path of more than 4,095), `-ELOOP` (more than 40 symbolic links), `-ENOSPC` and `-ENOMEM`.
 
 use core::ffi::c_char;
 
@@ -11,11 +11,12 @@ use crate::types::file::{file_properties, stat, statx};
 use crate::types::time::timespec;
 
 unsafe extern "C" {
-    /// Opens the file `name` with the `O_` flags `flags`, and returns a descriptor. A file that is created gets the
-    /// permission bits `mode`.
+    /// Opens the file `name` with the `O_` flags `flags`, and returns a descriptor. A file that is created
+    /// gets the permission bits `mode`.
     ///
     /// Fails among others with `-ENOENT` (no such file), `-EEXIST` (the file exists, with
-    /// [`O_EXCL`](crate::O_EXCL)), `-EISDIR`, `-ENOTDIR`, `-EACCES`, `-EROFS` and `-EMFILE` (no free descriptor).
+    /// [`O_EXCL`](crate::O_EXCL)), `-EISDIR`, `-ENOTDIR`, `-EACCES`, `-EROFS` and `-EMFILE` (no free
+    /// descriptor).
     ///
     /// # Safety
     ///
@@ -48,12 +49,13 @@ unsafe extern "C" {
     #[link_name = "sys_lstat"]
     pub fn lstat(name: *const c_char, stat: *mut stat) -> i32;
 
-    /// Stores all properties of a file in `statx`, whatever `mask` asks for: those of the file `name`, which is absolute or
-    /// begins in the current directory, or with an empty name and the flag [`AT_EMPTY_PATH`](crate::AT_EMPTY_PATH) those of
-    /// the open file `fd`. With the flag [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), of a symbolic link itself.
+    /// Stores all properties of a file in `statx`, whatever `mask` asks for: those of the file `name`, which
+    /// is absolute or begins in the current directory, or with an empty name and the flag
+    /// [`AT_EMPTY_PATH`](crate::AT_EMPTY_PATH) those of the open file `fd`. With the flag
+    /// [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), of a symbolic link itself.
     ///
-    /// `fd` is [`AT_FDCWD`](crate::AT_FDCWD) for a name that is not absolute: names in the directory of a descriptor are not
-    /// supported (`-EOPNOTSUPP`).
+    /// `fd` is [`AT_FDCWD`](crate::AT_FDCWD) for a name that is not absolute: names in the directory of a
+    /// descriptor are not supported (`-EOPNOTSUPP`).
     ///
     /// Not part of the published ABI.
     ///
@@ -79,8 +81,8 @@ unsafe extern "C" {
     #[link_name = "sys_rmdir"]
     pub fn rmdir(name: *const c_char) -> i32;
 
-    /// Creates the directory `name` with the permission bits of `mode`. Fails with `-EEXIST` if the name exists, with
-    /// `-ENOENT` if its parent directory does not, and with `-EROFS`.
+    /// Creates the directory `name` with the permission bits of `mode`. Fails with `-EEXIST` if the name
+    /// exists, with `-ENOENT` if its parent directory does not, and with `-EROFS`.
     ///
     /// # Safety
     ///
@@ -88,8 +90,8 @@ unsafe extern "C" {
     #[link_name = "sys_mkdir"]
     pub fn mkdir(name: *const i8, mode: u32) -> i32;
 
-    /// Renames `old` to `new`, which is replaced if it exists. Fails among others with `-ENOTEMPTY`, `-EISDIR`, `-EXDEV`
-    /// (between two file systems) and `-EINVAL` (a directory into itself).
+    /// Renames `old` to `new`, which is replaced if it exists. Fails among others with `-ENOTEMPTY`,
+    /// `-EISDIR`, `-EXDEV` (between two file systems) and `-EINVAL` (a directory into itself).
     ///
     /// Not part of the published ABI.
     ///
@@ -99,7 +101,8 @@ unsafe extern "C" {
     #[link_name = "sys_rename"]
     pub fn rename(old: *const c_char, new: *const c_char) -> i32;
 
-    /// Creates another name for the file `existing`. Fails with `-EPERM` for a directory, `-EEXIST`, `-EXDEV`.
+    /// Creates another name for the file `existing`. Fails with `-EPERM` for a directory, `-EEXIST`,
+    /// `-EXDEV`.
     ///
     /// Not part of the published ABI.
     ///
@@ -119,8 +122,8 @@ unsafe extern "C" {
     #[link_name = "sys_symlink"]
     pub fn symlink(target: *const c_char, name: *const c_char) -> i32;
 
-    /// Stores the target of the symbolic link `name`, without a zero byte and cut to `size` bytes; returns the number of
-    /// bytes. Fails with `-EINVAL` for what is no symbolic link.
+    /// Stores the target of the symbolic link `name`, without a zero byte and cut to `size` bytes; returns
+    /// the number of bytes. Fails with `-EINVAL` for what is no symbolic link.
     ///
     /// Not part of the published ABI.
     ///
@@ -141,9 +144,9 @@ unsafe extern "C" {
     pub fn chmod(name: *const c_char, mode: u32) -> i32;
 
     /// Sets the times of the last read and of the last change of the file `name`: two times, of which
-    /// [`UTIME_NOW`](crate::UTIME_NOW) and [`UTIME_OMIT`](crate::UTIME_OMIT) as nanoseconds mean the current time and none;
-    /// null means the current time for both. With the flag [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), those of a
-    /// symbolic link itself.
+    /// [`UTIME_NOW`](crate::UTIME_NOW) and [`UTIME_OMIT`](crate::UTIME_OMIT) as nanoseconds mean the current
+    /// time and none; null means the current time for both. With the flag
+    /// [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), those of a symbolic link itself.
     ///
     /// Not part of the published ABI.
     ///
@@ -163,8 +166,8 @@ unsafe extern "C" {
     #[link_name = "sys_chdir"]
     pub fn chdir(name: *const c_char) -> i32;
 
-    /// Stores the path of the current directory without a zero byte; returns the number of bytes. Fails with `-ERANGE` if
-    /// it has more than `size`, and with `-ENOENT` if the directory was removed.
+    /// Stores the path of the current directory without a zero byte; returns the number of bytes. Fails with
+    /// `-ERANGE` if it has more than `size`, and with `-ENOENT` if the directory was removed.
     ///
     /// Not part of the published ABI.
     ///
@@ -174,8 +177,8 @@ unsafe extern "C" {
     #[link_name = "sys_getcwd"]
     pub fn getcwd(buffer: *mut u8, size: usize) -> isize;
 
-    /// Stores the path of the file `name` without symbolic links, `.` and `..`, and without a zero byte; returns the number
-    /// of bytes. Fails with `-ERANGE` if it has more than `size`.
+    /// Stores the path of the file `name` without symbolic links, `.` and `..`, and without a zero byte;
+    /// returns the number of bytes. Fails with `-ERANGE` if it has more than `size`.
     ///
     /// Not part of the published ABI.
     ///
@@ -185,8 +188,8 @@ unsafe extern "C" {
     #[link_name = "sys_realpath"]
     pub fn realpath(name: *const c_char, buffer: *mut u8, size: usize) -> isize;
 
-    /// As [`open`](open()), with a path of `length` bytes, without a zero byte at its end. Fails with `-EINVAL` if there is
-    /// one in it.
+    /// As [`open`](open()), with a path of `length` bytes, without a zero byte at its end. Fails with
+    /// `-EINVAL` if there is one in it.
     ///
     /// Not part of the published ABI.
     ///
@@ -206,8 +209,8 @@ unsafe extern "C" {
     #[link_name = "sys_unlink_path"]
     pub fn unlink_path(path: *const u8, length: usize) -> i32;
 
-    /// Stores the properties of a file, found as [`statx`](statx()) does with `fd` and `flags`, and with a path as
-    /// [`open_path`](open_path()) takes it.
+    /// Stores the properties of a file, found as [`statx`](statx()) does with `fd` and `flags`, and with a
+    /// path as [`open_path`](open_path()) takes it.
     ///
     /// Not part of the published ABI.
     ///

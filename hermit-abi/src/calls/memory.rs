@@ -25,13 +25,14 @@ unsafe extern "C" {
     #[link_name = "sys_alloc_zeroed"]
     pub fn alloc_zeroed(size: usize, align: usize) -> *mut u8;
 
-    /// Changes the size of a block from `size` to `new_size` bytes, and returns its address, which may be another. The
-    /// contents are kept up to the smaller size. Without memory it returns null, and the block is unchanged.
+    /// Changes the size of a block from `size` to `new_size` bytes, and returns its address, which may be
+    /// another. The contents are kept up to the smaller size. Without memory it returns null, and the block
+    /// is unchanged.
     ///
     /// # Safety
     ///
-    /// `ptr` must be a block of this heap, allocated with `size` and `align`; `new_size` must not be 0. Unless the
-    /// result is null, the old address must not be used again.
+    /// `ptr` must be a block of this heap, allocated with `size` and `align`; `new_size` must not be 0.
+    /// Unless the result is null, the old address must not be used again.
     #[link_name = "sys_realloc"]
     pub fn realloc(ptr: *mut u8, size: usize, align: usize, new_size: usize) -> *mut u8;
 
@@ -56,9 +57,9 @@ unsafe extern "C" {
     pub fn heap_lock_count() -> u64;
 
     /// Instructions that move memory faster than vector registers of 16 bytes do, for `memcpy` and the like:
-    /// [`STRING_MOVES_NONE`](crate::STRING_MOVES_NONE), or [`STRING_MOVES_WORDS`](crate::STRING_MOVES_WORDS) or
-    /// [`STRING_MOVES_BYTES`](crate::STRING_MOVES_BYTES), and [`STRING_MOVES_VECTORS`](crate::STRING_MOVES_VECTORS).
-    /// The answer is always the same.
+    /// [`STRING_MOVES_NONE`](crate::STRING_MOVES_NONE), or [`STRING_MOVES_WORDS`](crate::STRING_MOVES_WORDS)
+    /// or [`STRING_MOVES_BYTES`](crate::STRING_MOVES_BYTES), and
+    /// [`STRING_MOVES_VECTORS`](crate::STRING_MOVES_VECTORS). The answer is always the same.
     #[link_name = "sys_string_moves"]
     pub safe fn string_moves() -> u32;
 
@@ -66,11 +67,11 @@ unsafe extern "C" {
     #[link_name = "sys_getpagesize"]
     pub fn getpagesize() -> i32;
 
-    /// Maps `size` bytes of new memory, rounded up to whole pages, with the `PROT_` bits of `prot_flags`, and stores
-    /// their address in `ret`.
+    /// Maps `size` bytes of new memory, rounded up to whole pages, with the `PROT_` bits of `prot_flags`, and
+    /// stores their address in `ret`.
     ///
-    /// Fails with `-ENOMEM` without memory, with `-EINVAL` for a size of 0 or unknown bits, and with `-EACCES` for
-    /// memory that would be writable and executable.
+    /// Fails with `-ENOMEM` without memory, with `-EINVAL` for a size of 0 or unknown bits, and with
+    /// `-EACCES` for memory that would be writable and executable.
     #[link_name = "sys_mmap"]
     pub fn mmap(size: usize, prot_flags: u32, ret: &mut *mut u8) -> i32;
 
@@ -82,9 +83,8 @@ unsafe extern "C" {
     #[link_name = "sys_munmap"]
     pub fn munmap(ptr: *mut u8, size: usize) -> i32;
 
-    /// Sets the access of the pages of the `size` bytes at `ptr` to the `PROT_` bits `prot_flags`. Fails with `-EINVAL`
-    /// if
-    /// [`mmap`] did not map them, and for bits as [`mmap`] does.
+    /// Sets the access of the pages of the `size` bytes at `ptr` to the `PROT_` bits `prot_flags`. Fails with
+    /// `-EINVAL` if [`mmap`] did not map them, and for bits as [`mmap`] does.
     ///
     /// # Safety
     ///

@@ -23,11 +23,11 @@ unsafe extern "C" {
     #[link_name = "sys_errno"]
     pub fn errno() -> i32;
 
-    /// Fills `buf` with random bytes fit for cryptography and returns their number, at most `len` and at least one
-    /// unless `len` is 0. `flags` must be 0.
+    /// Fills `buf` with random bytes fit for cryptography and returns their number, at most `len` and at
+    /// least one unless `len` is 0. `flags` must be 0.
     ///
-    /// Returns -1 on failure, unlike other functions: for other flags, or on a machine without a source of entropy.
-    /// [`get_errno`] returns the error.
+    /// Returns -1 on failure, unlike other functions: for other flags, or on a machine without a source of
+    /// entropy. [`get_errno`] returns the error.
     ///
     /// # Safety
     ///
@@ -54,9 +54,10 @@ unsafe extern "C" {
     #[link_name = "sys_secure_rand64"]
     pub fn secure_rand64(value: *mut u64) -> i32;
 
-    /// Stores the demangled name, without generic arguments, of the function that contains an address relative to the
-    /// image's start, and returns its length in bytes: UTF-8 without a 0 at its end, truncated at a character boundary
-    /// to `len` bytes. Returns 0 where no function is known, as in an image without symbols.
+    /// Stores the demangled name, without generic arguments, of the function that contains an address
+    /// relative to the image's start, and returns its length in bytes: UTF-8 without a 0 at its end,
+    /// truncated at a character boundary to `len` bytes. Returns 0 where no function is known, as in an image
+    /// without symbols.
     ///
     /// # Safety
     ///

@@ -13,7 +13,8 @@ unsafe extern "C" {
     #[link_name = "sys_destroy_queue"]
     pub fn destroy_queue(id: usize) -> i32;
 
-    /// Adds the calling thread to the queue of `id`, for at most `timeout_ns` nanoseconds if that is positive.
+    /// Adds the calling thread to the queue of `id`, for at most `timeout_ns` nanoseconds if that is
+    /// positive.
     #[doc(hidden)]
     #[link_name = "sys_add_queue"]
     pub fn add_queue(id: usize, timeout_ns: i64) -> i32;
@@ -23,8 +24,8 @@ unsafe extern "C" {
     #[link_name = "sys_wait"]
     pub fn wait(id: usize) -> i32;
 
-    /// Wakes the threads of the queue of `id`: at least `count` of them, or all if `count` is negative. This kernel
-    /// wakes all.
+    /// Wakes the threads of the queue of `id`: at least `count` of them, or all if `count` is negative. This
+    /// kernel wakes all.
     #[link_name = "sys_notify"]
     pub fn notify(id: usize, count: i32) -> i32;
 }

@@ -1,8 +1,8 @@
 //! Sockets and name resolution.
 //!
-//! Calls fail with `-EBADF` if the descriptor is not open and with `-ENOTSOCK` if it is not that of a socket. The
-//! length of a returned address is a value-result argument: before the call the size of the buffer, afterwards the
-//! length of the whole address.
+//! Calls fail with `-EBADF` if the descriptor is not open and with `-ENOTSOCK` if it is not that of a socket.
+//! The length of a returned address is a value-result argument: before the call the size of the buffer,
+//! afterwards the length of the whole address.
 
 use core::ffi::{c_char, c_void};
 
@@ -14,16 +14,16 @@ unsafe extern "C" {
     #[link_name = "sys_network_init"]
     pub fn network_init() -> i32;
 
-    /// Creates a socket of the address family `domain`, the socket type `type_` and the protocol `protocol` (0 for the
-    /// default) and returns its descriptor.
+    /// Creates a socket of the address family `domain`, the socket type `type_` and the protocol `protocol`
+    /// (0 for the default) and returns its descriptor.
     ///
-    /// Fails with `-EAFNOSUPPORT`, `-EINVAL` or `-EPROTONOSUPPORT` if family, type or protocol is not supported, and
-    /// with `-EMFILE` if no descriptor is free.
+    /// Fails with `-EAFNOSUPPORT`, `-EINVAL` or `-EPROTONOSUPPORT` if family, type or protocol is not
+    /// supported, and with `-EMFILE` if no descriptor is free.
     #[link_name = "sys_socket"]
     pub fn socket(domain: i32, type_: i32, protocol: i32) -> i32;
 
-    /// Binds a socket to the local address `name`. Fails with `-EADDRINUSE` if it is in use and with `-EADDRNOTAVAIL`
-    /// if it is not an address of this machine.
+    /// Binds a socket to the local address `name`. Fails with `-EADDRINUSE` if it is in use and with
+    /// `-EADDRNOTAVAIL` if it is not an address of this machine.
     ///
     /// # Safety
     ///
@@ -31,7 +31,8 @@ unsafe extern "C" {
     #[link_name = "sys_bind"]
     pub fn bind(s: i32, name: *const sockaddr, namelen: socklen_t) -> i32;
 
-    /// Makes a socket listen for connections, with a queue of `backlog` connections that are not accepted yet.
+    /// Makes a socket listen for connections, with a queue of `backlog` connections that are not accepted
+    /// yet.
     #[link_name = "sys_listen"]
     pub fn listen(s: i32, backlog: i32) -> i32;
 
@@ -39,16 +40,16 @@ unsafe extern "C" {
     ///
     /// # Safety
     ///
-    /// `addrlen` must be null, or valid for reading and writing; `addr` must be null, or valid for writing `*addrlen`
-    /// bytes.
+    /// `addrlen` must be null, or valid for reading and writing; `addr` must be null, or valid for writing
+    /// `*addrlen` bytes.
     #[link_name = "sys_accept"]
     pub fn accept(s: i32, addr: *mut sockaddr, addrlen: *mut socklen_t) -> i32;
 
     /// Connects to `name`, or sets the peer of a datagram socket.
     ///
-    /// Fails among others with `-ECONNREFUSED`, `-ETIMEDOUT`, `-ENETUNREACH`, `-EISCONN`, and with `-EINPROGRESS` if
-    /// the socket is non-blocking: then [`POLLOUT`](crate::POLLOUT) is the end of the attempt, and
-    /// [`SO_ERROR`](crate::SO_ERROR) its result.
+    /// Fails among others with `-ECONNREFUSED`, `-ETIMEDOUT`, `-ENETUNREACH`, `-EISCONN`, and with
+    /// `-EINPROGRESS` if the socket is non-blocking: then [`POLLOUT`](crate::POLLOUT) is the end of the
+    /// attempt, and [`SO_ERROR`](crate::SO_ERROR) its result.
     ///
     /// # Safety
     ///
@@ -56,8 +57,8 @@ unsafe extern "C" {
     #[link_name = "sys_connect"]
     pub fn connect(s: i32, name: *const sockaddr, namelen: socklen_t) -> i32;
 
-    /// Sends `len` bytes to the peer and returns the number of bytes queued; `flags` are `MSG_` bits. Fails with
-    /// `-ENOTCONN` without a peer and with `-EPIPE` if the connection is shut down.
+    /// Sends `len` bytes to the peer and returns the number of bytes queued; `flags` are `MSG_` bits. Fails
+    /// with `-ENOTCONN` without a peer and with `-EPIPE` if the connection is shut down.
     ///
     /// # Safety
     ///
@@ -65,8 +66,8 @@ unsafe extern "C" {
     #[link_name = "sys_send"]
     pub fn send(s: i32, mem: *const c_void, len: usize, flags: i32) -> isize;
 
-    /// Sends `len` bytes to the address `to` and returns the number of bytes queued; `flags` are `MSG_` bits. Fails
-    /// with `-EMSGSIZE` if they do not fit in a datagram.
+    /// Sends `len` bytes to the address `to` and returns the number of bytes queued; `flags` are `MSG_` bits.
+    /// Fails with `-EMSGSIZE` if they do not fit in a datagram.
     ///
     /// # Safety
     ///
@@ -81,8 +82,8 @@ unsafe extern "C" {
         tolen: socklen_t,
     ) -> isize;
 
-    /// Receives at most `len` bytes into `buf` and returns their number: 0 if the peer has shut down sending. `flags`
-    /// are `MSG_` bits.
+    /// Receives at most `len` bytes into `buf` and returns their number: 0 if the peer has shut down sending.
+    /// `flags` are `MSG_` bits.
     ///
     /// # Safety
     ///
@@ -121,7 +122,8 @@ unsafe extern "C" {
     #[link_name = "sys_getsockname"]
     pub fn getsockname(s: i32, name: *mut sockaddr, namelen: *mut socklen_t) -> i32;
 
-    /// Stores the value of the option `optname` of the level `level`. Fails with `-ENOPROTOOPT` for an unknown option.
+    /// Stores the value of the option `optname` of the level `level`. Fails with `-ENOPROTOOPT` for an
+    /// unknown option.
     ///
     /// # Safety
     ///
@@ -138,8 +140,8 @@ unsafe extern "C" {
     #[link_name = "sys_setsockopt"]
     pub fn setsockopt(s: i32, level: i32, optname: i32, optval: *const c_void, optlen: socklen_t) -> i32;
 
-    /// Shuts down one direction of a connection or both: `how` is one of the `SHUT_` numbers. The descriptor stays
-    /// open.
+    /// Shuts down one direction of a connection or both: `how` is one of the `SHUT_` numbers. The descriptor
+    /// stays open.
     #[link_name = "sys_shutdown"]
     pub fn shutdown(sockfd: i32, how: i32) -> i32;
 
@@ -148,14 +150,14 @@ unsafe extern "C" {
     #[link_name = "sys_shutdown_socket"]
     pub fn shutdown_socket(s: i32, how: i32) -> i32;
 
-    /// Resolves the host name `nodename` and the service `servname`, of which one may be null; `hints` restrict the
-    /// results, unless they are null. Stores a linked list of results in `res`, to be freed by [`freeaddrinfo`].
-    /// Returns one of the positive `EAI_` numbers on failure, unlike the other functions.
+    /// Resolves the host name `nodename` and the service `servname`, of which one may be null; `hints`
+    /// restrict the results, unless they are null. Stores a linked list of results in `res`, to be freed by
+    /// [`freeaddrinfo`]. Returns one of the positive `EAI_` numbers on failure, unlike the other functions.
     ///
     /// # Safety
     ///
-    /// The names must be null or end with a zero byte; `hints` must be null or valid for reading; `res` must be valid
-    /// for writing.
+    /// The names must be null or end with a zero byte; `hints` must be null or valid for reading; `res` must
+    /// be valid for writing.
     #[link_name = "sys_getaddrinfo"]
     pub fn getaddrinfo(
         nodename: *const c_char,

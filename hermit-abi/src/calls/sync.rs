@@ -4,31 +4,31 @@ use crate::types::scalar::sem_t;
 use crate::types::time::timespec;
 
 unsafe extern "C" {
-    /// Sleeps while the word at `address` is `expected`, until a [`futex_wake`] or the timeout. The comparison and the
-    /// start of the sleep are atomic with respect to [`futex_wake`]: no wake-up is lost.
+    /// Sleeps while the word at `address` is `expected`, until a [`futex_wake`] or the timeout. The
+    /// comparison and the start of the sleep are atomic with respect to [`futex_wake`]: no wake-up is lost.
     ///
-    /// A null `timeout` means none; otherwise it is a time of [`CLOCK_MONOTONIC`](crate::CLOCK_MONOTONIC), or with
-    /// [`FUTEX_RELATIVE_TIMEOUT`](crate::FUTEX_RELATIVE_TIMEOUT) in `flags` a duration.
+    /// A null `timeout` means none; otherwise it is a time of [`CLOCK_MONOTONIC`](crate::CLOCK_MONOTONIC), or
+    /// with [`FUTEX_RELATIVE_TIMEOUT`](crate::FUTEX_RELATIVE_TIMEOUT) in `flags` a duration.
     ///
-    /// Returns 0 after a wake-up, `-EAGAIN` if the word has another value, `-ETIMEDOUT` at the timeout and never
-    /// earlier, and `-EINVAL` for a null address, a negative timeout or unknown flags.
+    /// Returns 0 after a wake-up, `-EAGAIN` if the word has another value, `-ETIMEDOUT` at the timeout and
+    /// never earlier, and `-EINVAL` for a null address, a negative timeout or unknown flags.
     ///
     /// # Safety
     ///
-    /// `address` must be aligned and valid for atomic reading until the call returns; `timeout` must be null or valid
-    /// for reading.
+    /// `address` must be aligned and valid for atomic reading until the call returns; `timeout` must be null
+    /// or valid for reading.
     #[link_name = "sys_futex_wait"]
     pub fn futex_wait(address: *mut u32, expected: u32, timeout: *const timespec, flags: u32) -> i32;
 
-    /// Wakes at most `count` threads that sleep on `address`, all if `count` is `i32::MAX`, and returns their number.
-    /// Fails with `-EINVAL` for a null address or a negative count.
+    /// Wakes at most `count` threads that sleep on `address`, all if `count` is `i32::MAX`, and returns their
+    /// number. Fails with `-EINVAL` for a null address or a negative count.
     ///
     /// The memory at the address is not accessed.
     #[link_name = "sys_futex_wake"]
     pub fn futex_wake(address: *mut u32, count: i32) -> i32;
 
-    /// Initialises a semaphore with the count `value`. A semaphore shared between processes (`pshared` not 0) is not
-    /// supported: `-ENOSYS`. Fails with `-EINVAL` for a value greater than `i32::MAX`.
+    /// Initialises a semaphore with the count `value`. A semaphore shared between processes (`pshared` not 0)
+    /// is not supported: `-ENOSYS`. Fails with `-EINVAL` for a value greater than `i32::MAX`.
     ///
     /// # Safety
     ///
@@ -61,9 +61,8 @@ unsafe extern "C" {
     #[link_name = "sys_sem_trywait"]
     pub fn sem_trywait(sem: *mut sem_t) -> i32;
 
-    /// Waits until a semaphore's count is not 0, and decrements it. Fails with `-ETIMEDOUT` at the time `abs_timeout`
-    /// of
-    /// [`CLOCK_REALTIME`](crate::CLOCK_REALTIME). A null `abs_timeout` means no timeout.
+    /// Waits until a semaphore's count is not 0, and decrements it. Fails with `-ETIMEDOUT` at the time
+    /// `abs_timeout` of [`CLOCK_REALTIME`](crate::CLOCK_REALTIME). A null `abs_timeout` means no timeout.
     ///
     /// # Safety
     ///

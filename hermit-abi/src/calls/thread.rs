@@ -7,9 +7,9 @@ use crate::types::scalar::Tid;
 unsafe extern "C" {
     /// Creates a thread that calls `func(arg)`, and stores its number in `id`.
     ///
-    /// `prio` is a [`Priority`](crate::Priority) as a number; `core_id` is the CPU to which the thread is pinned, or -1
-    /// for none. Fails with `-EAGAIN` without memory or room for one more thread, and with `-EINVAL` for a priority or
-    /// a CPU that does not exist.
+    /// `prio` is a [`Priority`](crate::Priority) as a number; `core_id` is the CPU to which the thread is
+    /// pinned, or -1 for none. Fails with `-EAGAIN` without memory or room for one more thread, and with
+    /// `-EINVAL` for a priority or a CPU that does not exist.
     ///
     /// # Safety
     ///
@@ -17,7 +17,8 @@ unsafe extern "C" {
     #[link_name = "sys_spawn"]
     pub fn spawn(id: *mut Tid, func: extern "C" fn(usize), arg: usize, prio: u8, core_id: isize) -> i32;
 
-    /// As [`spawn`], with a stack of at least `stack_size` bytes. Returns the thread's number, or 0 on failure.
+    /// As [`spawn`], with a stack of at least `stack_size` bytes. Returns the thread's number, or 0 on
+    /// failure.
     ///
     /// # Safety
     ///
@@ -26,8 +27,8 @@ unsafe extern "C" {
     pub fn spawn2(func: extern "C" fn(usize), arg: usize, prio: u8, stack_size: usize, core_id: isize)
     -> Tid;
 
-    /// Waits until thread `id` has ended. Fails with `-EINVAL` if there was no such thread, and with `-EDEADLK` for the
-    /// calling thread.
+    /// Waits until thread `id` has ended. Fails with `-EINVAL` if there was no such thread, and with
+    /// `-EDEADLK` for the calling thread.
     #[link_name = "sys_join"]
     pub fn join(id: Tid) -> i32;
 
@@ -35,8 +36,8 @@ unsafe extern "C" {
     #[link_name = "sys_yield"]
     pub fn yield_now();
 
-    /// Sets the name of the calling thread, which fault reports show; null or an empty text removes it. A name is
-    /// truncated to 31 bytes, at a character boundary.
+    /// Sets the name of the calling thread, which fault reports show; null or an empty text removes it. A
+    /// name is truncated to 31 bytes, at a character boundary.
     ///
     /// # Safety
     ///
@@ -44,9 +45,10 @@ unsafe extern "C" {
     #[link_name = "sys_set_thread_name"]
     pub fn set_thread_name(name: *const c_char);
 
-    /// Stores the call stack of the calling thread, innermost call first, and returns the number of stored calls, at
-    /// most `count`. A call is the address of a byte of its call instruction, relative to the image's start: an address
-    /// in the ELF file, as `addr2line` and [`symbol_name`](crate::symbol_name) take it.
+    /// Stores the call stack of the calling thread, innermost call first, and returns the number of stored
+    /// calls, at most `count`. A call is the address of a byte of its call instruction, relative to the
+    /// image's start: an address in the ELF file, as `addr2line` and [`symbol_name`](crate::symbol_name) take
+    /// it.
     ///
     /// # Safety
     ///

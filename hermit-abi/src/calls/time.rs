@@ -20,8 +20,8 @@ unsafe extern "C" {
     #[link_name = "sys_usleep"]
     pub fn usleep(usecs: u64);
 
-    /// Sleeps for at least the duration `req`. Fails with `-EINVAL` if it is negative or `tv_nsec` is not below a
-    /// second.
+    /// Sleeps for at least the duration `req`. Fails with `-EINVAL` if it is negative or `tv_nsec` is not
+    /// below a second.
     ///
     /// # Safety
     ///

@@ -68,7 +68,8 @@ pub const F_GETFD: i32 = 1;
 pub const F_SETFD: i32 = 2;
 /// [`fcntl`](crate::fcntl): get the `O_` flags of the open file.
 pub const F_GETFL: i32 = 3;
-/// [`fcntl`](crate::fcntl): set those of the `O_` flags that can be changed: [`O_NONBLOCK`], and of a file [`O_APPEND`].
+/// [`fcntl`](crate::fcntl): set those of the `O_` flags that can be changed: [`O_NONBLOCK`], and of a file
+/// [`O_APPEND`].
 pub const F_SETFL: i32 = 4;
 /// Descriptor flag: close on exec. It has no effect: there is no exec.
 pub const FD_CLOEXEC: i32 = 1;

@@ -88,13 +88,14 @@ pub const TCP_KEEPCNT: i32 = 5;
 pub const TCP_QUICKACK: i32 = 12;
 /// Name of the congestion control, such as `cubic`. Not part of the published ABI.
 pub const TCP_CONGESTION: i32 = 13;
-/// Milliseconds without an acknowledgement that end the connection; 0 for the default. Not part of the published ABI.
+/// Milliseconds without an acknowledgement that end the connection; 0 for the default. Not part of the
+/// published ABI.
 pub const TCP_USER_TIMEOUT: i32 = 18;
 
 /// Receive without removing the data from the buffer. Linux's number is 2.
 pub const MSG_PEEK: i32 = 1;
-/// This call does not wait, whatever the descriptor's mode. Linux has the same number, as for the two below. Not part of
-/// the published ABI.
+/// This call does not wait, whatever the descriptor's mode. Linux has the same number, as for the two below.
+/// Not part of the published ABI.
 pub const MSG_DONTWAIT: i32 = 0x40;
 /// Receive until the buffer is full. Not part of the published ABI.
 pub const MSG_WAITALL: i32 = 0x100;

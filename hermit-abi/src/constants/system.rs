@@ -21,13 +21,14 @@ pub const PROT_EXEC: u32 = 1 << 2;
 
 /// Bits of [`string_moves`](crate::string_moves): none is faster, as far as is known.
 pub const STRING_MOVES_NONE: u32 = 0;
-/// Bit of [`string_moves`](crate::string_moves): `rep movsq` and `rep stosq` are faster for some hundred bytes and more; the
-/// processor is emulated.
+/// Bit of [`string_moves`](crate::string_moves): `rep movsq` and `rep stosq` are faster for some hundred
+/// bytes and more; the processor is emulated.
 pub const STRING_MOVES_WORDS: u32 = 1;
-/// Bit of [`string_moves`](crate::string_moves): `rep movsb` and `rep stosb` are faster for some thousand bytes and more (ERMS,
-/// SDM volume 1, section 7.3.9.3).
+/// Bit of [`string_moves`](crate::string_moves): `rep movsb` and `rep stosb` are faster for some thousand
+/// bytes and more (ERMS, SDM volume 1, section 7.3.9.3).
 pub const STRING_MOVES_BYTES: u32 = 1 << 1;
-/// Bit of [`string_moves`](crate::string_moves): the processor has AVX2 and FMA, and the kernel has enabled AVX's registers.
+/// Bit of [`string_moves`](crate::string_moves): the processor has AVX2 and FMA, and the kernel has enabled
+/// AVX's registers.
 pub const STRING_MOVES_VECTORS: u32 = 1 << 2;
 
 /// Maximum result of the C library's `rand`.

@@ -110,7 +110,8 @@ assert_layout!(
     stx_dev_minor @ 140,
 );
 
-/// Properties of a file, for [`get_properties`](crate::get_properties()): those of [`statx`] that files have, without padding.
+/// Properties of a file, for [`get_properties`](crate::get_properties()): those of [`statx`] that files have,
+/// without padding.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct file_properties {
@@ -155,8 +156,8 @@ assert_layout!(file_properties, size 104, ino @ 0, atime @ 32, atime_nsec @ 64, 
 
 /// A directory entry as [`getdents64`](crate::getdents64) writes it.
 ///
-/// An entry in a buffer is [`d_reclen`](Self::d_reclen) bytes long, which is usually less than the size of this type:
-/// read its fields one by one, and never form a reference to the whole.
+/// An entry in a buffer is [`d_reclen`](Self::d_reclen) bytes long, which is usually less than the size of
+/// this type: read its fields one by one, and never form a reference to the whole.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dirent64 {

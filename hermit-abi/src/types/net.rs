@@ -164,7 +164,8 @@ pub struct ipv6_mreq {
 }
 assert_layout!(ipv6_mreq, size 20, ipv6mr_multiaddr @ 0, ipv6mr_interface @ 16);
 
-/// Value of [`SO_LINGER`](crate::SO_LINGER): whether [`close`](crate::close) waits until sent data are delivered.
+/// Value of [`SO_LINGER`](crate::SO_LINGER): whether [`close`](crate::close) waits until sent data are
+/// delivered.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct linger {

@@ -1,7 +1,7 @@
 //! Pointers that the kernel passes to the stack's functions.
 //!
-//! The contract of [`hermit_interface::net::Calls`] says what each points at. The macro of `calls` applies one of these
-//! functions to each pointer; what it points at is borrowed until the call returns ([`Call`]).
+//! The contract of [`hermit_interface::net::Calls`] says what each points at. The macro of `calls` applies
+//! one of these functions to each pointer; what it points at is borrowed until the call returns ([`Call`]).
 #![expect(unsafe_code, reason = "the kernel passes raw pointers")]
 
 use core::ffi::c_void;
@@ -26,10 +26,12 @@ impl<'a> Call<'a> {
 ///
 /// # Safety
 ///
-/// `stack` is what `hermit_net_start` has returned, and the kernel holds the lock around the stack during the call.
+/// `stack` is what `hermit_net_start` has returned, and the kernel holds the lock around the stack during the
+/// call.
 pub(crate) const unsafe fn stack<'a>(_: Call<'a>, stack: *mut c_void) -> &'a mut NetworkStack {
-    // SAFETY: `hermit_net_start` has leaked a box of this type, so the memory is valid for ever; each function of the
-    // table makes one reference, during its call, and the kernel's lock admits one call at a time.
+    // SAFETY: `hermit_net_start` has leaked a box of this type, so the memory is valid for ever; each
+    // function of the table makes one reference, during its call, and the kernel's lock admits one call at a
+    // time.
     unsafe { &mut *stack.cast() }
 }
 
@@ -69,8 +71,8 @@ pub(crate) const unsafe fn optional<'a, T>(_: Call<'a>, pointer: *const T) -> Op
 ///
 /// `start` is not null and valid for reads of `len` values that do not change during the call.
 pub(crate) const unsafe fn slice<'a, T>(_: Call<'a>, start: *const T, len: usize) -> &'a [T] {
-    // SAFETY: the requirement is the same, for the lifetime of the call; the kernel makes pointer and length from a
-    // slice, so they are aligned and not too long.
+    // SAFETY: the requirement is the same, for the lifetime of the call; the kernel makes pointer and length
+    // from a slice, so they are aligned and not too long.
     unsafe { slice::from_raw_parts(start, len) }
 }
 
@@ -78,10 +80,11 @@ pub(crate) const unsafe fn slice<'a, T>(_: Call<'a>, start: *const T, len: usize
 ///
 /// # Safety
 ///
-/// `start` is not null and valid for reads and writes of `len` values that no other code accesses during the call.
+/// `start` is not null and valid for reads and writes of `len` values that no other code accesses during the
+/// call.
 pub(crate) const unsafe fn slice_mut<'a, T>(_: Call<'a>, start: *mut T, len: usize) -> &'a mut [T] {
-    // SAFETY: the requirement is the same, for the lifetime of the call; the kernel makes pointer and length from a
-    // slice, so they are aligned and not too long.
+    // SAFETY: the requirement is the same, for the lifetime of the call; the kernel makes pointer and length
+    // from a slice, so they are aligned and not too long.
     unsafe { slice::from_raw_parts_mut(start, len) }
 }
 

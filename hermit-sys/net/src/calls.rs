@@ -65,20 +65,21 @@ fn status(result: Result<(), Errno>) -> CallResult {
     number(result.map(|()| 0))
 }
 
-/// Defines functions of the table. All take the stack first. A `where` clause names for each pointer the function of
-/// [`arguments`] whose requirement is what [`Calls`] says about the pointer.
+/// Defines functions of the table. All take the stack first. A `where` clause names for each pointer the
+/// function of [`arguments`] whose requirement is what [`Calls`] says about the pointer.
 macro_rules! calls {
     ($(fn $name:ident($stack:ident $(, $arg:ident: $type:ty)*) $(-> $result:ty)?
         $(where $($value:ident: $function:ident($($part:ident),+)),+)? $state:block)*) => {$(
         unsafe extern "C" fn $name(stack: *mut c_void $(, $arg: $type)*) $(-> $result)? {
             let scope = ();
             let call = Call::new(&scope);
-            // SAFETY: the kernel is the only caller of the table. It passes the stack that `hermit_net_start` has
-            // returned to it, and calls with the lock around the stack held, as the contract of `Calls` requires.
+            // SAFETY: the kernel is the only caller of the table. It passes the stack that `hermit_net_start`
+            // has returned to it, and calls with the lock around the stack held, as the contract of `Calls`
+            // requires.
             let $stack = unsafe { arguments::stack(call, stack) };
             $($(
-                // SAFETY: the kernel is the only caller of the table, and the contract of `Calls` requires of it what
-                // the function requires of these arguments.
+                // SAFETY: the kernel is the only caller of the table, and the contract of `Calls` requires of
+                // it what the function requires of these arguments.
                 let $value = unsafe { arguments::$function(call, $($part),+) };
             )+)?
             $state

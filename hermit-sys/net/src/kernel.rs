@@ -59,8 +59,9 @@ unsafe extern "C" fn take<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(
     size: usize,
     is_checked: bool,
 ) {
-    // SAFETY: the kernel passes the context that `receive` has given it together with this function: a callback of
-    // these types, on the stack of `receive`, which is waiting for the kernel and does not access it.
+    // SAFETY: the kernel passes the context that `receive` has given it together with this function: a
+    // callback of these types, on the stack of `receive`, which is waiting for the kernel and does not access
+    // it.
     let callback = unsafe { &mut *context.cast::<Callback<F, R>>() };
     // SAFETY: the contract of `ReceiveFrame`: the frame is valid and does not change during the call.
     let frame = unsafe { slice::from_raw_parts(frame, size) };
@@ -70,10 +71,12 @@ unsafe extern "C" fn take<F: FnOnce(&[u8], ReceivedInfo) -> R, R>(
 
 /// The [`net::FillFrame`] function of a closure. Its context is a `Callback<F, R>`.
 unsafe extern "C" fn fill<F: FnOnce(&mut [u8]) -> R, R>(context: *mut c_void, frame: *mut u8, size: usize) {
-    // SAFETY: the kernel passes the context that `transmit` has given it together with this function: a callback of
-    // these types, on the stack of `transmit`, which is waiting for the kernel and does not access it.
+    // SAFETY: the kernel passes the context that `transmit` has given it together with this function: a
+    // callback of these types, on the stack of `transmit`, which is waiting for the kernel and does not
+    // access it.
     let callback = unsafe { &mut *context.cast::<Callback<F, R>>() };
-    // SAFETY: the contract of `FillFrame`: the memory is initialised, and no other code accesses it during the call.
+    // SAFETY: the contract of `FillFrame`: the memory is initialised, and no other code accesses it during
+    // the call.
     let frame = unsafe { slice::from_raw_parts_mut(frame, size) };
     callback.result = callback.action.take().map(|action| action(frame));
 }
@@ -96,7 +99,8 @@ impl NetDevice for KernelDevice {
     fn receive<R>(&mut self, action: impl FnOnce(&[u8], ReceivedInfo) -> R) -> Option<R> {
         let mut callback = Callback::new(action);
         let function = take_for(&callback);
-        // SAFETY: the context is the callback of the types for which `function` is made, and outlives the call.
+        // SAFETY: the context is the callback of the types for which `function` is made, and outlives the
+        // call.
         unsafe { (self.services.receive)(callback.context(), function) };
         callback.result
     }
@@ -115,8 +119,8 @@ impl NetDevice for KernelDevice {
         let mut callback = Callback::new(action);
         let function = fill_for(&callback);
         let offload = to_kernel(&offload);
-        // SAFETY: the context is the callback of the types for which `function` is made; it and the offload outlive the
-        // call.
+        // SAFETY: the context is the callback of the types for which `function` is made; it and the offload
+        // outlive the call.
         unsafe { (self.services.transmit)(size, &raw const offload, callback.context(), function) };
     }
 }

@@ -1,10 +1,10 @@
 //! The network object: the TCP/IP stack of an image, behind a table of C functions.
 //!
-//! The stack proper is `hermit-net-stack`, which knows nothing of the kernel. This crate connects the two: the stack's
-//! functions become the table [`hermit_interface::net::Calls`], and the kernel's table
-//! [`hermit_interface::net::Services`] becomes the stack's network device and host. It is compiled for the program's
-//! target, with vector registers, and linked beside the kernel as an object of its own whose only visible symbol is
-//! [`hermit_interface::net::START`]. A program without sockets has none of it.
+//! The stack proper is `hermit-net-stack`, which knows nothing of the kernel. This crate connects the two:
+//! the stack's functions become the table [`hermit_interface::net::Calls`], and the kernel's table
+//! [`hermit_interface::net::Services`] becomes the stack's network device and host. It is compiled for the
+//! program's target, with vector registers, and linked beside the kernel as an object of its own whose only
+//! visible symbol is [`hermit_interface::net::START`]. A program without sockets has none of it.
 //!
 //! | module | what |
 //! | --- | --- |

@@ -24,8 +24,8 @@ pub(super) fn descriptor() -> io::Result<BorrowedFd<'static>> {
     Ok(DESCRIPTOR.get_or_init(|| opened).as_fd())
 }
 
-/// Polls for at most `timeout` milliseconds, without limit if it is negative; returns whether the program is requested
-/// to end.
+/// Polls for at most `timeout` milliseconds, without limit if it is negative; returns whether the program is
+/// requested to end.
 fn poll(timeout: i32) -> io::Result<bool> {
     let mut entry = pollfd { fd: descriptor()?.as_raw_fd(), events: POLLIN, revents: 0 };
     // SAFETY: the pointer is to one entry, which is valid for reading and writing until the call returns.

@@ -1,4 +1,5 @@
-//! Images that are valid but for some fields of their ELF structures, so that nearly every input passes the first checks.
+//! Images that are valid but for some fields of their ELF structures, so that nearly every input passes the
+//! first checks.
 
 use hermit_interface::image::sample::Sample;
 
@@ -11,7 +12,8 @@ const CHANGE: usize = 8;
 /// Maximum number of changes: with more, hardly an image is left that is loaded.
 const MAX_CHANGES: usize = 8;
 
-/// Places of arrays of structures in the file: start, number, and the sizes of a structure's fields (ELF-64 Object File Format).
+/// Places of arrays of structures in the file: start, number, and the sizes of a structure's fields (ELF-64
+/// Object File Format).
 const STRUCTURES: [(usize, usize, &[usize]); 8] = [
     // The file header, its identification byte by byte.
     (0, 1, &[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 4, 8, 8, 8, 4, 2, 2, 2, 2, 2, 2]),
@@ -25,7 +27,8 @@ const STRUCTURES: [(usize, usize, &[usize]); 8] = [
     (0x2000, 4, &[8, 8]),
     // Section headers.
     (0x3840, 3, &[4, 4, 8, 8, 8, 8, 4, 4, 8, 8]),
-    // Packed relocations, and the rest of the dynamic section. New structures come last: inputs name fields by number.
+    // Packed relocations, and the rest of the dynamic section. New structures come last: inputs name fields
+    // by number.
     (0xc00, 6, &[8]),
     (0x2040, 3, &[8, 8]),
 ];
@@ -67,7 +70,8 @@ fn fields() -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Changes a field: sets it to a value or a number of pages, adds to it, shifts a bit, or copies another field.
+/// Changes a field: sets it to a value or a number of pages, adds to it, shifts a bit, or copies another
+/// field.
 fn apply(change: [u8; CHANGE], fields: &[(usize, usize)], file: &mut [u8]) {
     let [low, high, operation, other, value @ ..] = change;
     let field = |number: usize| fields.get(number % fields.len()).copied().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Fuzz targets: each takes arbitrary bytes, and panics if the system under test violates an invariant.
 //!
-//! `cargo xtask test fuzz` searches for such bytes by libFuzzer. Without `cfg(fuzzing)`, the programs run their
-//! targets on the files that the command line names.
+//! `cargo xtask test fuzz` searches for such bytes by libFuzzer. Without `cfg(fuzzing)`, the programs run
+//! their targets on the files that the command line names.
 
 mod fields;
 mod usernet;
@@ -57,7 +57,8 @@ pub fn replay(target: Target) -> io::Result<()> {
     Ok(())
 }
 
-/// Loading of an image: `data` is the file, and its last bytes are the random numbers of the address space layout.
+/// Loading of an image: `data` is the file, and its last bytes are the random numbers of the address space
+/// layout.
 ///
 /// # Panics
 ///
@@ -199,7 +200,8 @@ pub fn arguments(data: &[u8]) {
     assert!(config.disks.iter().all(|disk| !disk.file.as_os_str().is_empty()));
 }
 
-/// Reading of a tar archive, as it is and with right checksums: otherwise few changes of a header would be read.
+/// Reading of a tar archive, as it is and with right checksums: otherwise few changes of a header would be
+/// read.
 ///
 /// # Panics
 ///

@@ -1,4 +1,5 @@
-//! Fuzz target of the user-mode network: a hostile guest, peers, and a host that fails, in the order that the input says.
+//! Fuzz target of the user-mode network: a hostile guest, peers, and a host that fails, in the order that the
+//! input says.
 //!
 //! | module | |
 //! | --- | --- |
@@ -35,8 +36,8 @@ const MAX_LARGE_FRAME: usize = 65_553;
 /// Time in nanoseconds within which every timer expires: that of router advertisements is the longest.
 const MAX_DELAY: u64 = 6 * 3_600 * 1_000_000_000;
 
-/// Maximum numbers of frames and of half-open flows, and of bytes that are kept: 64 MiB, and the rest of a buffer that
-/// has grown.
+/// Maximum numbers of frames and of half-open flows, and of bytes that are kept: 64 MiB, and the rest of a
+/// buffer that has grown.
 const MAX_FRAMES: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024 + 128 * TCP_PORTS.len();
 const MAX_KEPT: usize = 68 << 20;
@@ -44,7 +45,8 @@ const MAX_KEPT: usize = 68 << 20;
 /// Maximum number of entries in the queues beside two of each flow in each queue.
 const MAX_QUEUED: usize = 256;
 
-/// Number of times that timers expire until nothing is left, and the time in nanoseconds between them at least.
+/// Number of times that timers expire until nothing is left, and the time in nanoseconds between them at
+/// least.
 const MAX_EXPIRIES: usize = 60;
 const LONG: u64 = 30_000_000_000;
 
@@ -52,7 +54,8 @@ const LONG: u64 = 30_000_000_000;
 ///
 /// # Panics
 ///
-/// A frame for the guest is invalid, a stream has other bytes, a limit is exceeded, or something is left at the end.
+/// A frame for the guest is invalid, a stream has other bytes, a limit is exceeded, or something is left at
+/// the end.
 pub fn usernet(data: &[u8]) {
     let mut source = Source(data);
     let Some(mut world) = World::new(&mut source) else { return };

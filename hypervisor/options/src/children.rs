@@ -3,9 +3,9 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 
-/// Returns the children of a process, alive or not yet waited for: `/proc/PID/task/TID/children`, or, on a kernel that was
-/// built without `CONFIG_PROC_CHILDREN`, all processes with this parent (proc(5)). The list is complete only if none of
-/// them ends meanwhile and is waited for.
+/// Returns the children of a process, alive or not yet waited for: `/proc/PID/task/TID/children`, or, on a
+/// kernel that was built without `CONFIG_PROC_CHILDREN`, all processes with this parent (proc(5)). The list
+/// is complete only if none of them ends meanwhile and is waited for.
 ///
 /// # Errors
 ///

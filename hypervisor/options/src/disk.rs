@@ -61,7 +61,8 @@ impl DiskConfig {
         text
     }
 
-    /// Opens the file, for writing unless the guest only reads it, and checks that it is as large as a disk can be.
+    /// Opens the file, for writing unless the guest only reads it, and checks that it is as large as a disk
+    /// can be.
     ///
     /// # Errors
     ///

@@ -10,7 +10,8 @@ use clap::builder::{OsStringValueParser, TypedValueParser, ValueParserFactory};
 
 use crate::open::{Kind, Opener};
 
-/// Maximum size in bytes of a file with variables, as of all arguments and variables of a program on Linux (execve(2)).
+/// Maximum size in bytes of a file with variables, as of all arguments and variables of a program on Linux
+/// (execve(2)).
 const MAX_FILE_SIZE: u64 = 2 << 20;
 
 /// Why a file with variables cannot be used.
@@ -150,8 +151,9 @@ fn read(opener: &Opener, file: &Path) -> Result<Vec<Variable>, EnvironmentError>
     Ok(variables)
 }
 
-/// Parses a line in the format of `docker run --env-file`: blanks before the key are ignored, `#` begins a comment line,
-/// the value is everything after the first `=`, quotes and blanks included, and a key alone takes the host's value.
+/// Parses a line in the format of `docker run --env-file`: blanks before the key are ignored, `#` begins a
+/// comment line, the value is everything after the first `=`, quotes and blanks included, and a key alone
+/// takes the host's value.
 fn parse_line(line: &str) -> Result<Option<Variable>, &'static str> {
     let line = line.trim_start();
     if line.is_empty() || line.starts_with('#') {

@@ -27,7 +27,8 @@ pub fn nameservers() -> Vec<IpAddr> {
     parse_nameservers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default())
 }
 
-/// The servers in the text of a resolv.conf(5). One with a zone (`fe80::1%eth0`) is left out: a guest cannot use it.
+/// The servers in the text of a resolv.conf(5). One with a zone (`fe80::1%eth0`) is left out: a guest cannot
+/// use it.
 fn parse_nameservers(text: &str) -> Vec<IpAddr> {
     let server = |line: &str| match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
         ["nameserver", address, ..] => address.parse().ok(),

@@ -30,14 +30,14 @@ pub struct MachineOptions {
     /// A file with an environment variable per line, as of `docker run`; `--env` takes precedence
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
-    /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written; bps= and iops= limit
-    /// bytes and requests per second: 10M, or with a burst, 10M/64M
+    /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written; bps=
+    /// and iops= limit bytes and requests per second: 10M, or with a burst, 10M/64M
     #[arg(long, value_name = "FILE[:ro][,bps=RATE][,iops=RATE]")]
     pub block: Vec<DiskConfig>,
-    /// A folder of the host that the guest sees at this path, such as ./site:/srv; with :ro it cannot be changed; cache= says
-    /// how long the guest may rely on what it knows of names and attributes: auto, a second; always, for folders that
-    /// nothing else changes; never; bps= and iops= limit bytes and requests per second, as of a disk; may be given several
-    /// times
+    /// A folder of the host that the guest sees at this path, such as ./site:/srv; with :ro it cannot be
+    /// changed; cache= says how long the guest may rely on what it knows of names and attributes: auto, a
+    /// second; always, for folders that nothing else changes; never; bps= and iops= limit bytes and requests
+    /// per second, as of a disk; may be given several times
     #[arg(long, value_name = "HOST:GUEST[:ro][,cache=POLICY][,bps=RATE][,iops=RATE]")]
     pub mount: Vec<MountConfig>,
     /// The directory of the guest in which the program starts; / by default
@@ -46,12 +46,13 @@ pub struct MachineOptions {
     /// The files that the program finds at /: a folder, or a tar archive; changes stay in the guest's memory
     #[arg(long, value_name = "DIR|FILE.tar")]
     pub root: Option<PathBuf>,
-    /// Forward a port of the host to the guest, such as 8080:80, or a range, such as 8000-8010:8000-8010; port 0 of the
-    /// host is any free one, which is printed; TCP, or UDP with /udp at its end; may be given several times
+    /// Forward a port of the host to the guest, such as 8080:80, or a range, such as 8000-8010:8000-8010;
+    /// port 0 of the host is any free one, which is printed; TCP, or UDP with /udp at its end; may be given
+    /// several times
     #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
     pub ports: Vec<PortForward>,
-    /// Wait for gdb before the first instruction: on this port of the host, 0 takes a free one, or on a UNIX socket at this
-    /// path, such as ./gdb, which only its user can connect to
+    /// Wait for gdb before the first instruction: on this port of the host, 0 takes a free one, or on a UNIX
+    /// socket at this path, such as ./gdb, which only its user can connect to
     #[arg(long, value_name = "PORT|PATH")]
     pub gdb: Option<GdbAddress>,
     /// Kill the guest after this time
@@ -72,8 +73,8 @@ pub struct MachineOptions {
 }
 
 impl MachineOptions {
-    /// The same options as arguments of a command line. Files with variables and variables of the host are passed by
-    /// name, so that their values are in no list of processes.
+    /// The same options as arguments of a command line. Files with variables and variables of the host are
+    /// passed by name, so that their values are in no list of processes.
     #[must_use]
     pub fn to_arguments(&self) -> Vec<OsString> {
         let mut arguments = Vec::new();

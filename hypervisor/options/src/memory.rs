@@ -13,8 +13,8 @@ pub struct MemoryExceeded {
     pub available: u64,
 }
 
-/// Checks that the host could fill the whole memory of a machine. The host allocates pages at their first use, so a
-/// larger size would be found out in the middle of a run, by the host's out-of-memory killer.
+/// Checks that the host could fill the whole memory of a machine. The host allocates pages at their first
+/// use, so a larger size would be found out in the middle of a run, by the host's out-of-memory killer.
 ///
 /// # Errors
 ///

@@ -101,8 +101,8 @@ impl MountConfig {
     }
 }
 
-/// Finds a mount that would hide another one, or a directory of the kernel's. The guest could not tell which files it
-/// works on.
+/// Finds a mount that would hide another one, or a directory of the kernel's. The guest could not tell which
+/// files it works on.
 ///
 /// # Errors
 ///

@@ -16,11 +16,12 @@ pub use self::mac::MacAddress;
 use crate::egress::{EgressOptions, Prefix};
 use crate::rate::RateLimits;
 
-/// Minimum MTU in bytes: the size of a datagram that every host must accept (RFC 791 §3.1), as guests rely on it.
+/// Minimum MTU in bytes: the size of a datagram that every host must accept (RFC 791 §3.1), as guests rely on
+/// it.
 const MIN_MTU: u16 = 576;
 
-/// Maximum MTU in bytes of the network by sockets. The MTU of the path does not matter: the guest's TCP connections end in
-/// uhyve.
+/// Maximum MTU in bytes of the network by sockets. The MTU of the path does not matter: the guest's TCP
+/// connections end in uhyve.
 pub const MAX_USER_MTU: u16 = 65_520;
 
 /// Key of `--net` that opens the host's loopback to the guest.
@@ -125,7 +126,8 @@ impl NetworkConfig {
         Ok(())
     }
 
-    /// Adds a default gateway. The guest's kernel uses the first of each IP version, so that a second one is an error.
+    /// Adds a default gateway. The guest's kernel uses the first of each IP version, so that a second one is
+    /// an error.
     fn add_gateway(&mut self, gateway: IpAddr) -> Result<(), String> {
         if self.gateways.iter().any(|other| other.is_ipv4() == gateway.is_ipv4()) {
             return Err(format!(
@@ -143,7 +145,8 @@ impl NetworkConfig {
         if has_v6 { MIN_MTU_V6 } else { MIN_MTU }
     }
 
-    /// Refuses ranges that are opened though all addresses are open. Possible only after all options are applied.
+    /// Refuses ranges that are opened though all addresses are open. Possible only after all options are
+    /// applied.
     fn check_egress(&self) -> Result<(), String> {
         let is_tap = matches!(self.backend, BackendConfig::Tap(_));
         if is_tap && self.egress.opens_any() && !self.egress.closes_any() {
@@ -154,7 +157,8 @@ impl NetworkConfig {
         Ok(())
     }
 
-    /// Checks the MTU against the guest's addresses and the backend. Possible only after all options are applied.
+    /// Checks the MTU against the guest's addresses and the backend. Possible only after all options are
+    /// applied.
     fn check_mtu(&self) -> Result<(), String> {
         let Some(mtu) = self.mtu else { return Ok(()) };
         let (min, max) = (self.min_mtu(), self.backend.max_mtu());

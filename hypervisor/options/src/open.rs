@@ -1,11 +1,12 @@
 //! Opening of what a command line names by a path: images, disks, trees, environment files, folders, reports.
 //!
-//! The operator's paths may lead through folders that others can write: the folder of a machine whose jail has a user of
-//! its own, or a folder that a guest mounts. There a guest can replace a file by a symbolic link, or by a FIFO, while uhyve
-//! is started by root. So an [`Opener`] walks a path by one component after the other, each by the descriptor of the folder
-//! before it, and decides about each symbolic link: it is followed where only root and this user can have made it, as
-//! Linux does in sticky folders (`fs.protected_symlinks`), and refused elsewhere. What is found is opened only if it
-//! is of the [`Kind`] that was expected, by the descriptor that was examined: nothing can be put in its place between the two,
+//! The operator's paths may lead through folders that others can write: the folder of a machine whose jail
+//! has a user of its own, or a folder that a guest mounts. There a guest can replace a file by a symbolic
+//! link, or by a FIFO, while uhyve is started by root. So an [`Opener`] walks a path by one component after
+//! the other, each by the descriptor of the folder before it, and decides about each symbolic link: it is
+//! followed where only root and this user can have made it, as Linux does in sticky folders
+//! (`fs.protected_symlinks`), and refused elsewhere. What is found is opened only if it is of the [`Kind`]
+//! that was expected, by the descriptor that was examined: nothing can be put in its place between the two,
 //! and no open waits for the other end of a FIFO, or has an effect on a device.
 //!
 //! Below a folder that is read as a whole, no link is followed at all: [`beneath`].
@@ -38,9 +39,9 @@ const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// Opens a name in a directory, or makes it: in the directory's file system, and never by a link. What the flags open is
-/// not a terminal of this process, and closed when it executes a program; without `O_PATH`, the open does not wait for
-/// the other end of a FIFO.
+/// Opens a name in a directory, or makes it: in the directory's file system, and never by a link. What the
+/// flags open is not a terminal of this process, and closed when it executes a program; without `O_PATH`, the
+/// open does not wait for the other end of a FIFO.
 ///
 /// # Errors
 ///
@@ -143,8 +144,8 @@ pub struct Place {
 }
 
 impl Opener {
-    /// An opener for a machine that mounts these folders. A folder that cannot be examined has no effect: to mount it is an
-    /// error of its own.
+    /// An opener for a machine that mounts these folders. A folder that cannot be examined has no effect: to
+    /// mount it is an error of its own.
     #[must_use]
     pub fn new(mounts: &[MountConfig]) -> Self {
         let any = Self::default();
@@ -316,8 +317,9 @@ fn names(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(name).collect()
 }
 
-/// Returns true if only root and this user can have made a link in a folder: others cannot write to it, or it is a
-/// sticky one, such as /tmp, and the link is not theirs. The group of an ordinary user's own folder is often theirs alone.
+/// Returns true if only root and this user can have made a link in a folder: others cannot write to it, or it
+/// is a sticky one, such as /tmp, and the link is not theirs. The group of an ordinary user's own folder is
+/// often theirs alone.
 fn is_trusted(folder: &Stat, link: &Stat) -> bool {
     let user = geteuid();
     let is_own = |status: &Stat| status.st_uid == 0 || status.st_uid == user.as_raw();

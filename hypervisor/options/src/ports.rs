@@ -9,7 +9,8 @@ use hermit_interface::port_forward::{PortForward, Protocol};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// Maximum number of connections that wait to be accepted, unless the host's limit is lower (`net.core.somaxconn`).
+/// Maximum number of connections that wait to be accepted, unless the host's limit is lower
+/// (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
 
 /// Reason for which a port of the host cannot be forwarded.
@@ -117,8 +118,8 @@ enum Socket {
 }
 
 impl Socket {
-    /// Binds a socket. The unspecified IPv6 address covers all IPv4 addresses, too, whatever the host's default is
-    /// (`net.ipv6.bindv6only`).
+    /// Binds a socket. The unspecified IPv6 address covers all IPv4 addresses, too, whatever the host's
+    /// default is (`net.ipv6.bindv6only`).
     fn bind(protocol: Protocol, address: IpAddr, port: u16) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let kind = if protocol == Protocol::Tcp { SocketType::STREAM } else { SocketType::DGRAM };
@@ -187,7 +188,8 @@ mod tests {
     /// Ports that hosts give no socket which asks for any: no other program takes one of them meanwhile.
     const UNASSIGNED: Range<u16> = 20_000..30_000;
 
-    /// Number of ports of [`UNASSIGNED`] that were tried: tests run at the same time, and none tries another one's port.
+    /// Number of ports of [`UNASSIGNED`] that were tried: tests run at the same time, and none tries another
+    /// one's port.
     static TRIED: AtomicU16 = AtomicU16::new(0);
 
     fn forward(text: &str) -> PortForward {

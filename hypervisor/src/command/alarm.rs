@@ -1,7 +1,8 @@
-//! The time limit while a machine is being loaded: arguments, image and tree are read, and its programs start.
+//! The time limit while a machine is being loaded: arguments, image and tree are read, and its programs
+//! start.
 //!
-//! The main thread, which waits for the end of a machine that runs, is busy meanwhile, and there is no other one: the sandbox
-//! confines a process of one thread. So a timer of the host sends signals.
+//! The main thread, which waits for the end of a machine that runs, is busy meanwhile, and there is no other
+//! one: the sandbox confines a process of one thread. So a timer of the host sends signals.
 
 use std::io;
 use std::sync::OnceLock;
@@ -16,8 +17,8 @@ use vmm_sys_util::signal::register_signal_handler;
 
 use crate::report::{self, TIMED_OUT};
 
-/// Time from the signal that is reported to one that also ends a call of the host that cannot be interrupted, such as a
-/// read from a server that does not answer.
+/// Time from the signal that is reported to one that also ends a call of the host that cannot be interrupted,
+/// such as a read from a server that does not answer.
 const LAST: Duration = Duration::from_secs(1);
 
 /// Minimum time of a timer: 0 would disable it.
@@ -60,7 +61,8 @@ impl Alarm {
     }
 }
 
-/// Has the handler end the process itself, now that the report is in place; ends it if the limit was reached before.
+/// Has the handler end the process itself, now that the report is in place; ends it if the limit was reached
+/// before.
 pub(crate) fn arm() {
     if STATE.swap(ARMED, Ordering::SeqCst) == EXPIRED {
         end();

@@ -16,8 +16,9 @@ use crate::memory::Memory;
 use crate::sandbox::protections::{self, MissingProtection, Protection};
 use crate::sandbox::{LandlockLevel, filter_cost, jail, speculation};
 
-/// Prints which engines work. The exit code is 0 if one runs guests at native speed. With `allow_partial_sandbox` the
-/// process engine works without all of landlock, too. A protection of `required` that is missing is an error.
+/// Prints which engines work. The exit code is 0 if one runs guests at native speed. With
+/// `allow_partial_sandbox` the process engine works without all of landlock, too. A protection of `required`
+/// that is missing is an error.
 pub(crate) fn main(allow_partial_sandbox: bool, jail: Option<&Jail>, required: &[Protection]) -> ExitCode {
     let (kvm, process) = (kvm(), process(allow_partial_sandbox));
     let (kvm_works, process_works) = (kvm.is_ok(), process.is_ok());

@@ -36,47 +36,52 @@ pub struct Arguments {
     /// Arguments of the program
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
-    /// What executes the CPUs: KVM, or a sandboxed process; auto takes KVM if it executes code at native speed
+    /// What executes the CPUs: KVM, or a sandboxed process; auto takes KVM if it executes code at native
+    /// speed
     #[arg(long, alias = "platform", value_enum, default_value_t)]
     engine: EngineKind,
-    /// How the guest's output is written: raw; escaped shows control characters, other than of colours, as ^[ or \u{9b}, so
-    /// that a terminal does not execute them; auto is escaped on a terminal, and raw elsewhere
+    /// How the guest's output is written: raw; escaped shows control characters, other than of colours, as ^[
+    /// or \u{9b}, so that a terminal does not execute them; auto is escaped on a terminal, and raw elsewhere
     #[arg(long, value_enum, default_value_t)]
     console: ConsoleMode,
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
-    /// The network: user, sockets of uhyve, which -p implies; a tap of the host; or none. After it, with commas: mac=, mtu=,
-    /// ip=ADDR/PREFIX, gateway=, dns=, search=, hostname=, congestion=cubic|reno|bbr, and bps= and pps=, limits of bytes and frames per second. allow=CIDR and deny=CIDR open and close
-    /// addresses to the guest's connections, the longest prefix first; with user, link-local addresses and those of the host are
-    /// closed; egress=none closes all that allow= does not open. host-loopback, with user, lets the guest reach the host's
-    /// loopback, as host.hermit.internal
+    /// The network: user, sockets of uhyve, which -p implies; a tap of the host; or none. After it, with
+    /// commas: mac=, mtu=, ip=ADDR/PREFIX, gateway=, dns=, search=, hostname=, congestion=cubic|reno|bbr, and
+    /// bps= and pps=, limits of bytes and frames per second. allow=CIDR and deny=CIDR open and close
+    /// addresses to the guest's connections, the longest prefix first; with user, link-local addresses and
+    /// those of the host are closed; egress=none closes all that allow= does not open. host-loopback, with
+    /// user, lets the guest reach the host's loopback, as host.hermit.internal
     #[arg(long, value_name = "user|tap=NAME|none[,KEY[=VALUE]...]")]
     net: Option<NetworkOption>,
-    /// Forward the clients of a socket that is open already to a port of the guest: FD is the number of a descriptor of
-    /// uhyve, NAME one of systemd's (FileDescriptorName=); may be given several times
+    /// Forward the clients of a socket that is open already to a port of the guest: FD is the number of a
+    /// descriptor of uhyve, NAME one of systemd's (FileDescriptorName=); may be given several times
     #[arg(long, value_name = "FD|NAME:GUEST")]
     listen_fd: Vec<ListenFd>,
-    /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory. The file is replaced when uhyve starts, with the
-    /// reason `running`
+    /// Write how the run has ended to this file, in JSON: reason, exit status, exits, peak of memory. The
+    /// file is replaced when uhyve starts, with the reason `running`
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Join this cgroup before the guest is started, such as /sys/fs/cgroup/guests/web: its limits of CPU time, memory and
-    /// the like hold for uhyve and the guest
+    /// Join this cgroup before the guest is started, such as /sys/fs/cgroup/guests/web: its limits of CPU
+    /// time, memory and the like hold for uhyve and the guest
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cgroup: Option<PathBuf>,
-    /// Run in a jail, for which uhyve is started by root: once its files are open, uhyve continues, and runs the guest, as
-    /// this user and group, in namespaces without network, and with CHROOT, or an empty folder, as the root folder
+    /// Run in a jail, for which uhyve is started by root: once its files are open, uhyve continues, and runs
+    /// the guest, as this user and group, in namespaces without network, and with CHROOT, or an empty folder,
+    /// as the root folder
     #[arg(long, value_name = "UID:GID[,CHROOT]", conflicts_with = "no_sandbox")]
     pub(crate) jail: Option<Jail>,
-    /// Run a guest as a process although the host's kernel lacks parts of the sandbox (landlock of Linux 6.12)
+    /// Run a guest as a process although the host's kernel lacks parts of the sandbox (landlock of Linux
+    /// 6.12)
     #[arg(long)]
     pub(crate) allow_partial_sandbox: bool,
-    /// Refuse to start without these protections, such as kvm,landlock: kvm, not a process; sandbox; landlock, complete;
-    /// core-sched, cores that no other process shares; jail. A protection that is missing is a warning otherwise
+    /// Refuse to start without these protections, such as kvm,landlock: kvm, not a process; sandbox;
+    /// landlock, complete; core-sched, cores that no other process shares; jail. A protection that is missing
+    /// is a warning otherwise
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROTECTION,...")]
     pub(crate) require: Vec<Protection>,
-    /// Speculative execution to disable, where the host permits it. strict protects parts of the program from each other,
-    /// too, and slows its memory accesses down
+    /// Speculative execution to disable, where the host permits it. strict protects parts of the program from
+    /// each other, too, and slows its memory accesses down
     #[arg(long, value_enum, default_value_t)]
     mitigations: Mitigations,
     /// Write uhyve's own messages to the end of this file, not to standard error, which is the guest's, too
@@ -96,8 +101,8 @@ pub struct Arguments {
 /// What uhyve does instead of running a program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Be the network of a guest that QEMU runs, until QEMU closes the socket. Standard output is closed when QEMU can
-    /// connect. (A program called `net` is `./net`.)
+    /// Be the network of a guest that QEMU runs, until QEMU closes the socket. Standard output is closed when
+    /// QEMU can connect. (A program called `net` is `./net`.)
     Net(NetArguments),
 }
 

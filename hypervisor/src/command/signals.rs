@@ -22,9 +22,9 @@ use crate::vcpu::manager::ignore_signal;
 /// Signals that request the end of the guest.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Signals whose disposition is not inherited, but an empty handler: if SIGCHLD were ignored, the kernel would reap the
-/// guest's process; without a handler for SIGXFSZ a write beyond the file size limit would kill this process, and not
-/// return an error.
+/// Signals whose disposition is not inherited, but an empty handler: if SIGCHLD were ignored, the kernel
+/// would reap the guest's process; without a handler for SIGXFSZ a write beyond the file size limit would
+/// kill this process, and not return an error.
 const NOT_INHERITED: [i32; 2] = [libc::SIGCHLD, libc::SIGXFSZ];
 
 /// epoll data of the VM's shutdown event.
@@ -41,8 +41,9 @@ pub enum MainEvent {
     Timeout,
 }
 
-/// Unblocks all signals. The mask is inherited, and parents that read signals by signalfd(2) block them: this process
-/// would not notice requests to end, and could interrupt no vCPU. Call it before threads are started, which inherit it.
+/// Unblocks all signals. The mask is inherited, and parents that read signals by signalfd(2) block them: this
+/// process would not notice requests to end, and could interrupt no vCPU. Call it before threads are started,
+/// which inherit it.
 ///
 /// # Errors
 ///
@@ -99,8 +100,8 @@ impl Signals {
         self.watch(shutdown.as_raw_fd(), SHUTDOWN)
     }
 
-    /// Waits until the VM has shut down, a signal arrives, or the deadline has passed. Outside of this call a signal
-    /// exits the process at once, so that loading a VM and draining its output can be interrupted.
+    /// Waits until the VM has shut down, a signal arrives, or the deadline has passed. Outside of this call a
+    /// signal exits the process at once, so that loading a VM and draining its output can be interrupted.
     ///
     /// # Errors
     ///

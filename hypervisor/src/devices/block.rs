@@ -29,8 +29,8 @@ use super::warn_once::WarnOnce;
 pub struct Block {
     disk: DiskFile,
     is_read_only: bool,
-    /// Write-through mode: the driver has not negotiated `VIRTIO_BLK_F_FLUSH`, so a write must reach stable storage
-    /// before it completes (virtio 1.2 §5.2.6.2).
+    /// Write-through mode: the driver has not negotiated `VIRTIO_BLK_F_FLUSH`, so a write must reach stable
+    /// storage before it completes (virtio 1.2 §5.2.6.2).
     is_write_through: bool,
     limiter: RateLimiter,
     invalid_request: WarnOnce,
@@ -52,8 +52,8 @@ enum BlockRequestError {
 }
 
 impl Block {
-    /// Disk as large as `file`, rounded down to whole sectors. The device moves the file's offset and relies on its
-    /// size: no other code should use either.
+    /// Disk as large as `file`, rounded down to whole sectors. The device moves the file's offset and relies
+    /// on its size: no other code should use either.
     ///
     /// # Errors
     ///
@@ -75,7 +75,8 @@ impl Block {
         Self { limiter, ..self }
     }
 
-    /// Executes the request in `chain` and writes its status byte. Returns the number of bytes written to the chain.
+    /// Executes the request in `chain` and writes its status byte. Returns the number of bytes written to the
+    /// chain.
     fn handle(&mut self, chain: Chain, memory: &GuestMemoryMmap) -> Result<u32, DeviceError> {
         let mut request = BlockRequest::parse(chain, memory)?;
         let (status, written) = match self.execute(&request.operation, memory) {

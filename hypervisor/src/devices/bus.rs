@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hermit_interface::boot_info::Region;
 
-/// A device with memory-mapped registers. Several vCPUs may access it at the same time: it does its own locking.
+/// A device with memory-mapped registers. Several vCPUs may access it at the same time: it does its own
+/// locking.
 ///
-/// `offset` is relative to the start of the device's range. An access lies within the range; its width and alignment are
-/// arbitrary.
+/// `offset` is relative to the start of the device's range. An access lies within the range; its width and
+/// alignment are arbitrary.
 pub trait BusDevice: Debug + Send + Sync {
     /// Reads `data.len()` bytes at `offset`.
     fn read(&self, offset: u64, data: &mut [u8]);

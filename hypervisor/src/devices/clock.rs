@@ -1,5 +1,6 @@
-//! The host's clock for the guest ([`hermit_interface::machine::CLOCK`]): its wall clock, which the guest follows, and
-//! the frequency of the time-stamp counter, which the longer it is measured the better it is known.
+//! The host's clock for the guest ([`hermit_interface::machine::CLOCK`]): its wall clock, which the guest
+//! follows, and the frequency of the time-stamp counter, which the longer it is measured the better it is
+//! known.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +16,8 @@ use crate::image::boot;
 /// Value of a register that has none.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Maximum time that the host can be suspended without a new start of the measurement: the error of the comparison.
+/// Maximum time that the host can be suspended without a new start of the measurement: the error of the
+/// comparison.
 const SUSPEND_TOLERANCE: Duration = Duration::from_millis(1);
 
 /// The host's clock.
@@ -40,8 +42,8 @@ impl Anchor {
         Self { sample: tsc::sample(), suspended: suspended() }
     }
 
-    /// Frequency of the counter in Hz from this moment to another one; `None` if the host was suspended meanwhile: the
-    /// counter may have stopped, or gone on when `CLOCK_MONOTONIC` stopped.
+    /// Frequency of the counter in Hz from this moment to another one; `None` if the host was suspended
+    /// meanwhile: the counter may have stopped, or gone on when `CLOCK_MONOTONIC` stopped.
     fn frequency(self, end: Self) -> Option<u64> {
         let is_suspended = end.suspended.abs_diff(self.suspended) > SUSPEND_TOLERANCE;
         let frequency = tsc::frequency_hz(self.sample, end.sample);

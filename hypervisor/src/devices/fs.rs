@@ -8,9 +8,9 @@
 //! | `folder` | calls on files of the host, confined to the folder |
 //! | `vectored` | reads and writes between files and guest memory |
 //!
-//! The guest may be hostile. A path is never passed to the host: the guest names inodes that it has looked up, for which
-//! this device has descriptors, and single components of paths in them. Symbolic links are never followed here; the
-//! guest reads their targets and follows them itself, in its own tree.
+//! The guest may be hostile. A path is never passed to the host: the guest names inodes that it has looked
+//! up, for which this device has descriptors, and single components of paths in them. Symbolic links are
+//! never followed here; the guest reads their targets and follows them itself, in its own tree.
 
 mod config;
 mod folder;

@@ -51,8 +51,8 @@ const _: () = assert!(AVAILABLE + 6 + 2 * QUEUE_SIZE <= DESCRIPTORS && DESCRIPTO
 /// Size of the disk in bytes.
 const DISK_SIZE: u64 = 0x4000;
 
-/// Registers of a console: `data` is a sequence of register accesses, writes to guest memory, and calls that process a
-/// queue.
+/// Registers of a console: `data` is a sequence of register accesses, writes to guest memory, and calls that
+/// process a queue.
 ///
 /// # Panics
 ///
@@ -96,7 +96,8 @@ pub fn block(data: &[u8]) {
     assert_eq!(watched.metadata().map(|file| file.len()).ok(), Some(DISK_SIZE));
 }
 
-/// A network device after initialisation, with `data` in guest memory. Received frames are derived from `data`, too.
+/// A network device after initialisation, with `data` in guest memory. Received frames are derived from
+/// `data`, too.
 ///
 /// # Panics
 ///
@@ -142,7 +143,8 @@ fn set_up(device: Box<dyn VirtioDevice>) -> Option<(MmioRegisters, GuestMemoryMm
     Some((registers, memory))
 }
 
-/// Initialises a device with `data` in guest memory, and processes its queues, all of which have the same rings.
+/// Initialises a device with `data` in guest memory, and processes its queues, all of which have the same
+/// rings.
 fn process_queues(device: Box<dyn VirtioDevice>, data: &[u8]) {
     let Some((mut registers, memory)) = set_up(device) else { return };
     let max = hermit_interface::to_usize(MEMORY - u64::from(AVAILABLE));

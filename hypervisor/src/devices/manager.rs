@@ -108,8 +108,8 @@ impl Serving {
 pub struct DeviceManager {
     /// Device registers by guest physical address.
     pub bus: Bus,
-    /// Threads that serve the devices. Whatever may block has a thread of its own: each disk, each mount, each output stream,
-    /// and the network.
+    /// Threads that serve the devices. Whatever may block has a thread of its own: each disk, each mount,
+    /// each output stream, and the network.
     pub workers: Vec<WorkerConfig>,
     /// File descriptor of the network device's tap, if it has one.
     pub tap: Option<RawFd>,
@@ -188,8 +188,9 @@ impl DeviceManager {
     }
 }
 
-/// Number of descriptors that each of `mounts` may keep open. The limit of this process is raised as far as it can be; a
-/// part of it is left for everything else, which needs some hundred at most: the guest cannot make uhyve run out of them.
+/// Number of descriptors that each of `mounts` may keep open. The limit of this process is raised as far as
+/// it can be; a part of it is left for everything else, which needs some hundred at most: the guest cannot
+/// make uhyve run out of them.
 fn mount_descriptors(mounts: usize) -> usize {
     if mounts == 0 {
         return 0;

@@ -39,8 +39,8 @@ use super::virtio::{DeviceError, HostEvent, Interest, QueueProgress, VirtioDevic
 pub struct Net {
     config: NetConfig,
     backend: Box<dyn Backend>,
-    /// Offloads that the backend still has to be set to. They are set by the network thread before it moves the next
-    /// frame: the vCPU thread that writes `DRIVER_OK` is not permitted to make the system call.
+    /// Offloads that the backend still has to be set to. They are set by the network thread before it moves
+    /// the next frame: the vCPU thread that writes `DRIVER_OK` is not permitted to make the system call.
     pending_offloads: Option<Offloads>,
     is_link_up: bool,
     has_config_changed: bool,
@@ -162,7 +162,8 @@ impl VirtioDevice for Net {
             TRANSMITQ => HostEvent { fd: self.backend.output(), interest: Interest::Writable },
             _ => return None,
         };
-        // The limit has admitted a frame whose rest is not written yet: its receiver does not wait for the next one.
+        // The limit has admitted a frame whose rest is not written yet: its receiver does not wait for the
+        // next one.
         let is_admitted = index == TRANSMITQ && self.transmitter.is_congested;
         let timer = self.limiters.get(index).filter(|_| !is_admitted).and_then(RateLimiter::timer);
         self.is_link_up.then_some(timer.unwrap_or(event))

@@ -16,9 +16,9 @@ const NANO: i128 = 1_000_000_000;
 
 /// Token bucket. It is full at first, and takes in tokens at a constant rate up to its capacity, the burst.
 ///
-/// An operation is admitted while the bucket has at least one token, and takes its tokens afterwards, more than the
-/// bucket has if need be: then the next one waits until the debt is repaid. So operations of any size pass, and within
-/// any time `t` they take at most `burst + rate * t` tokens, beside the last one.
+/// An operation is admitted while the bucket has at least one token, and takes its tokens afterwards, more
+/// than the bucket has if need be: then the next one waits until the debt is repaid. So operations of any
+/// size pass, and within any time `t` they take at most `burst + rate * t` tokens, beside the last one.
 #[derive(Debug)]
 struct TokenBucket {
     rate: Rate,
@@ -116,7 +116,8 @@ impl RateLimiter {
         limits.operations.iter_mut().for_each(|bucket| bucket.take(1));
     }
 
-    /// Event upon which an operation is admitted, after one that was not; `None` if the last one was admitted.
+    /// Event upon which an operation is admitted, after one that was not; `None` if the last one was
+    /// admitted.
     #[must_use]
     pub fn timer(&self) -> Option<HostEvent> {
         let limits = self.0.as_ref().filter(|limits| limits.is_waiting)?;

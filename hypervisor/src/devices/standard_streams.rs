@@ -15,8 +15,8 @@ pub(crate) struct StandardStreams {
     pub(crate) input: ConsoleInput,
     /// Standard output.
     pub(crate) output: Output,
-    /// Standard error; `None` if it is the same file as standard output, such as one terminal or the pipe of `2>&1`. The
-    /// guest then has one stream for both, which keeps their order.
+    /// Standard error; `None` if it is the same file as standard output, such as one terminal or the pipe of
+    /// `2>&1`. The guest then has one stream for both, which keeps their order.
     pub(crate) error: Option<Output>,
 }
 

@@ -6,15 +6,15 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Minimum duration of a calibration. A sample is off by some ten nanoseconds at each end: about 40 ppm, until the guest
-/// asks for a measurement over a longer time ([`crate::devices::clock`]).
+/// Minimum duration of a calibration. A sample is off by some ten nanoseconds at each end: about 40 ppm,
+/// until the guest asks for a measurement over a longer time ([`crate::devices::clock`]).
 const MIN_DURATION: Duration = Duration::from_micros(500);
 
 /// Number of samples at each end, of which the most precise one counts.
 const SAMPLES: usize = 8;
 
-/// CPUID leaves: the vendor, the highest extended leaf, and advanced power management with the bit for an invariant TSC
-/// (SDM volume 3, section 19.17.1).
+/// CPUID leaves: the vendor, the highest extended leaf, and advanced power management with the bit for an
+/// invariant TSC (SDM volume 3, section 19.17.1).
 const VENDOR: u32 = 0;
 const EXTENDED: u32 = 0x8000_0000;
 const POWER_MANAGEMENT: u32 = 0x8000_0007;
@@ -43,8 +43,8 @@ impl TscCalibration {
     }
 }
 
-/// Returns whether the counter's frequency is constant. Hypervisors often hide the CPUID bit that says so; all 64-bit
-/// CPUs of Intel have such a counter.
+/// Returns whether the counter's frequency is constant. Hypervisors often hide the CPUID bit that says so;
+/// all 64-bit CPUs of Intel have such a counter.
 pub(crate) fn is_constant() -> bool {
     // Each CPUID exits to a hypervisor below, which takes microseconds.
     static IS_CONSTANT: OnceLock<bool> = OnceLock::new();
@@ -57,8 +57,8 @@ pub(crate) fn is_constant() -> bool {
 
 /// Reads the counter.
 pub(crate) fn ticks() -> u64 {
-    // SAFETY: RDTSC is part of the x86-64 baseline and accesses no memory. It faults only under PR_SET_TSC, which
-    // nothing here sets.
+    // SAFETY: RDTSC is part of the x86-64 baseline and accesses no memory. It faults only under PR_SET_TSC,
+    // which nothing here sets.
     unsafe { _rdtsc() }
 }
 

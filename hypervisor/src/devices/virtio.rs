@@ -19,8 +19,8 @@ use vm_memory::{GuestMemoryError, GuestMemoryMmap};
 
 pub use self::mmio::{Interrupt, InterruptStatus, MmioTransport};
 
-/// Number of bytes after which [`VirtioDevice::process`] yields to other queues. The descriptor chain that reaches the
-/// limit is still completed.
+/// Number of bytes after which [`VirtioDevice::process`] yields to other queues. The descriptor chain that
+/// reaches the limit is still completed.
 pub const WORK_LIMIT: u64 = 256 * 1024;
 
 /// Reason for which a device needs a reset: its driver violates the specification, or the host fails.
@@ -56,7 +56,8 @@ pub enum QueueProgress {
     Done,
     /// The queue waits for the host ([`VirtioDevice::host_event`]).
     Blocked,
-    /// The work limit is reached, and chains may be left: the caller calls again after it has served other queues.
+    /// The work limit is reached, and chains may be left: the caller calls again after it has served other
+    /// queues.
     Yielded,
 }
 
@@ -89,11 +90,11 @@ pub enum EventValidity {
 
 /// Stream of the host to which a queue's chains are written.
 ///
-/// The device buffers the contents of the chains; the transport writes the buffer without holding its lock, since the
-/// write may block as long as the stream's reader does.
+/// The device buffers the contents of the chains; the transport writes the buffer without holding its lock,
+/// since the write may block as long as the stream's reader does.
 pub trait QueueSink: Debug + Send + Sync {
-    /// Calls `process`, which buffers chains, and writes the buffer to the stream. Calls are executed one after the
-    /// other: at most one result of `process` is buffered.
+    /// Calls `process`, which buffers chains, and writes the buffer to the stream. Calls are executed one
+    /// after the other: at most one result of `process` is buffered.
     fn write_after(&self, process: &mut dyn FnMut());
 
     /// Writes what belongs to the end of the output: no chain follows.
@@ -157,8 +158,8 @@ pub trait VirtioDevice: Debug + Send {
         false
     }
 
-    /// Stream to which the transport writes what [`Self::process`] has buffered of this queue; `None` if the queue has
-    /// none.
+    /// Stream to which the transport writes what [`Self::process`] has buffered of this queue; `None` if the
+    /// queue has none.
     fn sink(&self, index: usize) -> Option<Box<dyn QueueSink>> {
         let _: usize = index;
         None
@@ -173,7 +174,8 @@ pub trait VirtioDevice: Debug + Send {
     /// Removes limits of bytes and operations, before output of the guest is drained.
     fn lift_limits(&mut self) {}
 
-    /// Waits, for a limited time, until what the guest has sent has left. The guest has ended, and its output is drained.
+    /// Waits, for a limited time, until what the guest has sent has left. The guest has ended, and its output
+    /// is drained.
     fn finish(&mut self) {}
 
     /// Reports that the queue's [`HostEvent`] has occurred.

@@ -59,8 +59,8 @@ struct WorkerQueue {
 
 /// Event loop over some queues of one or more devices.
 ///
-/// Each event leads to a bounded amount of work. A queue with work left is kicked again, and so processed after the
-/// queues with pending events: no device starves another.
+/// Each event leads to a bounded amount of work. A queue with work left is kicked again, and so processed
+/// after the queues with pending events: no device starves another.
 #[derive(Debug)]
 pub struct Worker {
     queues: Vec<WorkerQueue>,
@@ -87,8 +87,8 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Processes events until `stop` is signalled, then the output queues until every chain that is available then is
-    /// used, and finishes their streams.
+    /// Processes events until `stop` is signalled, then the output queues until every chain that is available
+    /// then is used, and finishes their streams.
     ///
     /// # Errors
     ///
@@ -153,9 +153,9 @@ impl Worker {
         }
     }
 
-    /// Registers the host event for which the queue waits, if any, in place of the one registered before. While the queue
-    /// does not wait, none is registered: epoll is level-triggered, so that a descriptor at its end of file, or with more
-    /// input than the guest consumes, would wake the worker continuously.
+    /// Registers the host event for which the queue waits, if any, in place of the one registered before.
+    /// While the queue does not wait, none is registered: epoll is level-triggered, so that a descriptor at
+    /// its end of file, or with more input than the guest consumes, would wake the worker continuously.
     fn watch(&mut self, number: usize, event: Option<HostEvent>) -> Result<(), WorkerError> {
         let Some(queue) = self.queues.get_mut(number).filter(|queue| queue.watched != event) else {
             return Ok(());

@@ -33,7 +33,8 @@ pub(crate) use self::host_protection::report;
 pub(crate) use self::self_test::self_test;
 pub use self::vcpu::KvmVcpu;
 
-/// Address of the three pages that KVM needs for real mode on Intel CPUs (`KVM_SET_TSS_ADDR`): in the memory hole.
+/// Address of the three pages that KVM needs for real mode on Intel CPUs (`KVM_SET_TSS_ADDR`): in the memory
+/// hole.
 const TSS_ADDRESS: usize = 0xfffb_d000;
 
 /// Address to which an MSI is written (SDM volume 3, section 12.11.1); the destination is the APIC with ID 0.
@@ -78,7 +79,8 @@ impl KvmEngine {
         if let Some((_, what)) = needed.iter().find(|(capability, _)| !kvm.check_extension(*capability)) {
             return Err(KvmError::Unsupported(what));
         }
-        // On another thread: the two take about the same time, more than everything else until the guest runs.
+        // On another thread: the two take about the same time, more than everything else until the guest
+        // runs.
         let (vm, supported_cpuid) = thread::scope(|scope| {
             let supported = scope.spawn(|| cpuid::supported(&kvm));
             let vm = KvmVm::new(&kvm, memory);

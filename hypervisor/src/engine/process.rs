@@ -1,10 +1,11 @@
 //! Process engine: a guest as a process of the host, for hosts without virtualisation hardware.
 //!
-//! The guest's kernel runs at native speed in a child process of the hypervisor. That process has the VM's memory, an
-//! eventfd for each virtqueue, and a seccomp filter; [`hermit_interface::process`] is the contract with the kernel.
-//! The hypercall by which the guest accesses device registers and ports, [`hermit_interface::process::CALL`], is reported
-//! to the hypervisor (`SECCOMP_RET_USER_NOTIF`). Any other system call that the filter does not allow kills the guest
-//! (`SECCOMP_RET_KILL_PROCESS`), and the hypervisor cannot permit it.
+//! The guest's kernel runs at native speed in a child process of the hypervisor. That process has the VM's
+//! memory, an eventfd for each virtqueue, and a seccomp filter; [`hermit_interface::process`] is the contract
+//! with the kernel. The hypercall by which the guest accesses device registers and ports,
+//! [`hermit_interface::process::CALL`], is reported to the hypervisor (`SECCOMP_RET_USER_NOTIF`). Any other
+//! system call that the filter does not allow kills the guest (`SECCOMP_RET_KILL_PROCESS`), and the
+//! hypervisor cannot permit it.
 //!
 //! | module | |
 //! | --- | --- |
@@ -121,15 +122,15 @@ impl ProcessEngine {
         Self { calibration, ..self }
     }
 
-    /// Makes the vCPUs debuggable, each a thread that is traced by ptrace. This costs time: each hypercall and each
-    /// signal stops the thread.
+    /// Makes the vCPUs debuggable, each a thread that is traced by ptrace. This costs time: each hypercall
+    /// and each signal stops the thread.
     #[must_use]
     pub fn traced(self) -> Self {
         Self { is_traced: true, ..self }
     }
 
-    /// Gives the guest's process a PID namespace of its own, unless it is [`traced`](Self::traced). Its start takes
-    /// `CAP_SYS_ADMIN` then.
+    /// Gives the guest's process a PID namespace of its own, unless it is [`traced`](Self::traced). Its start
+    /// takes `CAP_SYS_ADMIN` then.
     #[must_use]
     pub fn with_pid_namespace(self) -> Self {
         Self { has_pid_namespace: true, ..self }
@@ -141,7 +142,8 @@ impl ProcessEngine {
         Self { mitigations, ..self }
     }
 
-    /// Creates the vCPUs: one that stands for all CPUs, or one for each CPU if they are [`traced`](Self::traced).
+    /// Creates the vCPUs: one that stands for all CPUs, or one for each CPU if they are
+    /// [`traced`](Self::traced).
     #[must_use]
     pub fn vcpus(&self, count: u32) -> Vec<Box<dyn Vcpu>> {
         let bootstrap = Bootstrap::new(Arc::clone(&self.shared), count, self.calibration)

@@ -36,8 +36,8 @@ pub(crate) struct SelectedEngine {
 }
 
 impl SelectedEngine {
-    /// Selects the configured engine. [`EngineKind::Auto`] selects KVM if it executes code at native speed, otherwise
-    /// the process engine, which uses `calibration`.
+    /// Selects the configured engine. [`EngineKind::Auto`] selects KVM if it executes code at native speed,
+    /// otherwise the process engine, which uses `calibration`.
     pub(crate) fn new(config: &Config, calibration: TscCalibration) -> Result<Self, SelectionError> {
         match config.engine {
             EngineKind::Kvm => Self::kvm(config, |_| Ok(())),

@@ -1,9 +1,11 @@
 //! Connections of gdb: a TCP port of the loopback, or a UNIX socket.
 //!
-//! A program that is connected controls the guest, and the protocol has no authentication. So only the user of this
-//! process, and root, may connect: file permissions see to that for a UNIX socket, [`super::peer`] for TCP.
+//! A program that is connected controls the guest, and the protocol has no authentication. So only the user
+//! of this process, and root, may connect: file permissions see to that for a UNIX socket, [`super::peer`]
+//! for TCP.
 //!
-//! The functions of rustix make one system call each, whatever the C library: the filter of the gdb thread lists them.
+//! The functions of rustix make one system call each, whatever the C library: the filter of the gdb thread
+//! lists them.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -79,7 +81,8 @@ impl GdbListener {
     fn unix(path: &Path) -> io::Result<Self> {
         remove_stale(path)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // Linux makes the file with the permissions of the socket, so that at no time other users can connect.
+        // Linux makes the file with the permissions of the socket, so that at no time other users can
+        // connect.
         fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
         listen(&socket, BACKLOG)?;
@@ -113,7 +116,8 @@ fn named(error: &io::Error, address: &str) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {address} for gdb: {error}"))
 }
 
-/// Removes a socket of this user that nothing listens on any more: uhyve cannot remove its own, since it is confined.
+/// Removes a socket of this user that nothing listens on any more: uhyve cannot remove its own, since it is
+/// confined.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(status) = fs::symlink_metadata(path) else { return Ok(()) };
     let is_own_socket = status.file_type().is_socket() && status.uid() == geteuid().as_raw();

@@ -1,4 +1,5 @@
-//! Allocation of the debug registers to hardware breakpoints and watchpoints. All vCPUs have the same values in them.
+//! Allocation of the debug registers to hardware breakpoints and watchpoints. All vCPUs have the same values
+//! in them.
 
 use gdbstub::target::ext::breakpoints::WatchKind;
 
@@ -20,7 +21,8 @@ pub(super) struct WatchRequest {
 pub(super) enum BreakpointTrigger {
     /// Execution: a hardware breakpoint.
     Execute,
-    /// Read or write: a watchpoint. The CPU cannot watch reads only, so a read watchpoint triggers at writes too.
+    /// Read or write: a watchpoint. The CPU cannot watch reads only, so a read watchpoint triggers at writes
+    /// too.
     Watch(WatchKind),
 }
 
@@ -46,7 +48,8 @@ struct Allocated {
 pub(super) struct DebugRegisters([Option<Allocated>; HARDWARE_BREAKPOINTS]);
 
 impl DebugRegisters {
-    /// Allocates the registers that the request needs. Returns `None`, and changes nothing, if there are too few.
+    /// Allocates the registers that the request needs. Returns `None`, and changes nothing, if there are too
+    /// few.
     pub(super) fn insert(&mut self, request: WatchRequest) -> Option<()> {
         let mut after = self.0;
         let mut free = after.iter_mut().filter(|register| register.is_none());
@@ -82,7 +85,8 @@ impl DebugRegisters {
         self.0.map(|register| register.map(|used| used.breakpoint))
     }
 
-    /// Address and trigger of the first register that `hits` names, a bit for each register, and that is in use.
+    /// Address and trigger of the first register that `hits` names, a bit for each register, and that is in
+    /// use.
     pub(super) fn first_hit(&self, hits: u8) -> Option<(u64, BreakpointTrigger)> {
         let is_hit = |number: &u32| hits >> number & 1 != 0;
         let registers = (0..).zip(&self.0).filter(|(number, _)| is_hit(number));

@@ -33,7 +33,8 @@ pub(super) trait Vcpus {
     /// Returns a vCPU that has stopped at a debug event, if there is one.
     fn next_stop(&mut self) -> Option<(usize, DebugEvent)>;
 
-    /// Calls `call` with a paused vCPU, and returns its result. Returns `None` if the vCPU runs or has exited.
+    /// Calls `call` with a paused vCPU, and returns its result. Returns `None` if the vCPU runs or has
+    /// exited.
     fn call<T: Send + 'static>(
         &self,
         id: usize,
@@ -83,8 +84,8 @@ pub(super) struct DebugTarget<V = VcpuManager> {
     /// Debug control that each vCPU has.
     controls: Vec<DebugControl>,
     resume: ResumeActions,
-    /// Watchpoint hits (vCPU, bits of the debug registers) that happened while another stop was reported. They are
-    /// reported later, because the access is complete and does not repeat.
+    /// Watchpoint hits (vCPU, bits of the debug registers) that happened while another stop was reported.
+    /// They are reported later, because the access is complete and does not repeat.
     pending_hits: VecDeque<(usize, u8)>,
     /// The guest has been resumed.
     has_run: bool,
@@ -177,8 +178,8 @@ impl<V: Vcpus> DebugTarget<V> {
         self.vcpus.is_running()
     }
 
-    /// Resumes the vCPUs of [`Self::resume_actions`]. None are resumed while a watchpoint hit is pending: it is
-    /// reported first.
+    /// Resumes the vCPUs of [`Self::resume_actions`]. None are resumed while a watchpoint hit is pending: it
+    /// is reported first.
     pub(super) fn run_vcpus(&mut self) -> Result<(), EngineError> {
         if !self.pending_hits.is_empty() {
             return Ok(());
@@ -210,15 +211,15 @@ impl<V: Vcpus> DebugTarget<V> {
                 (Some(StopReason::Watch(..)), DebugEvent::Trap { hits, .. }) => {
                     self.pending_hits.push_back((id, hits));
                 }
-                // The vCPU reaches the breakpoint again when it is resumed; a step that another stop has ended is not
-                // reported.
+                // The vCPU reaches the breakpoint again when it is resumed; a step that another stop has
+                // ended is not reported.
                 _ => {}
             }
         }
     }
 
-    /// Returns the next stop to report, if there is one, and pauses all vCPUs. Exceptions of the guest itself are
-    /// injected into it.
+    /// Returns the next stop to report, if there is one, and pauses all vCPUs. Exceptions of the guest itself
+    /// are injected into it.
     pub(super) fn next_stop(&mut self) -> Option<(usize, StopReason)> {
         while let Some((id, hits)) = self.pending_hits.pop_front() {
             // gdb may have removed the watchpoint.
@@ -304,8 +305,8 @@ impl<V: Vcpus> DebugTarget<V> {
         self.vcpus.call(id, move |vcpu| vcpu.set_registers(&wanted))?.ok()
     }
 
-    /// Reads memory by the page tables of a vCPU, with the guest's instructions in place of breakpoints, and returns
-    /// the number of bytes read.
+    /// Reads memory by the page tables of a vCPU, with the guest's instructions in place of breakpoints, and
+    /// returns the number of bytes read.
     pub(super) fn read(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
         let size = self.read_raw(id, address, bytes);
         self.breakpoints.hide(address, bytes.get_mut(..size).unwrap_or_default());
@@ -327,8 +328,8 @@ impl<V: Vcpus> DebugTarget<V> {
         self.write_raw(id, address, &merged)
     }
 
-    /// Reads memory with the breakpoints in it. A vCPU that the kernel has not started has no page tables; then those
-    /// of the boot CPU are used, since the guest has one address space.
+    /// Reads memory with the breakpoints in it. A vCPU that the kernel has not started has no page tables;
+    /// then those of the boot CPU are used, since the guest has one address space.
     pub(super) fn read_raw(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
         let read = |id, bytes: &mut [u8]| {
             memory::read(self.memory.guest(), |address| self.translate(id, address), address, bytes)
@@ -376,8 +377,8 @@ impl<V: Vcpus> DebugTarget<V> {
         Some(())
     }
 
-    /// Sets a watchpoint or hardware breakpoint. Returns `None` if there are too few debug registers or a vCPU refuses
-    /// it.
+    /// Sets a watchpoint or hardware breakpoint. Returns `None` if there are too few debug registers or a
+    /// vCPU refuses it.
     pub(super) fn watch(&mut self, request: WatchRequest) -> Option<()> {
         self.debug_registers.insert(request)?;
         let Err(error) = self.set_debug_registers() else { return Some(()) };

@@ -17,12 +17,13 @@ use crate::vcpu::shutdown::VmHandle;
 /// Size of a page in bytes.
 const PAGE: usize = 0x1000;
 
-/// A session of gdb with a VM of two vCPUs: `data` has a packet in each line, without `$` and checksum. A line that
-/// starts with `$`, `+`, `-` or Ctrl-C is sent as it is.
+/// A session of gdb with a VM of two vCPUs: `data` has a packet in each line, without `$` and checksum. A
+/// line that starts with `$`, `+`, `-` or Ctrl-C is sent as it is.
 ///
 /// # Panics
 ///
-/// A packet other than a write changes the memory that gdb reads, or breakpoints are left in it after detaching.
+/// A packet other than a write changes the memory that gdb reads, or breakpoints are left in it after
+/// detaching.
 pub fn packets(data: &[u8]) {
     let Ok(memory) = "8M".parse().map_err(drop).and_then(|size| Memory::new(size).map_err(drop)) else {
         return;

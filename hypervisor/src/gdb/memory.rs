@@ -11,8 +11,8 @@ struct Chunk {
     size: usize,
 }
 
-/// Splits an access into chunks, up to the first page that is not mapped to memory. Returns none if the access wraps
-/// around the address space.
+/// Splits an access into chunks, up to the first page that is not mapped to memory. Returns none if the
+/// access wraps around the address space.
 fn chunks(
     memory: &GuestMemoryMmap,
     translate: impl Fn(u64) -> Option<u64>,

@@ -1,8 +1,8 @@
 //! User of the other end of a TCP connection on the loopback.
 //!
-//! A connection of this host has two entries in the kernel's table of TCP sockets (/proc/net/tcp, proc_pid_net(5)), one
-//! for each end, with the user who has made the socket. An IPv6 socket that is connected to an IPv4 address is listed in
-//! /proc/net/tcp6.
+//! A connection of this host has two entries in the kernel's table of TCP sockets (/proc/net/tcp,
+//! proc_pid_net(5)), one for each end, with the user who has made the socket. An IPv6 socket that is
+//! connected to an IPv4 address is listed in /proc/net/tcp6.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};

@@ -8,8 +8,8 @@ use crate::engine::debug::{FpuState, Registers};
 /// Size of [`X86_64CoreRegs`] in a packet, in bytes.
 const CORE_SIZE: usize = 0x218;
 
-/// Architecture x86-64 with SSE, as `target.xml` describes it to gdb. The one of `gdbstub_arch` lacks the base
-/// addresses of fs and gs, which are needed to debug a kernel.
+/// Architecture x86-64 with SSE, as `target.xml` describes it to gdb. The one of `gdbstub_arch` lacks the
+/// base addresses of fs and gs, which are needed to debug a kernel.
 #[derive(Debug)]
 pub(super) enum X86_64 {}
 
@@ -73,8 +73,9 @@ impl From<&Registers> for PacketRegisters {
 }
 
 impl PacketRegisters {
-    /// Applies a write by gdb to the `current` registers. Returns `None` for values that cannot be set: other segment
-    /// selectors, because KVM would need their descriptors, and values above 16 bits for the x87 control registers.
+    /// Applies a write by gdb to the `current` registers. Returns `None` for values that cannot be set: other
+    /// segment selectors, because KVM would need their descriptors, and values above 16 bits for the x87
+    /// control registers.
     pub(super) fn apply_to(&self, current: &Registers) -> Option<Registers> {
         let shown = Self::from(current);
         if self.core.segments != shown.core.segments {
@@ -109,8 +110,8 @@ fn high(address: u64) -> u32 {
     low(address >> 32) & 0xffff
 }
 
-/// Converts the x87 state to the layout of FSAVE, with a tag of two bits for each register: both are set if it is
-/// empty.
+/// Converts the x87 state to the layout of FSAVE, with a tag of two bits for each register: both are set if
+/// it is empty.
 fn to_x87(from: &FpuState) -> X87FpuInternalRegs {
     let is_empty = |register: u32| from.ftw >> register & 1 == 0;
     X87FpuInternalRegs {

@@ -92,7 +92,8 @@ pub(super) fn run(socket: &GdbSocket, target: &mut DebugTarget) -> Result<Sessio
     serve(Replies::new(socket), &mut SocketInput { socket, bytes: VecDeque::new(), poll_set }, target)
 }
 
-/// Handles packets of `input` and stops of the target, and writes replies to `connection`, until the session ends.
+/// Handles packets of `input` and stops of the target, and writes replies to `connection`, until the session
+/// ends.
 pub(super) fn serve<V: Vcpus>(
     connection: impl Connection<Error = io::Error>,
     input: &mut impl SessionInput<V>,

@@ -6,12 +6,13 @@ use std::ptr;
 
 use dlmalloc::GlobalDlmalloc;
 
-/// Size in bytes from which on the C library allocates: it gets such blocks from the host, zeroed and page by page as they
-/// are used, and gives them back when they are freed.
+/// Size in bytes from which on the C library allocates: it gets such blocks from the host, zeroed and page by
+/// page as they are used, and gives them back when they are freed.
 const MIN_LARGE: usize = 128 << 10;
 
-/// Allocator whose small blocks come from dlmalloc, which takes few system calls and page faults at the start, one mapping for
-/// all threads. Those rarely allocate. musl's takes a mapping for every few sizes, glibc's one for each thread.
+/// Allocator whose small blocks come from dlmalloc, which takes few system calls and page faults at the
+/// start, one mapping for all threads. Those rarely allocate. musl's takes a mapping for every few sizes,
+/// glibc's one for each thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocator;
 
@@ -20,9 +21,9 @@ const fn is_large(size: usize) -> bool {
     size >= MIN_LARGE
 }
 
-// SAFETY: a block belongs to the allocator that its size decides about, and each of its operations goes to that one: the layout
-// with which a block is freed or changed is the one with which it was allocated (contract of the trait). Both allocators fulfil
-// the trait's contract, and neither unwinds.
+// SAFETY: a block belongs to the allocator that its size decides about, and each of its operations goes to
+// that one: the layout with which a block is freed or changed is the one with which it was allocated
+// (contract of the trait). Both allocators fulfil the trait's contract, and neither unwinds.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_large(layout.size()) {
@@ -44,17 +45,19 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if is_large(layout.size()) {
-            // SAFETY: the block was allocated with this layout (contract), whose size is that of blocks of the C library.
+            // SAFETY: the block was allocated with this layout (contract), whose size is that of blocks of
+            // the C library.
             return unsafe { System.dealloc(block, layout) };
         }
-        // SAFETY: the block was allocated with this layout (contract), whose size is that of blocks of dlmalloc.
+        // SAFETY: the block was allocated with this layout (contract), whose size is that of blocks of
+        // dlmalloc.
         unsafe { GlobalDlmalloc.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         match (is_large(layout.size()), is_large(size)) {
-            // SAFETY: the block is one of the C library, with this layout; the new size is valid with its alignment and not
-            // zero (contract).
+            // SAFETY: the block is one of the C library, with this layout; the new size is valid with its
+            // alignment and not zero (contract).
             (true, true) => unsafe { System.realloc(block, layout, size) },
             // SAFETY: the block is one of dlmalloc, with this layout; the new size is as above.
             (false, false) => unsafe { GlobalDlmalloc.realloc(block, layout, size) },
@@ -98,7 +101,8 @@ mod tests {
         // SAFETY: the size is not zero.
         let mut block = unsafe { Allocator.alloc_zeroed(layout(SIZES[0])) };
         for sizes in SIZES.windows(2) {
-            // SAFETY: the block has as many bytes, all of which are initialised, and no other reference exists.
+            // SAFETY: the block has as many bytes, all of which are initialised, and no other reference
+            // exists.
             let bytes = unsafe { slice::from_raw_parts_mut(block, sizes[0].min(sizes[1])) };
             let last = bytes.len() - 1;
             (bytes[0], bytes[last]) = (1, 2);

@@ -16,8 +16,8 @@ const PROCESSES: &str = "cgroup.procs";
 /// Type of the file system of cgroups of version 2: `CGROUP2_SUPER_MAGIC` of Linux's `magic.h`.
 const CGROUP2: u64 = 0x6367_7270;
 
-/// Moves this process to the cgroup of this folder. Called before memory is allocated for the guest and other processes
-/// are started, so that the cgroup is charged for them.
+/// Moves this process to the cgroup of this folder. Called before memory is allocated for the guest and other
+/// processes are started, so that the cgroup is charged for them.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Messages to the user, on standard error, or in the file of `--log-file`: standard error is the guest's, too, which could
-//! print a line that looks like one of these.
+//! Messages to the user, on standard error, or in the file of `--log-file`: standard error is the guest's,
+//! too, which could print a line that looks like one of these.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::{Errno, write};
 
-/// Time limit of a message: the reader of standard error may have stalled, which must not keep the guest alive.
+/// Time limit of a message: the reader of standard error may have stalled, which must not keep the guest
+/// alive.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of bytes that a pipe takes without blocking once it is writable (`PIPE_BUF`).
@@ -62,14 +63,15 @@ pub(crate) fn descriptor() -> BorrowedFd<'static> {
     FILE.get().map_or_else(rustix::stdio::stderr, AsFd::as_fd)
 }
 
-/// Prints a message. Errors are ignored: a reader that has closed standard error must not end the guest. What it does not
-/// take within [`TIMEOUT`] is dropped.
+/// Prints a message. Errors are ignored: a reader that has closed standard error must not end the guest. What
+/// it does not take within [`TIMEOUT`] is dropped.
 pub(crate) fn say(message: fmt::Arguments<'_>) {
     let line = format!("uhyve: {message}\n");
     let _: rustix::io::Result<()> = write_within(descriptor(), line.as_bytes(), TIMEOUT);
 }
 
-/// Writes all of `bytes`, unless that takes longer than `timeout`. Takes no lock, which another thread might hold.
+/// Writes all of `bytes`, unless that takes longer than `timeout`. Takes no lock, which another thread might
+/// hold.
 fn write_within(stream: impl AsFd, mut bytes: &[u8], timeout: Duration) -> rustix::io::Result<()> {
     let start = Instant::now();
     while !bytes.is_empty() {

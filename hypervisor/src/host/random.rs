@@ -3,7 +3,8 @@
 use rustix::io::{Result, retry_on_intr};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Fills `bytes` by getrandom(2). It takes no file, such as `/dev/urandom`, which a confined thread could not open.
+/// Fills `bytes` by getrandom(2). It takes no file, such as `/dev/urandom`, which a confined thread could not
+/// open.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<()> {
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

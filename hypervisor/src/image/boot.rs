@@ -16,8 +16,9 @@ use crate::memory::Memory;
 /// Part of the free memory that the symbol table may take, as a divisor.
 const SYMBOLS_DIVISOR: u64 = 8;
 
-/// Part of the addresses for own mappings that a kernel in a process gets, as a divisor: 96 times the memory and 1 GiB
-/// remain. They bound the host's page tables for it (`docs/sandbox.md`); Linux allows fewer mappings than fit there.
+/// Part of the addresses for own mappings that a kernel in a process gets, as a divisor: 96 times the memory
+/// and 1 GiB remain. They bound the host's page tables for it (`docs/sandbox.md`); Linux allows fewer
+/// mappings than fit there.
 const PROCESS_DIVISOR: u64 = 4;
 
 /// Why an image cannot be loaded into memory.
@@ -184,8 +185,8 @@ fn keep_tree(
     Ok(loaded.keep_tree(memory, free, Region { start, size })?)
 }
 
-/// Copies the symbol table to memory that the kernel keeps, if it takes a small part of the free memory. Without it the
-/// kernel's backtraces have addresses only.
+/// Copies the symbol table to memory that the kernel keeps, if it takes a small part of the free memory.
+/// Without it the kernel's backtraces have addresses only.
 fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, loaded: &mut LoadedImage) {
     let Some(symbols) = image.symbols() else { return };
     let size = |bytes: &[u8]| (bytes.len() as u64).next_multiple_of(PAGE_SIZE);

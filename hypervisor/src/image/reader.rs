@@ -22,9 +22,9 @@ pub(super) struct Contents {
     pub(super) lacks_code: bool,
 }
 
-/// Reads of a file the [parts](mod@parts) that an image consists of, without its code if that need not be checked, and leaves
-/// the rest zero. `None` if it has more than `limit` bytes. Of a file whose header is not that of an image, the
-/// header is read, which is enough to tell what is wrong.
+/// Reads of a file the [parts](mod@parts) that an image consists of, without its code if that need not be
+/// checked, and leaves the rest zero. `None` if it has more than `limit` bytes. Of a file whose header is not
+/// that of an image, the header is read, which is enough to tell what is wrong.
 pub(super) fn read_within(file: &File, limit: u64) -> io::Result<Option<Contents>> {
     let size = file.metadata()?.len();
     if size > limit {
@@ -38,8 +38,9 @@ pub(super) fn read_within(file: &File, limit: u64) -> io::Result<Option<Contents
 
 /// Reads the parts of a file with this header; `None` if that is not the header of an image.
 fn read_parts(file: &File, header: &[u8], size: usize) -> io::Result<Option<Contents>> {
-    // Zeros that are never written to take no memory: the allocator gets them from the host, and gives them back at the end. It
-    // would keep them if a block of that size had been freed before (`M_MMAP_THRESHOLD` of glibc).
+    // Zeros that are never written to take no memory: the allocator gets them from the host, and gives them
+    // back at the end. It would keep them if a block of that size had been freed before (`M_MMAP_THRESHOLD`
+    // of glibc).
     let mut bytes = u8::new_vec_zeroed(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
     if let Some(place) = bytes.get_mut(..header.len()) {
         place.copy_from_slice(header);
@@ -68,7 +69,8 @@ fn read_ranges(file: &File, bytes: &mut [u8], ranges: Vec<Range<usize>>) -> io::
     Ok(())
 }
 
-/// Joins ranges that overlap or are close to each other: no byte is read twice, whatever the headers of a file say.
+/// Joins ranges that overlap or are close to each other: no byte is read twice, whatever the headers of a
+/// file say.
 fn join(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<usize>> = Vec::new();

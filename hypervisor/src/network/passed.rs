@@ -1,7 +1,7 @@
 //! Sockets that the starter of uhyve has opened and passes to it: the value of `--listen-fd`.
 //!
-//! So a service manager binds the ports, such as those below 1024, and clients wait while the guest is replaced
-//! (sd_listen_fds(3)).
+//! So a service manager binds the ports, such as those below 1024, and clients wait while the guest is
+//! replaced (sd_listen_fds(3)).
 
 use std::env;
 use std::num::NonZeroU16;

@@ -1,7 +1,8 @@
 //! The command `uhyve net`: the network of a guest that QEMU runs.
 //!
-//! QEMU connects to a socket and exchanges frames by it (`-netdev stream`). They go to the same backend as those of a guest of
-//! uhyve's. The thread that does so is confined as the network thread of a guest of uhyve's.
+//! QEMU connects to a socket and exchanges frames by it (`-netdev stream`). They go to the same backend as
+//! those of a guest of uhyve's. The thread that does so is confined as the network thread of a guest of
+//! uhyve's.
 
 mod connection;
 
@@ -28,11 +29,13 @@ pub struct NetArguments {
     /// `-netdev stream,id=net,server=off,addr.type=unix,addr.path=PATH`
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// Forward a port of the host to the guest, such as 8080:80, or a range, such as 8000-8010:8000-8010; port 0 of the
-    /// host is any free one, which is printed; TCP, or UDP with /udp at its end; may be given several times
+    /// Forward a port of the host to the guest, such as 8080:80, or a range, such as 8000-8010:8000-8010;
+    /// port 0 of the host is any free one, which is printed; TCP, or UDP with /udp at its end; may be given
+    /// several times
     #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
     ports: Vec<PortForward>,
-    /// The network, as of uhyve; mac= is the address that QEMU gives to the guest, 52:54:00:12:34:56 by default
+    /// The network, as of uhyve; mac= is the address that QEMU gives to the guest, 52:54:00:12:34:56 by
+    /// default
     #[arg(long, value_name = "user[,KEY[=VALUE]...]", default_value = "user")]
     net: NetworkOption,
     /// Print what is done, and why
@@ -98,7 +101,8 @@ pub fn serve(arguments: &NetArguments, network: &NetworkConfig) -> Result<()> {
     }
 }
 
-/// Listens at a path, tells the starter of this process so by the end of standard output, and accepts a connection.
+/// Listens at a path, tells the starter of this process so by the end of standard output, and accepts a
+/// connection.
 fn accept(path: &Path) -> Result<UnixStream> {
     let failed = || format!("--socket {}", path.display());
     let listener = UnixListener::bind(path).with_context(failed)?;

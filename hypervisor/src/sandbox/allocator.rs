@@ -3,9 +3,9 @@
 
 /// Makes all threads allocate from the main arena, which grows by brk(2), and never trim it.
 ///
-/// An arena of a thread takes several system calls to create, and reads /proc/sys/vm/overcommit_memory before it
-/// shrinks. The threads of this process rarely allocate, so they do not contend for one arena. Arenas that threads have
-/// created before this call stay.
+/// An arena of a thread takes several system calls to create, and reads /proc/sys/vm/overcommit_memory before
+/// it shrinks. The threads of this process rarely allocate, so they do not contend for one arena. Arenas that
+/// threads have created before this call stay.
 pub(super) fn use_main_arena() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [(libc::M_ARENA_MAX, 1), (libc::M_TRIM_THRESHOLD, -1)] {

@@ -22,9 +22,10 @@ pub(crate) fn exit_on(signal: i32, code: u8, is_enabled: Arc<AtomicBool>) -> io:
             low_level::exit(code.into());
         }
     };
-    // SAFETY: an action must be async-signal-safe (signal-safety(7)), and must not panic. This one loads an atomic
-    // variable; `write_end_at_once` reads a `OnceLock`, which is an atomic load, compares integers and calls write(2) with
-    // a text that was formatted before; `exit` is _exit(2). The `Arc` is not dropped here.
+    // SAFETY: an action must be async-signal-safe (signal-safety(7)), and must not panic. This one loads an
+    // atomic variable; `write_end_at_once` reads a `OnceLock`, which is an atomic load, compares integers and
+    // calls write(2) with a text that was formatted before; `exit` is _exit(2). The `Arc` is not dropped
+    // here.
     unsafe { low_level::register(signal, action) }.map(drop)
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn report_abort() -> io::Result<()> {
         // Fails for signals that have no default only.
         let _: io::Result<()> = low_level::emulate_default_handler(SIGABRT);
     };
-    // SAFETY: an action must be async-signal-safe (signal-safety(7)), and must not panic. `write_end_at_once` is, as in
-    // `exit_on`, and signal-hook documents that `emulate_default_handler` is.
+    // SAFETY: an action must be async-signal-safe (signal-safety(7)), and must not panic. `write_end_at_once`
+    // is, as in `exit_on`, and signal-hook documents that `emulate_default_handler` is.
     unsafe { low_level::register(SIGABRT, action) }.map(drop)
 }

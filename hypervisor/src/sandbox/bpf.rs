@@ -1,7 +1,8 @@
 //! Compiler of seccomp filters.
 //!
-//! A filter finds the rule of a system call by binary search of its number. Linux interprets each new filter once for each
-//! number (`seccomp_cache_prepare`), which takes most of the time of its installation if the search is linear.
+//! A filter finds the rule of a system call by binary search of its number. Linux interprets each new filter
+//! once for each number (`seccomp_cache_prepare`), which takes most of the time of its installation if the
+//! search is linear.
 
 #[cfg(test)]
 pub(crate) mod interpreter;
@@ -15,8 +16,8 @@ use seccompiler::sock_filter;
 /// `AUDIT_ARCH_X86_64` (linux/audit.h).
 pub(crate) const X86_64: u32 = 0xc000_003e;
 
-/// BPF opcodes (linux/bpf_common.h): `BPF_LD | BPF_W | BPF_ABS`, `BPF_ALU | BPF_AND | BPF_K`, `BPF_JMP | BPF_JA`, the
-/// conditional jumps `BPF_JEQ`, `BPF_JGT` and `BPF_JGE` with `BPF_K`, and `BPF_RET | BPF_K`.
+/// BPF opcodes (linux/bpf_common.h): `BPF_LD | BPF_W | BPF_ABS`, `BPF_ALU | BPF_AND | BPF_K`, `BPF_JMP |
+/// BPF_JA`, the conditional jumps `BPF_JEQ`, `BPF_JGT` and `BPF_JGE` with `BPF_K`, and `BPF_RET | BPF_K`.
 const LOAD: u16 = 0x20;
 const AND: u16 = 0x54;
 const JUMP: u16 = 0x05;
@@ -61,8 +62,9 @@ pub(crate) enum CallRule {
     AllowIf(Vec<Vec<Condition>>),
 }
 
-/// Compiles a filter for calls by the ABI of x86-64. Calls without a rule, or for which no list of conditions holds, get the
-/// action `otherwise`. A call of another architecture, whose numbers differ, kills the process.
+/// Compiles a filter for calls by the ABI of x86-64. Calls without a rule, or for which no list of conditions
+/// holds, get the action `otherwise`. A call of another architecture, whose numbers differ, kills the
+/// process.
 pub(crate) fn compile(rules: &BTreeMap<u32, CallRule>, otherwise: u32) -> Vec<sock_filter> {
     let mut code = vec![
         load(offset_of!(seccomp_data, arch)),
@@ -133,12 +135,13 @@ fn decide(rule: &CallRule, otherwise: u32, code: &mut Vec<sock_filter>) {
     code.push(instruction(RETURN, 0, 0, end));
 }
 
-/// Placeholders in the jumps of a [`check`]: to its end, if the condition holds; to the next list of conditions, if not.
+/// Placeholders in the jumps of a [`check`]: to its end, if the condition holds; to the next list of
+/// conditions, if not.
 const HOLDS: u8 = u8::MAX;
 const FAILS: u8 = u8::MAX - 1;
 
-/// Replaces the placeholders of an instruction, of which `behind` instructions of its check follow; the next list begins
-/// `skipped` instructions behind the check.
+/// Replaces the placeholders of an instruction, of which `behind` instructions of its check follow; the next
+/// list begins `skipped` instructions behind the check.
 fn resolve(instruction: &mut sock_filter, behind: u8, skipped: u8) {
     for offset in [&mut instruction.jt, &mut instruction.jf] {
         match *offset {
@@ -194,8 +197,8 @@ fn check((argument, width, operator, value): Condition) -> Vec<sock_filter> {
     }
 }
 
-/// Compares the upper half with that of the value, from which follows what is decided if it is greater or less; `last` compares
-/// the lower half otherwise.
+/// Compares the upper half with that of the value, from which follows what is decided if it is greater or
+/// less; `last` compares the lower half otherwise.
 fn ordered(
     [load_upper, load_lower]: [sock_filter; 2],
     upper: u32,

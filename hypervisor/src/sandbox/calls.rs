@@ -1,7 +1,7 @@
 //! System calls that the roles may make.
 //!
-//! `docs/sandbox.md` says what each is for. Conditions compare the lower 32 bits of an argument: all arguments with
-//! conditions are of type `int`, or have their flags there.
+//! `docs/sandbox.md` says what each is for. Conditions compare the lower 32 bits of an argument: all
+//! arguments with conditions are of type `int`, or have their flags there.
 
 use std::os::raw::{c_int, c_uint};
 
@@ -54,8 +54,8 @@ pub(super) enum ArgumentCheck {
     Memory(u8),
     /// The argument of this index is a null pointer.
     Null(u8),
-    /// The argument of this index is none of the descriptors of files that were open before the process was confined: if
-    /// it is that of a file, landlock has permitted to open it.
+    /// The argument of this index is none of the descriptors of files that were open before the process was
+    /// confined: if it is that of a file, landlock has permitted to open it.
     OpenedLater(u8),
 }
 
@@ -63,8 +63,8 @@ use ArgumentCheck::{
     Is, IsBut, Memory, Null, OpenedLater, OwnProcess, OwnThread, Ptrace, Request, Tap, VcpuSignal, Within,
 };
 
-/// Number of a system call, and alternative lists of conditions: all conditions of one list must hold. Without lists
-/// the call is always allowed.
+/// Number of a system call, and alternative lists of conditions: all conditions of one list must hold.
+/// Without lists the call is always allowed.
 pub(super) type CallRule = (libc::c_long, &'static [&'static [ArgumentCheck]]);
 
 /// Protection of memory: readable or writable, not executable.
@@ -100,12 +100,13 @@ const KVM_SET_DEBUGREGS: Opcode = write::<kvm_debugregs>(KVMIO, 0xa2);
 const SECCOMP_IOCTL_NOTIF_RECV: Opcode = read_write::<libc::seccomp_notif>(b'!', 0);
 const SECCOMP_IOCTL_NOTIF_SEND: Opcode = read_write::<libc::seccomp_notif_resp>(b'!', 1);
 
-/// All roles: what the standard library and the C library need for locks, memory, thread exit, abort(3), and the
-/// handler of stack overflows.
+/// All roles: what the standard library and the C library need for locks, memory, thread exit, abort(3), and
+/// the handler of stack overflows.
 const COMMON: &[CallRule] = &[
     (SYS_write, &[]),
     (SYS_close, &[]),
-    // send(2), which has no address: the handlers of SIGINT and SIGTERM, in any thread, wake the main thread by it.
+    // send(2), which has no address: the handlers of SIGINT and SIGTERM, in any thread, wake the main thread
+    // by it.
     (SYS_sendto, &[&[Is(5, 0)]]),
     (
         SYS_futex,
@@ -194,8 +195,8 @@ const KVM_VCPU_DEBUG: &[CallRule] = &[(
 const NO_INFO: ArgumentCheck = Is(2, 0);
 const NO_FLAGS: ArgumentCheck = Is(3, 0);
 
-/// Main thread with the process engine: fstat(2) of the memory's file, for statistics; the interrupt of the power button;
-/// the end of the guest.
+/// Main thread with the process engine: fstat(2) of the memory's file, for statistics; the interrupt of the
+/// power button; the end of the guest.
 const PROCESS_MAIN: &[CallRule] = &[
     (SYS_fstat, &[]),
     (
@@ -207,8 +208,8 @@ const PROCESS_MAIN: &[CallRule] = &[
 /// Flags of fallocate(2) that free a part of a file, and keep its size.
 const PUNCH_HOLE: c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
-/// vCPU thread with the process engine: responds to hypercalls, by which the guest returns memory, too, and kills the
-/// guest.
+/// vCPU thread with the process engine: responds to hypercalls, by which the guest returns memory, too, and
+/// kills the guest.
 const PROCESS_VCPU: &[CallRule] = &[
     (SYS_fallocate, &[&[Memory(0), Is(1, PUNCH_HOLE)]]),
     (SYS_fstat, &[&[Memory(0)]]),
@@ -217,8 +218,8 @@ const PROCESS_VCPU: &[CallRule] = &[
     (SYS_waitid, &[&[Is(0, libc::P_PIDFD.cast_signed())]]),
 ];
 
-/// vCPU thread with the process engine and a debugger: traces a thread of the guest. Landlock lets a process trace only
-/// those that are confined at least as far as itself.
+/// vCPU thread with the process engine and a debugger: traces a thread of the guest. Landlock lets a process
+/// trace only those that are confined at least as far as itself.
 const PROCESS_VCPU_DEBUG: &[CallRule] = &[
     (
         SYS_ptrace,
@@ -280,7 +281,8 @@ const READ_FLAGS: c_int = libc::O_APPEND
 /// Flags with which the files thread opens what it has found: not those that make a file.
 const OPEN_FLAGS: c_int = READ_FLAGS | libc::O_ACCMODE | libc::O_TRUNC;
 
-/// Flag that rustix adds to each openat(2), and that 64-bit programs do not need: libc has 0 (asm-generic/fcntl.h).
+/// Flag that rustix adds to each openat(2), and that 64-bit programs do not need: libc has 0
+/// (asm-generic/fcntl.h).
 const O_LARGEFILE: c_int = 0o100_000;
 
 /// Permission bits that the files thread gives: no set-id bits.
@@ -306,10 +308,10 @@ const ANY_FILES: &[CallRule] = &[
 /// Files thread of a mount that cannot be changed: no call that changes a file.
 const READ_ONLY_FILES: &[CallRule] = &[(SYS_openat, &[&[Within(2, READ_FLAGS)]])];
 
-/// Files thread of a mount that can be changed. Landlock confines what is opened, made and removed to the mounted
-/// folders. It has no right for permissions and times, so those are changed by a descriptor that it has permitted to
-/// open, never by a path. A descriptor with `O_PATH`, which landlock permits for any path, is refused by these calls
-/// (`EBADF`).
+/// Files thread of a mount that can be changed. Landlock confines what is opened, made and removed to the
+/// mounted folders. It has no right for permissions and times, so those are changed by a descriptor that it
+/// has permitted to open, never by a path. A descriptor with `O_PATH`, which landlock permits for any path,
+/// is refused by these calls (`EBADF`).
 const FILES: &[CallRule] = &[
     (SYS_openat, &[&[Within(2, OPEN_FLAGS)]]),
     (SYS_fchmod, &[&[OpenedLater(0), Within(1, MODE)]]),
@@ -342,8 +344,8 @@ const SOCKET_FLAGS: c_int = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
 const STREAM: ArgumentCheck = Is(1, libc::SOCK_STREAM | SOCKET_FLAGS);
 const DATAGRAM: ArgumentCheck = Is(1, libc::SOCK_DGRAM | SOCKET_FLAGS);
 
-/// Network thread with the backend `user`: sockets of TCP and UDP, and those of ICMP echo, which connect the guest. It
-/// binds none: the listeners of the forwarded ports were open before.
+/// Network thread with the backend `user`: sockets of TCP and UDP, and those of ICMP echo, which connect the
+/// guest. It binds none: the listeners of the forwarded ports were open before.
 const SOCKETS: &[CallRule] = &[
     (
         SYS_socket,
@@ -394,7 +396,8 @@ const GDB: &[CallRule] = &[
     (SYS_tgkill, &[&[OwnProcess(0), VcpuSignal(2)]]),
 ];
 
-/// Returns the system calls of a role. A call that is returned several times is allowed under the conditions of each.
+/// Returns the system calls of a role. A call that is returned several times is allowed under the conditions
+/// of each.
 pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
     let [own, more, debugging]: [&[CallRule]; 3] = match role {
         Role::Main if rules.process => [MAIN, PROCESS_MAIN, &[]],

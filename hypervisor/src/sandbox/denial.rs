@@ -40,22 +40,23 @@ pub(super) fn has_role() -> bool {
     ROLE.get().is_some()
 }
 
-/// Handler of SIGSYS. It is async-signal-safe (signal-safety(7)): it formats integers into a buffer on the stack, and
-/// calls write(2), for the message and the report of the run, and _exit(2), which every role may do.
+/// Handler of SIGSYS. It is async-signal-safe (signal-safety(7)): it formats integers into a buffer on the
+/// stack, and calls write(2), for the message and the report of the run, and _exit(2), which every role may
+/// do.
 extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: `register_signal_handler` sets SA_SIGINFO, so the kernel passes a pointer to a valid `siginfo_t`, which
-    // exists until the handler returns.
+    // SAFETY: `register_signal_handler` sets SA_SIGINFO, so the kernel passes a pointer to a valid
+    // `siginfo_t`, which exists until the handler returns.
     let code = unsafe { (*info).si_code };
     // Another process may send the signal too; it has no system call to report.
     if code == SYS_SECCOMP {
-        // SAFETY: with SA_SIGINFO the last argument points to a valid `ucontext_t` (sigaction(2)), which exists until
-        // the handler returns; the registers are copied.
+        // SAFETY: with SA_SIGINFO the last argument points to a valid `ucontext_t` (sigaction(2)), which
+        // exists until the handler returns; the registers are copied.
         let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         write_message(&registers);
     }
     report::write_end_at_once(EXIT_CODE);
-    // SAFETY: _exit(2) takes an integer, is async-signal-safe and does not return: it runs no destructors and no other
-    // code of this process, whose state the signal may have interrupted at any point.
+    // SAFETY: _exit(2) takes an integer, is async-signal-safe and does not return: it runs no destructors and
+    // no other code of this process, whose state the signal may have interrupted at any point.
     unsafe { libc::_exit(EXIT_CODE.into()) }
 }
 

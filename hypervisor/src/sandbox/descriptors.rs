@@ -12,9 +12,9 @@ use super::SandboxError;
 
 /// Closes all inherited file descriptors except standard input, output and error.
 ///
-/// An inherited descriptor lacks the close-on-exec flag, which would have closed it when this program was started;
-/// nearly all that Rust's libraries open have it. A program calls this before it opens other descriptors without the
-/// flag; a library never does.
+/// An inherited descriptor lacks the close-on-exec flag, which would have closed it when this program was
+/// started; nearly all that Rust's libraries open have it. A program calls this before it opens other
+/// descriptors without the flag; a library never does.
 ///
 /// # Errors
 ///
@@ -22,9 +22,9 @@ use super::SandboxError;
 pub fn close_inherited() -> Result<(), SandboxError> {
     for descriptor in open_descriptors().map_err(SandboxError::Descriptors)? {
         if descriptor > libc::STDERR_FILENO && is_inherited(descriptor) {
-            // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of the
-            // standard streams. No object of this process owns it: the caller has opened none without that flag, as the
-            // documentation of this function demands.
+            // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of
+            // the standard streams. No object of this process owns it: the caller has opened none without
+            // that flag, as the documentation of this function demands.
             drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
         }
     }
@@ -40,9 +40,9 @@ pub(crate) fn take_inherited(descriptor: RawFd) -> io::Result<OwnedFd> {
     if descriptor <= libc::STDERR_FILENO || !is_inherited(descriptor) {
         return Err(io::ErrorKind::NotFound.into());
     }
-    // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of the standard streams. No
-    // object of this process owns it: nothing here opens descriptors without that flag, and a call that has taken it has set the
-    // flag, as this function does below.
+    // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of the
+    // standard streams. No object of this process owns it: nothing here opens descriptors without that flag,
+    // and a call that has taken it has set the flag, as this function does below.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
     Ok(descriptor)
@@ -56,8 +56,8 @@ pub(super) fn open_files() -> io::Result<Vec<RawFd>> {
     Ok(files)
 }
 
-/// Whether a descriptor is open and refers to what other programs may find by a path. A removed file, or an anonymous one
-/// such as guest memory, has no links.
+/// Whether a descriptor is open and refers to what other programs may find by a path. A removed file, or an
+/// anonymous one such as guest memory, has no links.
 fn has_path(descriptor: RawFd) -> bool {
     let Ok(status) = stat(format!("/proc/self/fd/{descriptor}")) else { return false };
     match FileType::from_raw_mode(status.st_mode) {
@@ -81,8 +81,9 @@ fn open_descriptors() -> io::Result<Vec<RawFd>> {
 }
 
 fn is_inherited(descriptor: RawFd) -> bool {
-    // SAFETY: the borrowed descriptor lives until the end of this function, which only passes it to fcntl(2) with
-    // F_GETFD. That call is harmless for a number that was closed meanwhile, as that of /proc/self/fd was: it fails.
+    // SAFETY: the borrowed descriptor lives until the end of this function, which only passes it to fcntl(2)
+    // with F_GETFD. That call is harmless for a number that was closed meanwhile, as that of /proc/self/fd
+    // was: it fails.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     fcntl_getfd(descriptor).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
 }

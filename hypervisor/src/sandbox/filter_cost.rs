@@ -1,4 +1,5 @@
-//! What a filter of system calls costs on this host, measured in a thread of its own: a filter applies to one thread.
+//! What a filter of system calls costs on this host, measured in a thread of its own: a filter applies to one
+//! thread.
 
 use std::hint::black_box;
 use std::thread;
@@ -76,8 +77,8 @@ mod tests {
         assert!(text.starts_with("adds 0 ns"), "{text}");
     }
 
-    /// The filter of the measuring thread does not end the process, and does not reach the calling thread: it could not read
-    /// a file.
+    /// The filter of the measuring thread does not end the process, and does not reach the calling thread: it
+    /// could not read a file.
     #[test]
     fn only_the_measuring_thread_is_filtered() {
         let text = report();

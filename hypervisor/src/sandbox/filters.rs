@@ -19,7 +19,8 @@ pub(super) fn enter(role: Role, rules: &Rules) -> Result<(), SandboxError> {
     seccompiler::apply_filter(&filter).map_err(|source| SandboxError::Filter { role, source })
 }
 
-/// Compiles the filter of a role. A call that it does not allow is not executed, and raises SIGSYS ([`denial`]).
+/// Compiles the filter of a role. A call that it does not allow is not executed, and raises SIGSYS
+/// ([`denial`]).
 fn compile(role: Role, rules: &Rules) -> BpfProgram {
     let mut allowed = BTreeMap::<u32, Vec<Vec<Condition>>>::new();
     for (number, lists) in calls::of(role, rules) {

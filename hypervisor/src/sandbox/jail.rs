@@ -1,4 +1,5 @@
-//! `--jail`: namespaces, root folder and user of this process and the guest's, as Firecracker's jailer sets them.
+//! `--jail`: namespaces, root folder and user of this process and the guest's, as Firecracker's jailer sets
+//! them.
 #![expect(unsafe_code, reason = "unshare(2) can separate the threads' tables of descriptors")]
 
 use std::io;
@@ -18,7 +19,8 @@ use rustix::thread::{
 
 use crate::config::jail::Jail;
 
-/// Namespaces that are left. uhyve's PID namespace cannot be: a process stays in the one that it was created in.
+/// Namespaces that are left. uhyve's PID namespace cannot be: a process stays in the one that it was created
+/// in.
 const NAMESPACES: UnshareFlags = UnshareFlags::NEWNS
     .union(UnshareFlags::NEWNET)
     .union(UnshareFlags::NEWIPC)
@@ -106,14 +108,14 @@ fn open_root(path: &Path) -> Result<OwnedFd, JailError> {
     Ok(folder)
 }
 
-/// Leaves the host's namespaces, but that of the network if the guest's connections are sockets of this process, and
-/// changes the root folder.
+/// Leaves the host's namespaces, but that of the network if the guest's connections are sockets of this
+/// process, and changes the root folder.
 pub(super) fn enter(jail: &Jail, has_sockets: bool) -> Result<(), JailError> {
     check(jail)?;
     let kept = if has_sockets { UnshareFlags::NEWNET } else { UnshareFlags::empty() };
-    // SAFETY: the hazard of unshare(2) is CLONE_FILES, after which threads have different tables of descriptors:
-    // `NAMESPACES` does not have it. The calling thread is the only one, as `Sandbox::confine_process` demands, so no
-    // other thread stays behind in the old namespaces.
+    // SAFETY: the hazard of unshare(2) is CLONE_FILES, after which threads have different tables of
+    // descriptors: `NAMESPACES` does not have it. The calling thread is the only one, as
+    // `Sandbox::confine_process` demands, so no other thread stays behind in the old namespaces.
     unsafe { unshare_unsafe(NAMESPACES.difference(kept)) }.map_err(failed("leave the host's namespaces"))?;
     // Mounts of this namespace must not appear in the host's.
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
@@ -153,7 +155,8 @@ pub(super) fn take_ids(jail: &Jail) -> Result<(), JailError> {
     set_keep_capabilities(false).map_err(failed("drop capabilities"))
 }
 
-/// Enters the jail, or one of an arbitrary user, and describes it for `--check`. This process can do little afterwards.
+/// Enters the jail, or one of an arbitrary user, and describes it for `--check`. This process can do little
+/// afterwards.
 pub(crate) fn try_out(jail: Option<&Jail>) -> String {
     let sample = Jail { uid: 65_534, gid: 65_534, root: None };
     let tried = jail.unwrap_or(&sample);

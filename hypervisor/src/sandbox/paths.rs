@@ -9,11 +9,12 @@ use landlock::{
 
 use super::{Folder, SandboxError};
 
-/// Newest ABI of landlock whose access rights are handled. A kernel with an older ABI enforces the rights that it
-/// knows.
+/// Newest ABI of landlock whose access rights are handled. A kernel with an older ABI enforces the rights
+/// that it knows.
 const ABI_VERSION: ABI = ABI::V9;
 
-/// ABI with all that guests as processes rely on: files, TCP ports, signals and abstract sockets (Linux 6.12).
+/// ABI with all that guests as processes rely on: files, TCP ports, signals and abstract sockets (Linux
+/// 6.12).
 const REQUIRED_ABI: ABI = ABI::V6;
 
 /// How much of landlock the host's kernel enforces.
@@ -67,8 +68,8 @@ impl LandlockLevel {
     }
 }
 
-/// Denies access to all paths except below `folders`, bind of TCP ports, and their connect unless `may_connect`, and
-/// signals and abstract sockets to other processes. Open files remain usable.
+/// Denies access to all paths except below `folders`, bind of TCP ports, and their connect unless
+/// `may_connect`, and signals and abstract sockets to other processes. Open files remain usable.
 ///
 /// # Errors
 ///
@@ -89,7 +90,8 @@ pub(super) fn restrict(
     if is_enforced { Ok(()) } else { Err(SandboxError::NotEnforced) }
 }
 
-/// Creates a ruleset that allows nothing, for the guest's process. Returns `None` if the kernel lacks landlock.
+/// Creates a ruleset that allows nothing, for the guest's process. Returns `None` if the kernel lacks
+/// landlock.
 pub(crate) fn empty_ruleset() -> Result<Option<OwnedFd>, RulesetError> {
     new_ruleset(AccessNet::from_all(ABI_VERSION)).map(Option::from)
 }

@@ -1,4 +1,5 @@
-//! Protections that a host may lack: `--require` refuses to start without them, and a missing one is said at each start.
+//! Protections that a host may lack: `--require` refuses to start without them, and a missing one is said at
+//! each start.
 //!
 //! Nothing remembers that it was said: a service that is started later has a log of its own.
 

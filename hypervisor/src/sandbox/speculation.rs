@@ -33,10 +33,11 @@ pub(crate) enum Target {
 
 /// True if the feature is disabled in the target.
 ///
-/// Speculative store bypass reads stale values of the address space in which it occurs. The guest's process contains
-/// the guest alone, so disabling it protects no other process, and slows down loads that follow stores.
-/// Predictors of indirect branches are shared by all processes of a CPU: with the guest's restricted, Linux clears them
-/// (IBPB) between the guest and any other process, uhyve included, and the other hyperthread cannot train them (STIBP).
+/// Speculative store bypass reads stale values of the address space in which it occurs. The guest's process
+/// contains the guest alone, so disabling it protects no other process, and slows down loads that follow
+/// stores. Predictors of indirect branches are shared by all processes of a CPU: with the guest's restricted,
+/// Linux clears them (IBPB) between the guest and any other process, uhyve included, and the other
+/// hyperthread cannot train them (STIBP).
 fn is_disabled(feature: SpeculationFeature, mitigations: Mitigations, target: Target) -> bool {
     match mitigations {
         Mitigations::Strict => true,
@@ -91,13 +92,15 @@ fn describe(feature: SpeculationFeature, state: Option<State>) -> &'static str {
     }
 }
 
-/// Whether the host has hyperthreads (`/sys/devices/system/cpu/smt/active`); true if that is unknown, as in a jail.
+/// Whether the host has hyperthreads (`/sys/devices/system/cpu/smt/active`); true if that is unknown, as in a
+/// jail.
 pub(super) fn has_hyperthreads() -> bool {
     fs::read_to_string("/sys/devices/system/cpu/smt/active").map_or(true, |text| text.trim() != "0")
 }
 
-/// Gives the calling process, and those that it starts, a core-scheduling cookie of its own: no other process runs on
-/// the other hyperthread of a CPU meanwhile. Says so where the host cannot do that, unless it has no hyperthreads.
+/// Gives the calling process, and those that it starts, a core-scheduling cookie of its own: no other process
+/// runs on the other hyperthread of a CPU meanwhile. Says so where the host cannot do that, unless it has no
+/// hyperthreads.
 pub(super) fn isolate_core(has_hyperthreads: bool) {
     let created = create_core_scheduling_cookie(getpid(), CoreSchedulingScope::ThreadGroup);
     if let Some(missing) = missing_core_scheduling(created, has_hyperthreads) {
@@ -111,8 +114,8 @@ pub(crate) fn core_scheduling_missing() -> Option<String> {
     missing_core_scheduling(cookie.map(drop), has_hyperthreads())
 }
 
-/// What is missing by the result of a call. Without hyperthreads it fails with `ENODEV`, or with `EINVAL` where the kernel
-/// lacks it.
+/// What is missing by the result of a call. Without hyperthreads it fails with `ENODEV`, or with `EINVAL`
+/// where the kernel lacks it.
 fn missing_core_scheduling(result: rustix::io::Result<()>, has_hyperthreads: bool) -> Option<String> {
     match result {
         Ok(()) | Err(Errno::NODEV) => None,

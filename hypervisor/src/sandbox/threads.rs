@@ -21,8 +21,8 @@ impl Drop for Gate {
     }
 }
 
-/// Threads of a confined process that wait for [`start`](Self::start). If this is dropped instead, they exit without
-/// having started their work.
+/// Threads of a confined process that wait for [`start`](Self::start). If this is dropped instead, they exit
+/// without having started their work.
 #[derive(Debug)]
 pub struct Threads {
     sandbox: Arc<Sandbox>,
@@ -82,7 +82,8 @@ impl Threads {
         Ok(())
     }
 
-    /// Confines the calling thread to [`Role::Main`], waits until all threads are confined, and starts their work.
+    /// Confines the calling thread to [`Role::Main`], waits until all threads are confined, and starts their
+    /// work.
     ///
     /// # Errors
     ///

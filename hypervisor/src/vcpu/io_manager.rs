@@ -1,4 +1,5 @@
-//! Dispatch of I/O exits: ports ([`hermit_interface::machine`], [`hermit_interface::exit`]) and device registers.
+//! Dispatch of I/O exits: ports ([`hermit_interface::machine`], [`hermit_interface::exit`]) and device
+//! registers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,8 +26,8 @@ pub struct IoManager {
 }
 
 impl IoManager {
-    /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down; one to the return port
-    /// returns a part of `memory` to the host.
+    /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down; one to the
+    /// return port returns a part of `memory` to the host.
     #[must_use]
     pub fn new(
         vm: Arc<VmHandle>,

@@ -1,13 +1,14 @@
 //! Control of the vCPU threads.
 //!
-//! A vCPU thread starts paused. It runs when the [`VcpuManager`] sends it a command, until it is interrupted or its
-//! vCPU stops at a debug event; each of these it reports with one reply, and then it waits for the next command. While
-//! it is paused, it executes calls on its vCPU ([`VcpuManager::call`]): a vCPU is only used from its own thread,
-//! because ptrace(2) requires that.
+//! A vCPU thread starts paused. It runs when the [`VcpuManager`] sends it a command, until it is interrupted
+//! or its vCPU stops at a debug event; each of these it reports with one reply, and then it waits for the
+//! next command. While it is paused, it executes calls on its vCPU ([`VcpuManager::call`]): a vCPU is only
+//! used from its own thread, because ptrace(2) requires that.
 //!
-//! A signal interrupts a thread that runs the guest. A signal that arrives just before the thread enters the guest is
-//! lost, so the manager repeats it until the thread replies. This costs the guest nothing while it runs: the thread
-//! looks for commands only after an interrupted run, at which point the guest's last I/O access is complete.
+//! A signal interrupts a thread that runs the guest. A signal that arrives just before the thread enters the
+//! guest is lost, so the manager repeats it until the thread replies. This costs the guest nothing while it
+//! runs: the thread looks for commands only after an interrupted run, at which point the guest's last I/O
+//! access is complete.
 
 use std::io;
 use std::sync::Arc;
@@ -72,8 +73,8 @@ pub struct VcpuEndpoint {
 }
 
 impl VcpuEndpoint {
-    /// Executes commands until the vCPU is to run, or has ended, which its run reports. Returns false if the thread is to
-    /// exit.
+    /// Executes commands until the vCPU is to run, or has ended, which its run reports. Returns false if the
+    /// thread is to exit.
     #[must_use]
     pub fn wait_for_run(&self, vcpu: &mut dyn Vcpu) -> bool {
         self.thread_id.register();
@@ -156,7 +157,8 @@ impl VcpuManager {
         self.vcpus.len()
     }
 
-    /// Event that is readable when [`Self::next_stop`] may return something. Clear it before calling that, not after.
+    /// Event that is readable when [`Self::next_stop`] may return something. Clear it before calling that,
+    /// not after.
     #[must_use]
     pub fn stop_event(&self) -> &EventFd {
         &self.stop_event
@@ -199,8 +201,8 @@ impl VcpuManager {
         self.vcpus.iter_mut().enumerate().find_map(|(id, vcpu)| Some((id, vcpu.take_stop()?)))
     }
 
-    /// Calls `call` on the thread of a paused vCPU, and returns its result. Returns `None` if the vCPU runs or its
-    /// thread has exited.
+    /// Calls `call` on the thread of a paused vCPU, and returns its result. Returns `None` if the vCPU runs
+    /// or its thread has exited.
     pub fn call<T: Send + 'static>(
         &self,
         id: usize,

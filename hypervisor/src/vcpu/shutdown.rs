@@ -57,7 +57,8 @@ impl VmHandle {
     }
 }
 
-/// Returns the body of a thread of the VM: it calls `work`, and shuts the VM down if that panics, which is a bug.
+/// Returns the body of a thread of the VM: it calls `work`, and shuts the VM down if that panics, which is a
+/// bug.
 pub(crate) fn guarded(
     vm: &Arc<VmHandle>,
     work: impl FnOnce() + Send + 'static,

@@ -95,7 +95,8 @@ impl Statistics {
     }
 }
 
-/// JSON of the report (`--report`): how the run has ended, uhyve's exit status, and the statistics. What is not known is null.
+/// JSON of the report (`--report`): how the run has ended, uhyve's exit status, and the statistics. What is
+/// not known is null.
 pub(crate) fn json(reason: &str, status: Option<u8>, statistics: Option<&Statistics>) -> String {
     let exits = statistics.map(|statistics| {
         let names = NAMES.iter().map(|name| name.replace(' ', "_"));
@@ -118,8 +119,9 @@ fn field_kb(status: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// Peak of resident memory of this process and of a guest's process that shares `shared` bytes with it, in kB. The
-/// shared memory, whose peak that is, is counted once, and is nearly all that the guest's process has.
+/// Peak of resident memory of this process and of a guest's process that shares `shared` bytes with it, in
+/// kB. The shared memory, whose peak that is, is counted once, and is nearly all that the guest's process
+/// has.
 fn total_peak_kb(peak: u64, status: &str, shared: Option<u64>) -> u64 {
     shared
         .map_or(peak, |shared| peak.saturating_sub(field_kb(status, "RssShmem").unwrap_or(0)) + shared / 1024)

@@ -10,8 +10,8 @@ use crate::vcpu::manager::VcpuEndpoint;
 use crate::vcpu::shutdown::{ShutdownCause, VmHandle};
 use crate::vcpu::stats::ExitCounters;
 
-/// Pause of a vCPU after a bus lock, which holds up the memory accesses of all CPUs of the host: 1,000 bus locks per
-/// second and vCPU remain, and each costs a host thousands of cycles at most.
+/// Pause of a vCPU after a bus lock, which holds up the memory accesses of all CPUs of the host: 1,000 bus
+/// locks per second and vCPU remain, and each costs a host thousands of cycles at most.
 const BUS_LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a vCPU thread uses besides its vCPU.
@@ -36,8 +36,8 @@ impl VcpuContext {
         }
     }
 
-    /// Runs the guest until its next exit, and handles that, and a bus lock before it. Returns false if the thread is to
-    /// exit.
+    /// Runs the guest until its next exit, and handles that, and a bus lock before it. Returns false if the
+    /// thread is to exit.
     fn run_once(&self, vcpu: &mut dyn Vcpu) -> bool {
         let is_running = self.run_to_exit(vcpu);
         if vcpu.has_bus_lock() {

@@ -9,8 +9,8 @@ use rustix::thread::gettid;
 
 /// ID of a thread that has registered itself; none at first.
 ///
-/// The C library's `pthread_kill` would do, but musl makes tkill(2) of it, by which a confined thread could also signal
-/// threads of other processes.
+/// The C library's `pthread_kill` would do, but musl makes tkill(2) of it, by which a confined thread could
+/// also signal threads of other processes.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadId(AtomicI32);
 
@@ -30,8 +30,9 @@ impl ThreadId {
             0 => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
             thread => thread,
         };
-        // SAFETY: tgkill(2) takes integers and accesses no memory. The process is this one: even if the thread has exited and
-        // its ID is another thread's by now, the handler that this process has for the signal runs in one of its own threads.
+        // SAFETY: tgkill(2) takes integers and accesses no memory. The process is this one: even if the
+        // thread has exited and its ID is another thread's by now, the handler that this process has for the
+        // signal runs in one of its own threads.
         let result = unsafe { libc::syscall(libc::SYS_tgkill, getpid().as_raw_pid(), thread, number) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

@@ -26,8 +26,8 @@ fn field<'a>(status: &'a str, name: &str) -> Vec<&'a str> {
     value.unwrap_or_else(|| panic!("{name}: {status}")).split_whitespace().collect()
 }
 
-/// Asserts that all threads of a process have the user of [`IDS`] and no privileges, that the process has left the
-/// host's namespaces, and that its root folder has these files and is its only mount.
+/// Asserts that all threads of a process have the user of [`IDS`] and no privileges, that the process has
+/// left the host's namespaces, and that its root folder has these files and is its only mount.
 pub(crate) fn check(process: i32, files: &[&str]) {
     let folder = format!("/proc/{process}");
     for task in fs::read_dir(format!("{folder}/task")).unwrap() {

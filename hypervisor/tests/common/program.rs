@@ -3,8 +3,8 @@
 use std::env;
 use std::path::PathBuf;
 
-/// Environment variable with the path of another uhyve than the one that cargo has built with the tests, such as the one
-/// that is installed.
+/// Environment variable with the path of another uhyve than the one that cargo has built with the tests, such
+/// as the one that is installed.
 const PROGRAM_VARIABLE: &str = "HERMIT_TEST_UHYVE";
 
 /// Path of uhyve.

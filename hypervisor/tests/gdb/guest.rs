@@ -22,7 +22,8 @@ pub(crate) struct Host {
     images: &'static Path,
 }
 
-/// Returns the engine that `HERMIT_TEST_ENGINE` names, or all that run the images here; none without images or gdb.
+/// Returns the engine that `HERMIT_TEST_ENGINE` names, or all that run the images here; none without images
+/// or gdb.
 pub(crate) fn hosts() -> &'static [Host] {
     static HOSTS: OnceLock<Vec<Host>> = OnceLock::new();
     HOSTS.get_or_init(find_hosts)
@@ -48,8 +49,8 @@ fn find_hosts() -> Vec<Host> {
 }
 
 impl Host {
-    /// Returns whether the engine runs an image. KVM with software emulation runs only images without floating-point
-    /// instructions.
+    /// Returns whether the engine runs an image. KVM with software emulation runs only images without
+    /// floating-point instructions.
     fn works(&self) -> bool {
         let mut uhyve = limited(program::uhyve());
         let output = uhyve.args(["--engine", self.engine]).arg(self.image("hello_world")).output().unwrap();

@@ -15,7 +15,8 @@ fn watchpoints_stop_the_guest() {
     let Some(host) = process() else { return };
     let guest = host.start("hello_world", "1", &[]);
     let text = guest.debug(&[
-        // The first instruction: the stack pointer is at the return address, which only the return of `main` reads.
+        // The first instruction: the stack pointer is at the return address, which only the return of `main`
+        // reads.
         "break *main",
         "continue",
         "set $return = $sp",
@@ -116,8 +117,8 @@ fn gdb_attaches_to_running_guest() {
     let Some(host) = process().filter(|_| may_attach()) else { return };
     let parts = ["* 1 ", "uhyve-guest", "  2 ", "hit Breakpoint 1", "wait_unless", "in idle () at", DETACHED];
     let mut text = String::new();
-    // On a loaded host the guest may not have started its threads, or may have exited, before gdb attaches: then the test repeats
-    // with a longer run.
+    // On a loaded host the guest may not have started its threads, or may have exited, before gdb attaches:
+    // then the test repeats with a longer run.
     for seconds in [3, 12, 48, 120] {
         let guest = host.start_alone("threads", "2", &["stress", "--seconds", &seconds.to_string()]);
         // Time for the guest to start its threads.

@@ -254,8 +254,8 @@ fn invalid_packets_do_not_end_the_guest() {
     }
 }
 
-/// Regression test: the trap of a step that completed while the vCPU was interrupted was delivered to the guest, and
-/// killed it.
+/// Regression test: the trap of a step that completed while the vCPU was interrupted was delivered to the
+/// guest, and killed it.
 #[test]
 fn interrupted_step_does_not_kill_the_guest() {
     for host in hosts() {

@@ -10,7 +10,8 @@ use crate::virtio::{Assembled, Driver};
 /// Exit status of a guest that has executed all its instructions.
 const DONE: u8 = 42;
 
-/// Runs a guest with a disk, which has these `contents` afterwards, and another disk beside it that stays unchanged.
+/// Runs a guest with a disk, which has these `contents` afterwards, and another disk beside it that stays
+/// unchanged.
 fn run(
     access: &str,
     contents: impl FnOnce(&[u8]) -> Vec<u8>,

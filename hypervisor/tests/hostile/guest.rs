@@ -1,7 +1,7 @@
 //! Guests without a kernel: a few assembled instructions in a valid image.
 //!
-//! The first instructions build page tables in low memory that identity-map the first 8 GiB of physical addresses. Then
-//! they copy all instructions there, so that the guest may overwrite every byte above 1 MiB.
+//! The first instructions build page tables in low memory that identity-map the first 8 GiB of physical
+//! addresses. Then they copy all instructions there, so that the guest may overwrite every byte above 1 MiB.
 
 use std::mem::offset_of;
 
@@ -16,8 +16,8 @@ use iced_x86::code_asm::{
 use crate::image;
 use crate::virtio::Driver;
 
-/// Address of the guest's page tables: a PML4 table, a page directory pointer table, and page directories with pages of
-/// 2 MiB.
+/// Address of the guest's page tables: a PML4 table, a page directory pointer table, and page directories
+/// with pages of 2 MiB.
 const TABLES: u32 = 0x2000;
 /// Size of the identity mapping in GiB.
 const MAPPED_GIB: u32 = 8;
@@ -34,7 +34,8 @@ const STACK: u32 = 0xf_0000;
 /// Result of assembling instructions.
 pub(crate) type Assembled = Result<(), IcedError>;
 
-/// A guest under construction. r12 is the counter of [`Self::repeat`], r13 and r14 are the state of [`Self::random`].
+/// A guest under construction. r12 is the counter of [`Self::repeat`], r13 and r14 are the state of
+/// [`Self::random`].
 pub(crate) struct GuestBuilder {
     /// Assembler, for instructions without a method of this type.
     pub(crate) code: CodeAssembler,

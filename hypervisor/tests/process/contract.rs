@@ -123,8 +123,8 @@ fn mapped_address_space_is_limited() {
     });
 }
 
-/// Installs a handler that exits with `status`, and unblocks the signal. The handler works on the boot CPU only, whose
-/// r15 is set.
+/// Installs a handler that exits with `status`, and unblocks the signal. The handler works on the boot CPU
+/// only, whose r15 is set.
 fn handle(guest: &mut GuestBuilder, signal: u32, status: u8) -> Assembled {
     let (mut handler, mut over) = (guest.code.create_label(), guest.code.create_label());
     guest.code.jmp(over)?;

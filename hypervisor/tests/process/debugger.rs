@@ -30,8 +30,8 @@ pub(crate) fn port(uhyve: &mut Child) -> Option<u16> {
     remote(uhyve)?.strip_prefix(':')?.parse().ok()
 }
 
-/// Connects to a uhyve that waits for gdb, and resumes the guest, which is debugged as long as the connection is open.
-/// Returns `None` if uhyve has no GDB server.
+/// Connects to a uhyve that waits for gdb, and resumes the guest, which is debugged as long as the connection
+/// is open. Returns `None` if uhyve has no GDB server.
 pub(crate) fn resume(uhyve: &mut Child) -> Option<TcpStream> {
     let mut gdb = TcpStream::connect(("127.0.0.1", port(uhyve)?)).unwrap();
     gdb.write_all(CONTINUE).unwrap();

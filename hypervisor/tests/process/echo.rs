@@ -25,8 +25,8 @@ const ONE: i32 = FREE + 0x6000;
 const BUFFERS: i32 = FREE + 0x8000;
 const SIZE: i32 = 0x800;
 
-/// Offsets in a buffer: the frame behind the virtio-net header of 12 bytes, and in the frame EtherType, IPv4 protocol
-/// and addresses, UDP ports and payload.
+/// Offsets in a buffer: the frame behind the virtio-net header of 12 bytes, and in the frame EtherType, IPv4
+/// protocol and addresses, UDP ports and payload.
 const FRAME: i32 = 12;
 const TYPE: i32 = FRAME + 12;
 const PROTOCOL: i32 = FRAME + 23;
@@ -58,7 +58,8 @@ impl Rings {
     }
 }
 
-/// Builds the image of a guest that sends every datagram back to its sender, until it has received the last one.
+/// Builds the image of a guest that sends every datagram back to its sender, until it has received the last
+/// one.
 ///
 /// Registers count received frames (rbx), sent frames (r12) and available RX buffers (r13).
 pub(crate) fn echo(features: i32) -> Vec<u8> {
@@ -88,7 +89,8 @@ pub(crate) fn echo(features: i32) -> Vec<u8> {
     })
 }
 
-/// Initialises the device (virtio 1.2, sections 3.1.1 and 4.2.2), and makes a buffer available for each RX descriptor.
+/// Initialises the device (virtio 1.2, sections 3.1.1 and 4.2.2), and makes a buffer available for each RX
+/// descriptor.
 fn set_up(guest: &mut GuestBuilder, features: i32) -> Assembled {
     let mut set = |register: u64, value: i32| {
         guest.hypercall([WRITE.into(), (REGISTERS + register).into(), 4.into(), value.into()])
@@ -127,7 +129,8 @@ fn notify(guest: &mut GuestBuilder, queue: u32) -> Assembled {
     guest.call(libc::SYS_write, [event, Operand::Physical(ONE), 8.into()])
 }
 
-/// Waits for a frame; returns its buffer's index in rbp, its address in rsi, and its length with the header in rdx.
+/// Waits for a frame; returns its buffer's index in rbp, its address in rsi, and its length with the header
+/// in rdx.
 fn receive(guest: &mut GuestBuilder) -> Assembled {
     let code = &mut guest.code;
     let mut wait = code.create_label();

@@ -28,8 +28,8 @@ fn run(assemble: impl FnOnce(&mut GuestBuilder) -> Assembled) -> Outcome {
     outcome
 }
 
-/// Pseudorandom number in a register, from Knuth's MMIX linear congruential generator without its weak low bits. rax is a
-/// scratch register.
+/// Pseudorandom number in a register, from Knuth's MMIX linear congruential generator without its weak low
+/// bits. rax is a scratch register.
 fn random(guest: &mut GuestBuilder, register: AsmRegister64) -> Assembled {
     let code = &mut guest.code;
     code.mov(rax, 6_364_136_223_846_793_005u64)?;
@@ -82,8 +82,8 @@ fn guest_survives_random_accesses_to_device_registers() {
     run(|guest| all.try_for_each(|(operation, size)| access_registers(guest, operation, size)));
 }
 
-/// Writes a byte to each port up to 0x3ff, where a PC has its devices, but not to those by which the guest would end, and to
-/// each 64th port.
+/// Writes a byte to each port up to 0x3ff, where a PC has its devices, but not to those by which the guest
+/// would end, and to each 64th port.
 #[test]
 fn guest_survives_accesses_to_ports() {
     let outcome = run(|guest| {

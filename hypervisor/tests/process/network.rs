@@ -216,8 +216,8 @@ fn is_bound(port: u16) -> bool {
     lists.iter().any(|list| list.contains(&format!(":{port:04X} 0")))
 }
 
-/// Runs a command, which binds the UDP port that it is given. A port that was free may be taken meanwhile: then it tries
-/// another one.
+/// Runs a command, which binds the UDP port that it is given. A port that was free may be taken meanwhile:
+/// then it tries another one.
 fn with_port(start: impl Fn(u16) -> RunningUhyve) -> (RunningUhyve, SocketAddr) {
     for _ in 0..10 {
         let port = free_port();

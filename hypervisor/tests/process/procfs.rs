@@ -32,8 +32,8 @@ fn guest_has_only_memory_program_and_queue_events() {
     }
 }
 
-/// Neither memory nor descriptors of uhyve and its guest are accessible to a process of the same user that has no
-/// capabilities.
+/// Neither memory nor descriptors of uhyve and its guest are accessible to a process of the same user that
+/// has no capabilities.
 #[test]
 fn other_processes_of_the_user_have_no_access() {
     let (mut uhyve, guest) = start_spinning(&[]);
@@ -53,7 +53,8 @@ fn speculation(status: &str) -> [Option<&str>; 2] {
     ["Speculation_Store_Bypass", "SpeculationIndirectBranch"].map(|name| optional_field(status, name))
 }
 
-/// States of a process that has disabled the controls `is_disabled`, if the test's own process has the states `own`.
+/// States of a process that has disabled the controls `is_disabled`, if the test's own process has the states
+/// `own`.
 fn restricted(own: [Option<&str>; 2], is_disabled: [bool; 2]) -> [Option<&str>; 2] {
     [0, 1].map(|control| match own[control] {
         Some("thread vulnerable") if is_disabled[control] => Some("thread force mitigated"),
@@ -62,7 +63,8 @@ fn restricted(own: [Option<&str>; 2], is_disabled: [bool; 2]) -> [Option<&str>; 
     })
 }
 
-/// Where the host lets a process disable speculation, the guest's and uhyve do permanently, as far as `--mitigations` says.
+/// Where the host lets a process disable speculation, the guest's and uhyve do permanently, as far as
+/// `--mitigations` says.
 #[test]
 fn mitigations_disable_speculation_of_guest_and_uhyve() {
     let own = fs::read_to_string("/proc/self/status").unwrap();
@@ -82,7 +84,8 @@ fn mitigations_disable_speculation_of_guest_and_uhyve() {
     }
 }
 
-/// A guest that maps a page in every 2 MiB of the addresses in which it may: each takes a page table of the host.
+/// A guest that maps a page in every 2 MiB of the addresses in which it may: each takes a page table of the
+/// host.
 #[test]
 fn page_tables_of_a_hostile_guest_are_bounded() {
     let image = GuestBuilder::image(0, |guest| {

@@ -34,8 +34,8 @@ pub(crate) fn start_spinning(options: &[&'static str]) -> (Child, Pid) {
     start(&spinning_guest(), options)
 }
 
-/// Starts uhyve with a guest, waits until it prints a character, and returns uhyve and the guest's process. A debugger
-/// disconnects as soon as the guest runs.
+/// Starts uhyve with a guest, waits until it prints a character, and returns uhyve and the guest's process. A
+/// debugger disconnects as soon as the guest runs.
 pub(crate) fn start(image: &[u8], options: &[&'static str]) -> (Child, Pid) {
     let (uhyve, guest, _) = start_with_debugger(image, options);
     (uhyve, guest)
@@ -95,8 +95,8 @@ fn uhyve_exits_when_its_guest_is_killed() {
     }
 }
 
-/// The host reports the end of the first thread, that of the boot CPU, after the others: uhyve looks for them though they
-/// are paused. A step of the boot CPU takes away the report that precedes that.
+/// The host reports the end of the first thread, that of the boot CPU, after the others: uhyve looks for them
+/// though they are paused. A step of the boot CPU takes away the report that precedes that.
 #[test]
 fn uhyve_exits_when_its_guest_is_killed_while_gdb_has_paused_it() {
     for packet in [&[][..], debugger::STEP] {

@@ -1,4 +1,5 @@
-//! The system-call filters: each role may make the calls that it needs; a denied call is reported and ends the process.
+//! The system-call filters: each role may make the calls that it needs; a denied call is reported and ends
+//! the process.
 #![expect(unsafe_code, reason = "system calls are made by number")]
 
 use std::os::unix::process::parent_id;
@@ -45,7 +46,8 @@ const SECCOMP_IOCTL_NOTIF_RECV: c_long = 0xc050_2100;
 const SECCOMP_IOCTL_NOTIF_SEND: c_long = 0xc018_2101;
 const SECCOMP_IOCTL_NOTIF_ADDFD: c_long = 0x4018_2103;
 
-/// ioctl(2) requests on TAP devices (linux/if_tun.h), the offload flags that uhyve uses, and one that it does not.
+/// ioctl(2) requests on TAP devices (linux/if_tun.h), the offload flags that uhyve uses, and one that it does
+/// not.
 const TUNSETIFF: c_long = 0x4004_54ca;
 const TUNSETOFFLOAD: c_long = 0x4004_54d0;
 const TAP_OFFLOADS: c_long = 7;
@@ -262,8 +264,9 @@ pub(crate) fn signal(thread: Pid, number: c_int) {
     assert_eq!(result, 0);
 }
 
-/// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process`, `tap` or `limits` to set that
-/// rule. The descriptor of the tap is -1, which the calls have as their first argument.
+/// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process`, `tap`
+/// or `limits` to set that rule. The descriptor of the tap is -1, which the calls have as their first
+/// argument.
 pub(crate) fn act(action: &str) {
     extern "C" fn ignore(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     let words: Vec<_> = action.split(' ').collect();
@@ -278,8 +281,9 @@ pub(crate) fn act(action: &str) {
     let mut sandbox = Sandbox::new(rules);
     sandbox.confine_process().unwrap();
     sandbox.enter(role).unwrap();
-    // SAFETY: no call of `calls` refers to memory in use, so that the kernel changes none, whether the filter allows the
-    // call or not: pointers among the arguments are null or the address 4096, at which nothing is mapped.
+    // SAFETY: no call of `calls` refers to memory in use, so that the kernel changes none, whether the filter
+    // allows the call or not: pointers among the arguments are null or the address 4096, at which nothing is
+    // mapped.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     eprintln!("the system call has returned {result}");
 }
@@ -355,7 +359,8 @@ fn rule_of_rate_limits_allows_threads_of_limited_devices_to_set_timers() {
     });
 }
 
-/// Asserts which roles may make each call under this rule, for the calls of which `allowed` returns the roles.
+/// Asserts which roles may make each call under this rule, for the calls of which `allowed` returns the
+/// roles.
 fn expect(rule: &str, allowed: impl Fn(&str) -> Option<&'static [Role]>) {
     for (index, call) in calls().iter().enumerate() {
         let Some(allowed) = allowed(call.name) else { continue };

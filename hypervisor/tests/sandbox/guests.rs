@@ -54,7 +54,8 @@ impl Engine {
     }
 }
 
-/// Mounts a /dev/kvm that every user may open, in a mount namespace of its own, and continues as an unprivileged user.
+/// Mounts a /dev/kvm that every user may open, in a mount namespace of its own, and continues as an
+/// unprivileged user.
 const AS_USER: &str = r#"
     set -e
     mknod "$1/kvm" c 10 232
@@ -87,7 +88,8 @@ enum User {
     Unprivileged,
 }
 
-/// Commands that run the hypervisor as each available user, with two vCPUs and an inherited file descriptor 7.
+/// Commands that run the hypervisor as each available user, with two vCPUs and an inherited file descriptor
+/// 7.
 fn hypervisors() -> Vec<(User, Command, tempfile::TempDir)> {
     let mut users = vec![User::Current];
     if geteuid().is_root() {

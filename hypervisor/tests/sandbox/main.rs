@@ -1,7 +1,9 @@
-//! Tests of the sandbox: operations that succeed or fail in a confined process, each tried in a child process.
+//! Tests of the sandbox: operations that succeed or fail in a confined process, each tried in a child
+//! process.
 //!
-//! Tests with guests read images from the folder in the environment variable `HERMIT_TEST_IMAGES`. They run on KVM, or on
-//! the engine that `HERMIT_TEST_ENGINE` names. Without images or without /dev/kvm, they print that they are skipped.
+//! Tests with guests read images from the folder in the environment variable `HERMIT_TEST_IMAGES`. They run
+//! on KVM, or on the engine that `HERMIT_TEST_ENGINE` names. Without images or without /dev/kvm, they print
+//! that they are skipped.
 
 #[cfg(test)]
 mod calls;

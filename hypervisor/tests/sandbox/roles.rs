@@ -247,7 +247,8 @@ fn folders() {
     fs::remove_dir_all(kept.join("new")).unwrap();
 }
 
-/// Requests of FUSE that are made in a confined thread: opcode, node, body. The first nodes and handles have the number 2.
+/// Requests of FUSE that are made in a confined thread: opcode, node, body. The first nodes and handles have
+/// the number 2.
 fn requests() -> Vec<(Opcode, u64, Vec<u8>)> {
     let [none, word, double] = [vec![0; 8], vec![2, 0, 0, 0, 0, 0, 0, 0], vec![0; 16]];
     let sized =

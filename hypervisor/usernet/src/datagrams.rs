@@ -4,9 +4,9 @@
 //! and reports errors. A client of a forwarded port has a flow without a socket, which leads answers back to
 //! that port.
 //!
-//! If there is no room for another flow, or no descriptor, the one ends that was used least recently: flows of
-//! the guest make room for those of the guest, and clients for clients. TCP gets descriptors of idle flows, too,
-//! but not the last ones.
+//! If there is no room for another flow, or no descriptor, the one ends that was used least recently: flows
+//! of the guest make room for those of the guest, and clients for clients. TCP gets descriptors of idle
+//! flows, too, but not the last ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -191,8 +191,8 @@ impl<D> Datagrams<D> {
         self.flows.len() - self.clients
     }
 
-    /// Closes the socket that was used least recently, since TCP needs a descriptor. Returns false if there are
-    /// only few.
+    /// Closes the socket that was used least recently, since TCP needs a descriptor. Returns false if there
+    /// are only few.
     pub(crate) fn free_socket(&mut self) -> bool {
         let is_freed = self.sockets() > RESERVED_SOCKETS;
         if is_freed {

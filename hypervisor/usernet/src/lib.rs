@@ -17,8 +17,8 @@
 //! memory to sockets and back, without a copy in between. Frames are untrusted. The number of flows and the
 //! memory for them are bounded.
 //!
-//! Not carried, without a word: fragments, IPv4 options, IPv6 extension headers, and packets from addresses that
-//! no host has. So a datagram has at most as many bytes as a packet of the MTU, in both directions.
+//! Not carried, without a word: fragments, IPv4 options, IPv6 extension headers, and packets from addresses
+//! that no host has. So a datagram has at most as many bytes as a packet of the MTU, in both directions.
 //!
 //! | module | |
 //! | --- | --- |
@@ -405,8 +405,8 @@ impl<H: Host> UserNetwork<H> {
     }
 }
 
-/// The first bytes of the guest's SYN, as far as an error quotes them: with another number, the guest would not know
-/// it (RFC 5927 §4.1).
+/// The first bytes of the guest's SYN, as far as an error quotes them: with another number, the guest would
+/// not know it (RFC 5927 §4.1).
 fn start_of_syn(ends: Ends, seq: Seq) -> [u8; 8] {
     let [a, b] = ends.guest.port().to_be_bytes();
     let [c, d] = ends.peer.port().to_be_bytes();

@@ -1,5 +1,5 @@
-//! Signs that the guest has started, or has got an address: clients that have connected before need not wait for
-//! the next repetition of their SYN.
+//! Signs that the guest has started, or has got an address: clients that have connected before need not wait
+//! for the next repetition of their SYN.
 //!
 //! Each sign counts once, so that a guest makes the network repeat few SYNs.
 

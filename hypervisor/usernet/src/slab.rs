@@ -10,8 +10,8 @@ const MAX_GENERATION: u32 = (1 << 30) - 1;
 /// Maximum number of entries of flows that have ended in a queue, beside one of each flow and as many again.
 const MAX_STALE: usize = 64;
 
-/// Removes the entries of flows that have ended from a queue if they are more than the others, so that a guest
-/// that opens and ends flows without taking frames fills no queue. `flows` is the number of flows.
+/// Removes the entries of flows that have ended from a queue if they are more than the others, so that a
+/// guest that opens and ends flows without taking frames fills no queue. `flows` is the number of flows.
 pub(crate) fn remove_stale<E>(queue: &mut VecDeque<E>, flows: usize, is_live: impl FnMut(&E) -> bool) {
     if queue.len() > 2 * flows + MAX_STALE {
         queue.retain(is_live);

@@ -17,10 +17,11 @@ use hermit_interface::image::MAX_SIZE;
 /// Size of the range of an entry of the top-level page table (PML4), in bytes.
 const TOP_ENTRY_SIZE: u64 = 1 << 39;
 
-/// Size of the addresses for the kernel's own mappings: a multiple of the memory's size, and a constant number of bytes.
+/// Size of the addresses for the kernel's own mappings: a multiple of the memory's size, and a constant
+/// number of bytes.
 ///
-/// The kernel uses two thirds of them for stacks (`hermit_memory::stack_slots`): 256 times the memory, enough for as many
-/// stacks of 1 MiB as there are 8 KiB of memory.
+/// The kernel uses two thirds of them for stacks (`hermit_memory::stack_slots`): 256 times the memory, enough
+/// for as many stacks of 1 MiB as there are 8 KiB of memory.
 const OWN_MAPPINGS: (u64, u64) = (384, 4 << 30);
 
 /// Maximum size of the addresses for the kernel's own mappings in bytes; the rest is for their random start.
@@ -48,7 +49,8 @@ pub(crate) fn direct_map_start(random: u64) -> u64 {
     (64 + random % 32) * TOP_ENTRY_SIZE
 }
 
-/// Size of the virtual addresses for the kernel's own mappings on a machine with `memory` bytes of physical memory.
+/// Size of the virtual addresses for the kernel's own mappings on a machine with `memory` bytes of physical
+/// memory.
 fn own_mappings_size(memory: u64) -> u64 {
     let size = memory.saturating_mul(OWN_MAPPINGS.0).saturating_add(OWN_MAPPINGS.1);
     size.min(MAX_OWN_MAPPINGS) & !(PAGE_SIZE - 1)

@@ -1,8 +1,9 @@
 //! Loading of an image: placement, relocation, page tables, boot information.
 //!
-//! The loader, inside the machine, and the hypervisor, outside of it, start an image in the same way: they [load] it
-//! at a random address, relocate it, build page tables without pages that are both writable and executable, and
-//! [write boot information](LoadedImage::hand_over). They access physical memory through [`PhysicalMemory`].
+//! The loader, inside the machine, and the hypervisor, outside of it, start an image in the same way: they
+//! [load] it at a random address, relocate it, build page tables without pages that are both writable and
+//! executable, and [write boot information](LoadedImage::hand_over). They access physical memory through
+//! [`PhysicalMemory`].
 //!
 //! ```
 //! use hermit_boot::{FreeMemory, PhysicalMemory, Randomness, load};

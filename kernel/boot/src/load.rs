@@ -12,7 +12,8 @@ use crate::layout::{self, Randomness};
 use crate::page_table::{PageTableBuilder, access};
 use crate::{FreeMemory, MAX_REGIONS, PhysicalMemory};
 
-/// Maximum size of physical memory that is mapped before the kernel runs, in bytes. The kernel maps more on demand.
+/// Maximum size of physical memory that is mapped before the kernel runs, in bytes. The kernel maps more on
+/// demand.
 const DIRECT_MAP_SIZE: u64 = 1 << 30;
 
 /// A loaded image.
@@ -26,8 +27,8 @@ pub struct LoadedImage {
 
 /// Copies `image` to `free` memory, relocates it and maps it.
 ///
-/// Physical addresses below `identity` are identity-mapped with all access rights, for a loader that runs there when
-/// it switches to the new page tables.
+/// Physical addresses below `identity` are identity-mapped with all access rights, for a loader that runs
+/// there when it switches to the new page tables.
 ///
 /// # Errors
 ///
@@ -78,8 +79,8 @@ pub fn load(
 }
 
 impl LoadedImage {
-    /// Passes the image's symbol table to the kernel: adds it to boot information and maps it in the direct map. Its
-    /// pages must not be free memory.
+    /// Passes the image's symbol table to the kernel: adds it to boot information and maps it in the direct
+    /// map. Its pages must not be free memory.
     ///
     /// # Errors
     ///
@@ -98,8 +99,9 @@ impl LoadedImage {
         Ok(())
     }
 
-    /// Passes the tar archive with the initial tree of files to the kernel: adds it to boot information and makes its pages
-    /// readable in the direct map, not writable. None of them must be free memory, then or later.
+    /// Passes the tar archive with the initial tree of files to the kernel: adds it to boot information and
+    /// makes its pages readable in the direct map, not writable. None of them must be free memory, then or
+    /// later.
     ///
     /// # Errors
     ///
@@ -157,7 +159,8 @@ impl LoadedImage {
     }
 }
 
-/// Maps the large pages with a physical range in the direct map. Those below `direct_map.size` are mapped already.
+/// Maps the large pages with a physical range in the direct map. Those below `direct_map.size` are mapped
+/// already.
 fn map_in_direct_map<M: PhysicalMemory>(
     table: &mut PageTableBuilder<'_, M>,
     direct_map: Region,
@@ -191,8 +194,8 @@ fn map_image<M: PhysicalMemory>(
     Ok(())
 }
 
-/// Takes write access to those pages of the image, mapped at `start` in the direct map, that are not writable at the
-/// image's own addresses.
+/// Takes write access to those pages of the image, mapped at `start` in the direct map, that are not writable
+/// at the image's own addresses.
 fn protect_image<M: PhysicalMemory>(
     table: &mut PageTableBuilder<'_, M>,
     image: &Image<'_>,
@@ -214,7 +217,8 @@ struct PageRun {
     access: Access,
 }
 
-/// All pages of the image: of each segment those before, in and after the part that is read-only after relocation.
+/// All pages of the image: of each segment those before, in and after the part that is read-only after
+/// relocation.
 fn page_runs(image: &Image<'_>) -> impl Iterator<Item = PageRun> {
     let (relro_start, relro_end) = image.read_only_after_relocation().unwrap_or((0, 0));
     image.segments().flat_map(move |segment| {

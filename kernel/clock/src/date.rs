@@ -15,8 +15,8 @@ pub struct Date {
 const PM: u8 = 1 << 7;
 
 impl Date {
-    /// Decodes the registers of a real-time clock, in the order seconds, minutes, hours, day, month, year, century.
-    /// The mode bits of status register B select `binary` or BCD, and the 24-hour or 12-hour mode.
+    /// Decodes the registers of a real-time clock, in the order seconds, minutes, hours, day, month, year,
+    /// century. The mode bits of status register B select `binary` or BCD, and the 24-hour or 12-hour mode.
     #[must_use]
     pub fn from_rtc(registers: [u8; 7], binary: bool, hours_24: bool) -> Self {
         let number =

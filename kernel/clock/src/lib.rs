@@ -87,8 +87,9 @@ impl TickScale {
 
     /// Converts nanoseconds to ticks, rounded up and saturating at [`u64::MAX`].
     ///
-    /// The result is the smallest number of ticks whose [`TickScale::nanoseconds`] are at least `nanoseconds`, so
-    /// that a wait for that many ticks is long enough. (From 2^62 ticks on it may be a few more.)
+    /// The result is the smallest number of ticks whose [`TickScale::nanoseconds`] are at least
+    /// `nanoseconds`, so that a wait for that many ticks is long enough. (From 2^62 ticks on it may be a few
+    /// more.)
     #[inline]
     #[must_use]
     pub const fn ticks(self, nanoseconds: u64) -> u64 {

@@ -1,15 +1,15 @@
 //! The paravirtual clock of KVM (kvmclock), which the hypervisor keeps in guest memory.
 //!
-//! The layout is documented in Linux's `Documentation/virt/kvm/x86/msr.rst`. The hypervisor may update a structure at
-//! any time, so the reader reads the version, which is the first field of both structures, copies the structure,
-//! reads the version again, and retries unless the copy is [consistent](is_consistent).
+//! The layout is documented in Linux's `Documentation/virt/kvm/x86/msr.rst`. The hypervisor may update a
+//! structure at any time, so the reader reads the version, which is the first field of both structures,
+//! copies the structure, reads the version again, and retries unless the copy is [consistent](is_consistent).
 
 use crate::NANOSECONDS;
 
 /// System time of one vCPU (`pvclock_vcpu_time_info`).
 ///
-/// `system_time` is the time at `tsc_timestamp`. Ticks since then, first shifted by `tsc_shift` (to the left; if it is
-/// negative, to the right), then times `tsc_to_system_mul` / 2^32, are nanoseconds.
+/// `system_time` is the time at `tsc_timestamp`. Ticks since then, first shifted by `tsc_shift` (to the left;
+/// if it is negative, to the right), then times `tsc_to_system_mul` / 2^32, are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PvClock {
     /// Version, odd during an update.
@@ -22,8 +22,8 @@ pub struct PvClock {
     pub tsc_to_system_mul: u32,
     /// Left shift of ticks before the multiplication; negative for a right shift.
     pub tsc_shift: i8,
-    /// Bit 0 (`PVCLOCK_TSC_STABLE_BIT`): the time is consistent across vCPUs. Bit 1 (`PVCLOCK_GUEST_STOPPED`): the
-    /// guest was paused.
+    /// Bit 0 (`PVCLOCK_TSC_STABLE_BIT`): the time is consistent across vCPUs. Bit 1
+    /// (`PVCLOCK_GUEST_STOPPED`): the guest was paused.
     pub flags: u8,
 }
 
@@ -41,8 +41,8 @@ impl PvClock {
         }
     }
 
-    /// Frequency of the time-stamp counter in Hz; `None` if the structure is invalid: an odd version, a multiplier of
-    /// 0, a shift by 32 or more, or a frequency below 1 Hz or above 2^64 Hz.
+    /// Frequency of the time-stamp counter in Hz; `None` if the structure is invalid: an odd version, a
+    /// multiplier of 0, a shift by 32 or more, or a frequency below 1 Hz or above 2^64 Hz.
     #[must_use]
     pub fn frequency(&self) -> Option<u64> {
         let shift = u32::from(self.tsc_shift.unsigned_abs());
@@ -91,15 +91,16 @@ impl WallClock {
         }
     }
 
-    /// Nanoseconds from 1970-01-01 to the start of the machine, to be added to the system time of a [`PvClock`].
+    /// Nanoseconds from 1970-01-01 to the start of the machine, to be added to the system time of a
+    /// [`PvClock`].
     #[must_use]
     pub fn nanoseconds(&self) -> u64 {
         u64::from(self.sec) * NANOSECONDS + u64::from(self.nsec)
     }
 }
 
-/// Whether a copy is consistent: no update was in progress, and none happened, between reading version `before` and
-/// `after`.
+/// Whether a copy is consistent: no update was in progress, and none happened, between reading version
+/// `before` and `after`.
 #[must_use]
 pub const fn is_consistent(before: u32, after: u32) -> bool {
     before == after && before.is_multiple_of(2)

@@ -37,7 +37,8 @@ impl LeastSquares {
     /// Frequency of the counter in Hz; `None` with too few readings, or if a counter does not advance.
     #[must_use]
     pub fn frequency(&self, reference_frequency: u64) -> Option<u64> {
-        // Division by the count before the multiplication keeps the products in range; the error is less than a tick.
+        // Division by the count before the multiplication keeps the products in range; the error is less than
+        // a tick.
         let count = Some(self.count).filter(|&count| count > 1)?;
         let spread = self.squares - self.reference / count * self.reference;
         let slope = self.products - self.reference / count * self.counter;

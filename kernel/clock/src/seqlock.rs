@@ -30,13 +30,15 @@ impl<const WORDS: usize> SeqLock<WORDS> {
         Self { sequence: AtomicU64::new(0), words: atomics }
     }
 
-    /// Calls `action` with the words; `None` if they are written meanwhile. What `action` computes then is discarded.
+    /// Calls `action` with the words; `None` if they are written meanwhile. What `action` computes then is
+    /// discarded.
     #[inline]
     pub fn read<R>(&self, action: impl FnOnce([u64; WORDS]) -> R) -> Option<R> {
         self.read_some(|words| Some(action(core::array::from_fn(|index| words[index].load(Relaxed)))))
     }
 
-    /// As [`Self::read`], for an `action` that loads what it needs of the words, and may return `None` itself.
+    /// As [`Self::read`], for an `action` that loads what it needs of the words, and may return `None`
+    /// itself.
     #[inline]
     pub fn read_some<R>(&self, action: impl FnOnce(&[AtomicU64; WORDS]) -> Option<R>) -> Option<R> {
         let before = self.sequence.load(Acquire);

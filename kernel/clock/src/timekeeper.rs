@@ -1,16 +1,16 @@
 //! Monotonic time of a counter, whose frequency is corrected now and then.
 //!
-//! Time is a linear function of the counter: a multiplier, and the base, at which it is 0. A correction replaces the
-//! function by one of another slope, and publishes it by a single store, so a reader that loads the function in use sees
-//! a multiplier and a base that belong together.
+//! Time is a linear function of the counter: a multiplier, and the base, at which it is 0. A correction
+//! replaces the function by one of another slope, and publishes it by a single store, so a reader that loads
+//! the function in use sees a multiplier and a base that belong together.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::TickScale;
 
-/// Number of functions that are kept. A reader must not be interrupted for as long as so many corrections take between
-/// its loads of the current function and of that function's values.
+/// Number of functions that are kept. A reader must not be interrupted for as long as so many corrections
+/// take between its loads of the current function and of that function's values.
 const FUNCTIONS: usize = 16;
 
 /// Index of the function of a clock that does not run.
@@ -19,8 +19,9 @@ const STOPPED: usize = 0;
 /// Index of the function of a clock that has been started.
 const STARTED: usize = 1;
 
-/// Part of a second, as a divisor, by which a correction and a reading may overlap: a reader may have read the counter so
-/// long before it loads the new function, and other CPUs may use the previous function for so long.
+/// Part of a second, as a divisor, by which a correction and a reading may overlap: a reader may have read
+/// the counter so long before it loads the new function, and other CPUs may use the previous function for so
+/// long.
 const MARGIN_DIVISOR: u64 = 10;
 
 /// Maximum deviation of a corrected frequency from the first one, as a divisor: 500 ppm.
@@ -43,8 +44,8 @@ impl TimeFunction {
         Self { multiplier: AtomicU64::new(0), base: AtomicU64::new(0) }
     }
 
-    /// Nanoseconds at a value of the counter, which was read before the function was loaded; `None` if the clock does not
-    /// run.
+    /// Nanoseconds at a value of the counter, which was read before the function was loaded; `None` if the
+    /// clock does not run.
     #[inline]
     #[must_use]
     pub fn nanoseconds(&self, counter: u64) -> Option<u64> {
@@ -93,7 +94,8 @@ impl Timekeeper {
         &self.functions[self.current.load(Acquire)]
     }
 
-    /// Starts the clock: its time is 0 at the counter's value `base`. Calls by several CPUs have the same arguments.
+    /// Starts the clock: its time is 0 at the counter's value `base`. Calls by several CPUs have the same
+    /// arguments.
     pub fn start(&self, base: u64, scale: TickScale) {
         if self.current.load(Relaxed) == STOPPED {
             self.nominal.store(scale.multiplier(), Relaxed);
@@ -108,12 +110,14 @@ impl Timekeeper {
         self.current.store(STOPPED, Release);
     }
 
-    /// Corrects the frequency, in Hz, at the value `counter` of the counter, which was read just before. The caller
-    /// excludes other corrections. Returns whether the frequency is plausible: within 500 ppm of the first one.
+    /// Corrects the frequency, in Hz, at the value `counter` of the counter, which was read just before. The
+    /// caller excludes other corrections. Returns whether the frequency is plausible: within 500 ppm of the
+    /// first one.
     ///
-    /// The clock does not go back: it is set ahead by what the two functions differ by in 100 ms, at most 100 µs, and 2 µs
-    /// for 20 ppm. For a slower clock these are the next 100 ms, during which other CPUs may still be using the previous
-    /// function; for a faster one the last 100 ms, in which a thread may have read the counter that it converts now.
+    /// The clock does not go back: it is set ahead by what the two functions differ by in 100 ms, at most 100
+    /// µs, and 2 µs for 20 ppm. For a slower clock these are the next 100 ms, during which other CPUs may
+    /// still be using the previous function; for a faster one the last 100 ms, in which a thread may have
+    /// read the counter that it converts now.
     pub fn correct(&self, counter: u64, frequency: u64) -> bool {
         let (index, nominal) = (self.current.load(Relaxed), self.nominal.load(Relaxed));
         if index == STOPPED {
@@ -206,8 +210,8 @@ mod tests {
     }
 
     proptest! {
-        /// After any corrections a reading is not before an earlier one, be that by the previous function within the
-        /// margin, and the clock steps forward by 100 µs at most.
+        /// After any corrections a reading is not before an earlier one, be that by the previous function
+        /// within the margin, and the clock steps forward by 100 µs at most.
         #[test]
         fn corrections_never_step_back(
             base: u64,

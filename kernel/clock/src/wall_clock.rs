@@ -1,15 +1,17 @@
 //! The wall clock: an offset to the monotonic clock, which follows the host's wall clock.
 //!
-//! The host's time is known as an interval: a real-time clock counts seconds, and a hypercall takes time. A wall clock
-//! inside of the interval is right. A small error is slewed, as by `adjtime(3)`, so that the clock does not go back; a
-//! large one, after the host's clock was set or the machine was suspended, is stepped.
+//! The host's time is known as an interval: a real-time clock counts seconds, and a hypercall takes time. A
+//! wall clock inside of the interval is right. A small error is slewed, as by `adjtime(3)`, so that the clock
+//! does not go back; a large one, after the host's clock was set or the machine was suspended, is stepped.
 
 use crate::NANOSECONDS;
 
-/// Error in nanoseconds from which on the clock is stepped: 128 ms, as of NTP (RFC 5905, section 11.2, `STEPT`).
+/// Error in nanoseconds from which on the clock is stepped: 128 ms, as of NTP (RFC 5905, section 11.2,
+/// `STEPT`).
 const STEP_THRESHOLD: u64 = 128_000_000;
 
-/// Part of the elapsed time, as a divisor, by which the clock is slewed: 500 ppm, as of NTP and of Linux's `adjtime`.
+/// Part of the elapsed time, as a divisor, by which the clock is slewed: 500 ppm, as of NTP and of Linux's
+/// `adjtime`.
 const SLEW_DIVISOR: u64 = 2_000;
 
 /// A reading of the host's wall clock: bounds in nanoseconds since 1970 (UTC).
@@ -105,8 +107,9 @@ impl SlewedClock {
         }
     }
 
-    /// The clock that follows a reading of the host's clock at the monotonic time `now`: it steps, or starts to slew. An
-    /// uncertain reading steps only a clock that is wrong by more than the uncertainty: the first time was as uncertain.
+    /// The clock that follows a reading of the host's clock at the monotonic time `now`: it steps, or starts
+    /// to slew. An uncertain reading steps only a clock that is wrong by more than the uncertainty: the first
+    /// time was as uncertain.
     #[must_use]
     pub fn following(self, now: u64, host: HostTime) -> Self {
         let time = self.time(now);
@@ -186,8 +189,8 @@ mod tests {
     }
 
     proptest! {
-        /// With a counter that is wrong by up to 300 ppm the clock comes within the drift of a second of the host's, and
-        /// neither steps nor goes back on the way.
+        /// With a counter that is wrong by up to 300 ppm the clock comes within the drift of a second of the
+        /// host's, and neither steps nor goes back on the way.
         #[test]
         fn clock_converges_on_the_host(ppm in -300_i64..=300, start in 0..STEP_THRESHOLD - 1_000_000, ahead: bool) {
             let monotonic = |second: u64| {
@@ -206,7 +209,8 @@ mod tests {
             prop_assert!(error <= ppm.unsigned_abs() * 1_000 + 1_000, "{}", error);
         }
 
-        /// Between readings the clock runs at the monotonic clock's rate to 500 ppm, whatever the host's clock says.
+        /// Between readings the clock runs at the monotonic clock's rate to 500 ppm, whatever the host's
+        /// clock says.
         #[test]
         fn slew_is_bounded(
             readings in vec((any::<u64>(), any::<u32>(), 0..10 * NANOSECONDS), 1..20),

@@ -36,15 +36,17 @@ impl Generator {
 
     /// Mixes in another seed, before the next output. A predictable seed does not weaken the state.
     ///
-    /// The cipher only runs with [`fill`](Self::fill), so that programs without random numbers do not contain it.
+    /// The cipher only runs with [`fill`](Self::fill), so that programs without random numbers do not contain
+    /// it.
     pub fn reseed(&mut self, seed: &[u8; SEED_SIZE]) {
         xor(self.pending.get_or_insert_default(), seed);
     }
 
     /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        // The key is replaced before the seeds are mixed in: a seed that is equal to the key, as one is that was passed
-        // to `new`, too, would make it zero. No seed can cancel key stream, which is unknown without the key.
+        // The key is replaced before the seeds are mixed in: a seed that is equal to the key, as one is that
+        // was passed to `new`, too, would make it zero. No seed can cancel key stream, which is unknown
+        // without the key.
         if let Some(seeds) = self.pending.take() {
             self.replace_key();
             xor(&mut self.key, &seeds);

@@ -1,12 +1,13 @@
-//! Firmware tables: processors, interrupt controllers, timers and power registers, as ACPI or MultiProcessor tables
-//! describe them.
+//! Firmware tables: processors, interrupt controllers, timers and power registers, as ACPI or MultiProcessor
+//! tables describe them.
 //!
-//! [`platform_info`] reads the ACPI tables or, without them, those of Intel's older MultiProcessor Specification.
+//! [`platform_info`] reads the ACPI tables or, without them, those of Intel's older MultiProcessor
+//! Specification.
 //!
-//! The tables are untrusted: lengths may be wrong, and tables may overlap, be truncated or contain themselves. So
-//! memory is read only by copy, through [`PhysicalMemory`]; a table is used only if its checksum is valid; and every
-//! loop is bounded, so that reading costs at most some ten megabytes of copying. The caller still has to validate the
-//! result, above all addresses.
+//! The tables are untrusted: lengths may be wrong, and tables may overlap, be truncated or contain
+//! themselves. So memory is read only by copy, through [`PhysicalMemory`]; a table is used only if its
+//! checksum is valid; and every loop is bounded, so that reading costs at most some ten megabytes of copying.
+//! The caller still has to validate the result, above all addresses.
 //!
 //! ```
 //! use hermit_firmware::{PhysicalMemory, platform_info};
@@ -55,13 +56,15 @@ pub trait PhysicalMemory {
 /// Description of the platform by the firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlatformInfo {
-    /// Local APIC IDs of the enabled processors, without duplicates, in the order of the tables. At least one.
+    /// Local APIC IDs of the enabled processors, without duplicates, in the order of the tables. At least
+    /// one.
     pub cpus: Vec<u32, MAX_CPUS>,
     /// Physical address of the local APIC registers.
     pub local_apic_address: u64,
     /// I/O APICs, without duplicates.
     pub io_apics: Vec<IoApic, MAX_IO_APICS>,
-    /// Interrupts of the ISA bus that the tables describe, without duplicates; see [`PlatformInfo::isa_interrupt`].
+    /// Interrupts of the ISA bus that the tables describe, without duplicates; see
+    /// [`PlatformInfo::isa_interrupt`].
     pub isa_interrupts: Vec<IsaInterrupt, ISA_INTERRUPTS>,
     /// Physical address of the first HPET's registers.
     pub hpet: Option<u64>,
@@ -131,8 +134,8 @@ pub struct IoApic {
     pub address: u64,
     /// Global system interrupt base: the number of the first input.
     ///
-    /// The MultiProcessor Specification has no global numbers. There each I/O APIC is assumed to have 24 inputs, as
-    /// the 82093AA.
+    /// The MultiProcessor Specification has no global numbers. There each I/O APIC is assumed to have 24
+    /// inputs, as the 82093AA.
     pub gsi_base: u32,
 }
 
@@ -227,8 +230,8 @@ pub struct AcpiMode {
 pub enum PowerButton {
     /// A button of ACPI's fixed hardware.
     Fixed(FixedPowerButton),
-    /// An event of the Generic Event Device of QEMU's `microvm`, which has the event selector at this physical address
-    /// and [`MICROVM_EVENT_INTERRUPT`].
+    /// An event of the Generic Event Device of QEMU's `microvm`, which has the event selector at this
+    /// physical address and [`MICROVM_EVENT_INTERRUPT`].
     Event(u64),
 }
 
@@ -237,9 +240,9 @@ pub const MICROVM_EVENT_INTERRUPT: u8 = 9;
 
 /// Reads the firmware tables in `memory`; `None` if there are no valid ones.
 ///
-/// `rsdp` is the physical address of the root system description pointer, if the boot protocol provides it. Without
-/// it, or if it is invalid, memory is searched as in ACPI 6.5, section 5.2.5.1. ACPI tables without a processor count
-/// as none.
+/// `rsdp` is the physical address of the root system description pointer, if the boot protocol provides it.
+/// Without it, or if it is invalid, memory is searched as in ACPI 6.5, section 5.2.5.1. ACPI tables without a
+/// processor count as none.
 #[must_use]
 pub fn platform_info(memory: &impl PhysicalMemory, rsdp: Option<u64>) -> Option<PlatformInfo> {
     acpi::platform_info(memory, rsdp).or_else(|| multiprocessor::platform_info(memory))

@@ -1,7 +1,7 @@
 //! The tables of Intel's MultiProcessor Specification, version 1.4.
 //!
-//! Small virtual machine monitors still provide them instead of ACPI tables. Default configurations without a table
-//! (chapter 5), of systems with two 486 processors, are not supported.
+//! Small virtual machine monitors still provide them instead of ACPI tables. Default configurations without a
+//! table (chapter 5), of systems with two 486 processors, are not supported.
 
 use core::ops::Range;
 

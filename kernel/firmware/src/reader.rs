@@ -35,8 +35,8 @@ pub(crate) struct FirmwareTable<'memory> {
 }
 
 impl<'memory> FirmwareTable<'memory> {
-    /// Opens the table of `length` bytes at `address`; `None` if it is too long, not readable, or its checksum is
-    /// wrong.
+    /// Opens the table of `length` bytes at `address`; `None` if it is too long, not readable, or its
+    /// checksum is wrong.
     pub(crate) fn open(memory: &'memory dyn PhysicalMemory, address: u64, length: u32) -> Option<Self> {
         if length == 0 || length > MAX_TABLE {
             return None;

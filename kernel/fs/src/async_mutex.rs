@@ -10,8 +10,8 @@ use crate::system::boxed;
 
 /// An asynchronous mutex, whose state is under a spinlock that is held for each of the methods only.
 ///
-/// An unlock wakes the first call that waits. That call polls again: it locks the mutex, or waits again if another call was
-/// faster. So with n calls that wait, each unlock wakes one and not n.
+/// An unlock wakes the first call that waits. That call polls again: it locks the mutex, or waits again if
+/// another call was faster. So with n calls that wait, each unlock wakes one and not n.
 #[derive(Debug)]
 pub(crate) struct AsyncMutex {
     is_locked: bool,

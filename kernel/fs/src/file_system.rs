@@ -1,8 +1,9 @@
 //! The interface of file systems.
 //!
-//! It has the shape of FUSE's low-level interface: a request names inodes by number, borrows names and buffers, and leaves
-//! nothing of the caller with the file system. So a file system can be one of this crate, a client of a server outside
-//! of the machine, or a successor that takes over a running file system's numbers.
+//! It has the shape of FUSE's low-level interface: a request names inodes by number, borrows names and
+//! buffers, and leaves nothing of the caller with the file system. So a file system can be one of this crate,
+//! a client of a server outside of the machine, or a successor that takes over a running file system's
+//! numbers.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -67,14 +68,15 @@ pub struct Name<'a> {
     pub name: &'a [u8],
 }
 
-/// A file system. Names have been checked by the caller, directories and files have not: a request for an inode of another
-/// type fails with Linux's error. Requests that change something fail with `EROFS` unless a file system implements them.
+/// A file system. Names have been checked by the caller, directories and files have not: a request for an
+/// inode of another type fails with Linux's error. Requests that change something fail with `EROFS` unless a
+/// file system implements them.
 ///
-/// Each [`Entry`] that is returned counts as one reference to its inode, which exists, even without a name, until as many
-/// references are [forgotten](Self::forget). The root exists always.
+/// Each [`Entry`] that is returned counts as one reference to its inode, which exists, even without a name,
+/// until as many references are [forgotten](Self::forget). The root exists always.
 ///
-/// Answers say how long the caller may keep them: an [`Entry`] for its name, [`Attr`] for the attributes, and [`Lookup`]
-/// for the absence of a name. A file system that answers at once, from memory, says 0.
+/// Answers say how long the caller may keep them: an [`Entry`] for its name, [`Attr`] for the attributes, and
+/// [`Lookup`] for the absence of a name. A file system that answers at once, from memory, says 0.
 pub trait FileSystem: Debug + Send + Sync {
     /// The name that `/proc/mounts` has for file systems of this type.
     fn type_name(&self) -> &'static str;
@@ -96,19 +98,20 @@ pub trait FileSystem: Debug + Send + Sync {
     /// `ENOENT`, as for an absent name that is not to be kept; `ENOTDIR`.
     fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup>;
 
-    /// Looks up the names of a path, separated by slashes, each in the directory that the one before it has led to. Returns
-    /// what the last name leads to, with a reference to it. It does not wait, and a regular file or directory that it finds is
-    /// open with it: the file system's number of the opening is 0. No [`Self::release`] follows for a regular file.
+    /// Looks up the names of a path, separated by slashes, each in the directory that the one before it has
+    /// led to. Returns what the last name leads to, with a reference to it. It does not wait, and a regular
+    /// file or directory that it finds is open with it: the file system's number of the opening is 0. No
+    /// [`Self::release`] follows for a regular file.
     ///
-    /// `None` if the names are to be looked up one by one: if one is absent, `.`, `..` or a symbolic link, or leads to an
-    /// inode whose number modulo 64 is a bit of `stops`, on which something may be mounted.
+    /// `None` if the names are to be looked up one by one: if one is absent, `.`, `..` or a symbolic link, or
+    /// leads to an inode whose number modulo 64 is a bit of `stops`, on which something may be mounted.
     fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<FoundInode> {
         let _ = (start, path, stops);
         None
     }
 
-    /// Stores the attributes of what [`Self::lookup_path`] finds, without a reference to it, as programs see them. `device` is
-    /// the device ID of the file system.
+    /// Stores the attributes of what [`Self::lookup_path`] finds, without a reference to it, as programs see
+    /// them. `device` is the device ID of the file system.
     fn properties_path<'a>(
         &self,
         start: Ino,
@@ -121,8 +124,8 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// [`Self::lookup_path`], or [`Self::create`] if the last name is absent; returns also whether the file is created. `None`
-    /// also if that fails: [`Self::create`] has the error.
+    /// [`Self::lookup_path`], or [`Self::create`] if the last name is absent; returns also whether the file
+    /// is created. `None` also if that fails: [`Self::create`] has the error.
     fn create_path(
         &self,
         start: Ino,
@@ -134,8 +137,8 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// [`Self::unlink`] with a path, as [`Self::lookup_path`]. `None` also if its last name does not exist or leads to a
-    /// directory, or to another inode than `only`.
+    /// [`Self::unlink`] with a path, as [`Self::lookup_path`]. `None` also if its last name does not exist or
+    /// leads to a directory, or to another inode than `only`.
     fn unlink_path(&self, start: Ino, path: &[u8], stops: u64, only: Option<FoundInode>) -> Option<()> {
         let _ = (start, path, stops, only);
         None
@@ -144,8 +147,8 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Drops references to an inode. It does not wait.
     fn forget(&self, ino: Ino, references: u64);
 
-    /// [`Self::forget`] of one reference, if that frees nothing: it is called under a spinlock. Returns whether it has dropped
-    /// the reference; else [`Self::forget`] is to be called without the lock.
+    /// [`Self::forget`] of one reference, if that frees nothing: it is called under a spinlock. Returns
+    /// whether it has dropped the reference; else [`Self::forget`] is to be called without the lock.
     fn forget_now(&self, ino: Ino) -> bool {
         let _ = ino;
         false
@@ -178,7 +181,8 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EINVAL))
     }
 
-    /// Creates a regular file and opens it, with the `O_` flags of the call: the permission bits do not restrict this opening.
+    /// Creates a regular file and opens it, with the `O_` flags of the call: the permission bits do not
+    /// restrict this opening.
     ///
     /// # Errors
     ///
@@ -248,14 +252,15 @@ pub trait FileSystem: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// `ENOENT`; `EINVAL` if a directory would move into itself; `ENOTDIR`, `EISDIR` or `ENOTEMPTY` if the existing entry
-    /// cannot be replaced, `EEXIST` if it must not; `EROFS`, `ENOMEM`.
+    /// `ENOENT`; `EINVAL` if a directory would move into itself; `ENOTDIR`, `EISDIR` or `ENOTEMPTY` if the
+    /// existing entry cannot be replaced, `EEXIST` if it must not; `EROFS`, `ENOMEM`.
     fn rename(&self, call: &mut Call<'_, '_>, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Reply<()> {
         let _ = (call, from, to, flags);
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// Opens an inode, with the `O_` flags of the call: a directory always with `O_DIRECTORY`, anything else without it.
+    /// Opens an inode, with the `O_` flags of the call: a directory always with `O_DIRECTORY`, anything else
+    /// without it.
     ///
     /// # Errors
     ///
@@ -265,8 +270,8 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Ok(Opened::Inode(0)))
     }
 
-    /// Whether `O_APPEND` of an open inode may change, because each write says whether it appends. Else the server keeps
-    /// what the inode was opened with.
+    /// Whether `O_APPEND` of an open inode may change, because each write says whether it appends. Else the
+    /// server keeps what the inode was opened with.
     fn can_change_appending(&self) -> bool {
         true
     }
@@ -289,8 +294,9 @@ pub trait FileSystem: Debug + Send + Sync {
         buffer: &mut ReadBuffer<'_>,
     ) -> Reply<()>;
 
-    /// [`Self::read`] to the start of `buffer`, which is not empty, without waiting and in the time of a page's copy: it is
-    /// called under a spinlock. Returns the number of bytes; `None` if [`Self::read`] is to be called instead.
+    /// [`Self::read`] to the start of `buffer`, which is not empty, without waiting and in the time of a
+    /// page's copy: it is called under a spinlock. Returns the number of bytes; `None` if [`Self::read`] is
+    /// to be called instead.
     fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
         // The arguments that the caller has been given come first, so they stay in their registers.
         let _ = (offset, buffer, ino);
@@ -313,22 +319,23 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// [`Self::write`] of all bytes, at least one, without waiting and in the time of a page's copy: it is called under a
-    /// spinlock. Returns the offset behind them; `None`, with nothing written, if [`Self::write`] is to be called instead.
+    /// [`Self::write`] of all bytes, at least one, without waiting and in the time of a page's copy: it is
+    /// called under a spinlock. Returns the offset behind them; `None`, with nothing written, if
+    /// [`Self::write`] is to be called instead.
     fn write_now(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
         let _ = (position, bytes, ino);
         None
     }
 
-    /// Maximum size in bytes of what the caller may collect of small writes to an open file, before it writes them as one. Then
-    /// others see them later. 0 if each is to be written at once.
+    /// Maximum size in bytes of what the caller may collect of small writes to an open file, before it writes
+    /// them as one. Then others see them later. 0 if each is to be written at once.
     fn write_back_size(&self, handle: u64, flags: i32) -> usize {
         let _ = (handle, flags);
         0
     }
 
-    /// Reports an error of what was written, before a descriptor of the file is closed: a server may accept data before it
-    /// knows that there is room for them.
+    /// Reports an error of what was written, before a descriptor of the file is closed: a server may accept
+    /// data before it knows that there is room for them.
     ///
     /// # Errors
     ///
@@ -338,8 +345,9 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Ok(()))
     }
 
-    /// Lends the page of an offset of a file to a window, a [`PageWindow`](crate::PageWindow): a descriptor reads and writes the
-    /// page through it, without this trait, as its file is opened for. It is called under a spinlock, and may do nothing.
+    /// Lends the page of an offset of a file to a window, a [`PageWindow`](crate::PageWindow): a descriptor
+    /// reads and writes the page through it, without this trait, as its file is opened for. It is called
+    /// under a spinlock, and may do nothing.
     fn lend_page(&self, ino: Ino, offset: u64, access: Access, window: &'static (dyn Any + Send + Sync)) {
         let _ = (ino, offset, access, window);
     }
@@ -349,18 +357,20 @@ pub trait FileSystem: Debug + Send + Sync {
         let _ = ino;
     }
 
-    /// Makes what was written durable: contents and attributes, or with `data_only` what is needed to read the contents.
+    /// Makes what was written durable: contents and attributes, or with `data_only` what is needed to read
+    /// the contents.
     ///
     /// # Errors
     ///
-    /// `EIO`, `ENOSPC`; `ENOSYS` if there is nothing to do before [`Self::flush`], to which errors are left, or ever.
+    /// `EIO`, `ENOSPC`; `ENOSYS` if there is nothing to do before [`Self::flush`], to which errors are left,
+    /// or ever.
     fn fsync(&self, call: &mut Call<'_, '_>, file: OpenInode, data_only: bool) -> Reply<()> {
         let _ = (call, file, data_only);
         Poll::Ready(Ok(()))
     }
 
-    /// Calls `entries` with the entries of a directory from a position on (0: the first) until it breaks. `.` and `..`
-    /// are not among them. An entry that exists all the time is read once.
+    /// Calls `entries` with the entries of a directory from a position on (0: the first) until it breaks. `.`
+    /// and `..` are not among them. An entry that exists all the time is read once.
     ///
     /// # Errors
     ///
@@ -373,8 +383,9 @@ pub trait FileSystem: Debug + Send + Sync {
         entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Reply<()>;
 
-    /// As [`Self::readdir`], for a caller that is likely to look the entries up: a file system that looks them up at little cost
-    /// passes the inode of an entry with a reference, which `entries` takes over, whether it breaks or not.
+    /// As [`Self::readdir`], for a caller that is likely to look the entries up: a file system that looks
+    /// them up at little cost passes the inode of an entry with a reference, which `entries` takes over,
+    /// whether it breaks or not.
     ///
     /// # Errors
     ///

@@ -7,8 +7,8 @@ use core::task::{Context, Poll};
 /// Polls futures, each until it is ready.
 type PollAll<'a> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'a;
 
-/// Calls `wait` with a function that polls the futures `make(0)` to `make(count - 1)`, and is ready when all of them are. A
-/// future that stays pending does not delay the others. They are on the stack.
+/// Calls `wait` with a function that polls the futures `make(0)` to `make(count - 1)`, and is ready when all
+/// of them are. A future that stays pending does not delay the others. They are on the stack.
 pub fn join_each<F: Future<Output = ()>>(
     count: usize,
     make: &dyn Fn(usize) -> F,

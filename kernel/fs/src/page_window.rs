@@ -1,4 +1,5 @@
-//! A window: a page of an open file that reads and writes reach without its file system, and the position in the file.
+//! A window: a page of an open file that reads and writes reach without its file system, and the position in
+//! the file.
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -20,12 +21,14 @@ const SUSPENDED: u64 = 2;
 
 /// A window of a descriptor.
 ///
-/// It has the position of the descriptor's file while no other reference to the open file uses that, and may have a page of the
-/// file, which the file system lends it. Both have one lock, and a seek needs no lock: the word of the lock is the position.
+/// It has the position of the descriptor's file while no other reference to the open file uses that, and may
+/// have a page of the file, which the file system lends it. Both have one lock, and a seek needs no lock: the
+/// word of the lock is the position.
 ///
-/// What needs more takes the position back with the descriptor locked ([`Self::suspend`]), and the file system takes its page
-/// back ([`Self::take`]) with the file locked, before it uses the file. So the order of locks is descriptor, file, window, and a
-/// file system that changes a file has no reader or writer beside it.
+/// What needs more takes the position back with the descriptor locked ([`Self::suspend`]), and the file
+/// system takes its page back ([`Self::take`]) with the file locked, before it uses the file. So the order of
+/// locks is descriptor, file, window, and a file system that changes a file has no reader or writer beside
+/// it.
 // Of a cache line, which windows that several CPUs use do not share.
 #[repr(align(64))]
 pub struct PageWindow<S: System>(S::WindowLock);
@@ -65,15 +68,16 @@ impl<S: System> PageWindow<S> {
         Self(S::WindowLock::NEW)
     }
 
-    /// Moves the position to an offset, and returns that. `None` if the window does not have the position, or if the offset is
-    /// negative.
+    /// Moves the position to an offset, and returns that. `None` if the window does not have the position, or
+    /// if the offset is negative.
     #[inline]
     pub fn seek_to(&self, offset: i64) -> Option<i64> {
         // The mark is set in the word of a window with a position, and is cleared by a negative offset.
         self.0.replace(self.0.word(), offset.cast_unsigned() ^ POSITION).then_some(offset)
     }
 
-    /// Moves the position and returns it. `None` if the window does not have it, or that takes more, or fails.
+    /// Moves the position and returns it. `None` if the window does not have it, or that takes more, or
+    /// fails.
     pub fn seek(&self, offset: i64, whence: i32) -> Option<u64> {
         let word = self.active()?;
         let sought = sought(word ^ POSITION, offset, whence)?;
@@ -90,8 +94,8 @@ impl<S: System> PageWindow<S> {
         Some(())
     }
 
-    /// Writes the byte that `byte` returns at the position, as [`Self::read_byte`]. `byte` is called if the window has the
-    /// position, without the lock.
+    /// Writes the byte that `byte` returns at the position, as [`Self::read_byte`]. `byte` is called if the
+    /// window has the position, without the lock.
     #[inline]
     pub fn write_byte(&self, byte: impl FnOnce() -> Option<u8>) -> Option<()> {
         let word = self.active()?;
@@ -168,8 +172,8 @@ impl<S: System> PageWindow<S> {
         (word & POSITION != 0).then_some(word & !POSITION)
     }
 
-    /// Has the window show nothing until a page is lent again: the file may be opened for something else then. The descriptor is
-    /// locked, and the window suspended.
+    /// Has the window show nothing until a page is lent again: the file may be opened for something else
+    /// then. The descriptor is locked, and the window suspended.
     #[inline]
     pub fn blind(&self) {
         if self.0.word() != UNUSED {
@@ -177,8 +181,8 @@ impl<S: System> PageWindow<S> {
         }
     }
 
-    /// Ends the use of the window by the file of a descriptor that is closed, which is locked. Returns whether the window has a
-    /// page, which the file system is to take back.
+    /// Ends the use of the window by the file of a descriptor that is closed, which is locked. Returns
+    /// whether the window has a page, which the file system is to take back.
     #[inline]
     pub fn end(&self) -> bool {
         if self.0.word() == UNUSED {

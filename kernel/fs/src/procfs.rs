@@ -1,4 +1,5 @@
-//! The file system of facts about the machine and the process: what `/proc` has on Linux, as far as it is known.
+//! The file system of facts about the machine and the process: what `/proc` has on Linux, as far as it is
+//! known.
 
 mod facts;
 mod nodes;

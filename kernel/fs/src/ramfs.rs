@@ -1,13 +1,15 @@
 //! A file system in memory.
 //!
-//! - Each inode has a lock of its own, held for a page at most, and an inode is found by its number without another one.
-//!   So a read or write of a page takes one lock. A page that a descriptor uses twice in a row is lent to its window, which
-//!   reaches it without the inode ([`PageWindow`](crate::PageWindow)); what needs more than the page takes it back.
+//! - Each inode has a lock of its own, held for a page at most, and an inode is found by its number without
+//!   another one. So a read or write of a page takes one lock. A page that a descriptor uses twice in a row
+//!   is lent to its window, which reaches it without the inode ([`PageWindow`](crate::PageWindow)); what
+//!   needs more than the page takes it back.
 //! - Writes are atomic among each other: one that changes several pages makes other writers of the file wait.
-//! - One lock serialises changes of names. With it held, inodes are locked one at a time; a lookup locks the directory
-//!   and then the inode that it finds.
+//! - One lock serialises changes of names. With it held, inodes are locked one at a time; a lookup locks the
+//!   directory and then the inode that it finds.
 //! - The paths that were used last are found without a walk ([`path_cache`]).
-//! - What a file of the initial tree contains stays in the tar archive. A page of it is copied when it is written.
+//! - What a file of the initial tree contains stays in the tar archive. A page of it is copied when it is
+//!   written.
 //! - Memory is returned when the last name and the last reference are gone, never under a lock.
 
 mod content;
@@ -93,7 +95,8 @@ impl<S: System> RamFs<S> {
         action(slot.inode.as_mut().ok_or(Errno::ENOENT)?)
     }
 
-    /// Changes an inode, and frees it if it is unused afterwards, and the directories above that only it refers to.
+    /// Changes an inode, and frees it if it is unused afterwards, and the directories above that only it
+    /// refers to.
     fn update(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) {
         let mut next = self.update_one(ino, action);
         while let Some(parent) = next {
@@ -102,7 +105,8 @@ impl<S: System> RamFs<S> {
         }
     }
 
-    /// Changes an inode, and frees it if it is unused afterwards; returns the directory above that it referred to.
+    /// Changes an inode, and frees it if it is unused afterwards; returns the directory above that it
+    /// referred to.
     fn update_one(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) -> Option<Ino> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let inode = slot.inode.as_mut()?;

@@ -30,7 +30,8 @@ pub trait System: Debug + Send + Sync + 'static {
     /// The lock of a [`PageWindow`](crate::PageWindow), which is held for a copy of a page at most.
     type WindowLock: WordLock<View<Self::Page>>;
 
-    /// Allocates a page that begins with some bytes, at most as many as it has; the others are zeros. `None` without memory.
+    /// Allocates a page that begins with some bytes, at most as many as it has; the others are zeros. `None`
+    /// without memory.
     fn allocate_page(start: &[u8]) -> Option<Self::Page>;
 
     /// An `Arc` of a value; `None` without memory.
@@ -38,15 +39,15 @@ pub trait System: Debug + Send + Sync + 'static {
         Self::arc_with(|| value)
     }
 
-    /// An `Arc` of what `make` returns, which is called if there is memory, and allocates none; `None` without memory. For
-    /// values that are to be made in their place instead of being moved there.
+    /// An `Arc` of what `make` returns, which is called if there is memory, and allocates none; `None`
+    /// without memory. For values that are to be made in their place instead of being moved there.
     fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>>;
 
     /// The current time. It is asked for without a lock.
     fn now() -> Time;
 
-    /// The time at the current [tick](Self::tick) or a little before it, for fewer instructions than [`Self::now`]; never
-    /// before a [`Self::now`] that was asked for earlier.
+    /// The time at the current [tick](Self::tick) or a little before it, for fewer instructions than
+    /// [`Self::now`]; never before a [`Self::now`] that was asked for earlier.
     fn coarse_now() -> Time {
         Self::now()
     }
@@ -54,8 +55,8 @@ pub trait System: Debug + Send + Sync + 'static {
     /// Nanoseconds of a clock that is never set. It is asked for without a lock.
     fn monotonic() -> u64;
 
-    /// A number that changes at least every 4 ms (Linux's coarse clock) and costs a few instructions. Changes of a file at
-    /// the same number may have the same time.
+    /// A number that changes at least every 4 ms (Linux's coarse clock) and costs a few instructions. Changes
+    /// of a file at the same number may have the same time.
     fn tick() -> u64;
 }
 

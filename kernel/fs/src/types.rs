@@ -8,7 +8,8 @@ use hermit_interface::Errno;
 
 use crate::system::BLOCK_SIZE;
 
-/// Number by which requests name an inode, unique within its file system while the file system's user refers to it.
+/// Number by which requests name an inode, unique within its file system while the file system's user refers
+/// to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ino(pub u64);
 
@@ -17,7 +18,8 @@ impl Ino {
     pub const ROOT: Self = Self(1);
 }
 
-/// Type of a file. It is as large as the words beside it in other types: without padding, they are copied word by word.
+/// Type of a file. It is as large as the words beside it in other types: without padding, they are copied
+/// word by word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum FileType {

@@ -9,7 +9,8 @@ use hermit_io::ReadBuffer;
 use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
 use crate::{Attr, DirEntry, FileSystem, Ino, Lookup, StatFs};
 
-/// A file system whose requests fail with this error, so that programs do not take the directory that it covers for it.
+/// A file system whose requests fail with this error, so that programs do not take the directory that it
+/// covers for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Unavailable(pub Errno);
 

@@ -1,6 +1,7 @@
 //! The virtual file system: mounts, path walks, and what calls with paths do.
 //!
-//! Calls are asynchronous functions, because a file system may keep a request pending. They hold no lock meanwhile.
+//! Calls are asynchronous functions, because a file system may keep a request pending. They hold no lock
+//! meanwhile.
 //!
 //! Calls check what Linux checks for a privileged user: read-only mounts, but no permission bits.
 
@@ -150,8 +151,9 @@ impl<S: System> Vfs<S> {
 
     /// Has writes to file systems that are mounted from now on collected, if they allow it.
     ///
-    /// `data_collected` is called when writes are collected: [`Self::write_back`] is to be called then until nothing is due any
-    /// more. It returns false if that will not be called; then they are not collected. It may not wait.
+    /// `data_collected` is called when writes are collected: [`Self::write_back`] is to be called then until
+    /// nothing is due any more. It returns false if that will not be called; then they are not collected. It
+    /// may not wait.
     #[must_use]
     pub fn with_write_back(mut self, data_collected: fn() -> bool) -> Self {
         self.data_collected = Some(data_collected);
@@ -196,8 +198,8 @@ impl<S: System> Vfs<S> {
         added
     }
 
-    /// The mounted file systems: each before those below it, and else in the order of their mounts. One whose directory, or
-    /// one above that, was removed is left out.
+    /// The mounted file systems: each before those below it, and else in the order of their mounts. One whose
+    /// directory, or one above that, was removed is left out.
     ///
     /// # Errors
     ///
@@ -224,8 +226,8 @@ impl<S: System> Vfs<S> {
         self.names.clear();
     }
 
-    /// Gives up the names that are kept after a call has failed for want of memory, or of inodes or descriptors of a server,
-    /// which they use. Returns whether that was the reason.
+    /// Gives up the names that are kept after a call has failed for want of memory, or of inodes or
+    /// descriptors of a server, which they use. Returns whether that was the reason.
     fn make_room(&self, error: Errno) -> bool {
         let is_full = matches!(error, Errno::ENOMEM | Errno::ENFILE | Errno::EMFILE);
         if is_full {
@@ -239,11 +241,11 @@ impl<S: System> Vfs<S> {
         self.collecting.lock().len()
     }
 
-    /// Writes what is collected of small writes to the files of a mount, of those that there are
-    /// [so many](Self::write_back_mounts) of: with `is_due` only what was collected long enough, else everything. Returns the
-    /// time of the [clock](System::monotonic) at which the rest is due, if there is any. Errors of the writes are left to the
-    /// files. It takes as long as the server does; one that does not answer need not delay the others
-    /// ([`join_each`](crate::join_each)).
+    /// Writes what is collected of small writes to the files of a mount, of those that there are [so
+    /// many](Self::write_back_mounts) of: with `is_due` only what was collected long enough, else everything.
+    /// Returns the time of the [clock](System::monotonic) at which the rest is due, if there is any. Errors
+    /// of the writes are left to the files. It takes as long as the server does; one that does not answer
+    /// need not delay the others ([`join_each`](crate::join_each)).
     ///
     /// # Errors
     ///
@@ -350,8 +352,8 @@ impl<S: System> Vfs<S> {
         Ok(path)
     }
 
-    /// What `/proc/self/fd` says of an open file: the path of a directory, and of a file, which may have any number of names,
-    /// its type and number.
+    /// What `/proc/self/fd` says of an open file: the path of a directory, and of a file, which may have any
+    /// number of names, its type and number.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ pub trait WordLock<T>: Send + Sync + 'static {
     /// The word; 1 while the lock is held.
     fn word(&self) -> u64;
 
-    /// Replaces a word by another one, if both have the [mark](WORD_MARK). Returns whether it has: not if the word is not `old`,
-    /// or the lock is held.
+    /// Replaces a word by another one, if both have the [mark](WORD_MARK). Returns whether it has: not if the
+    /// word is not `old`, or the lock is held.
     fn replace(&self, old: u64, new: u64) -> bool;
 
     /// Takes the lock if it is free and the word is this one, which has the [mark](WORD_MARK).

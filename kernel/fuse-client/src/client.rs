@@ -26,8 +26,8 @@ pub(crate) struct Sizes {
     pub(crate) write: usize,
 }
 
-/// Bit of a call's ticket: it has the state for a further request, for which there was no room yet. A transport's numbers are
-/// far below.
+/// Bit of a call's ticket: it has the state for a further request, for which there was no room yet. A
+/// transport's numbers are far below.
 const CONTINUE: u64 = 1 << 63;
 
 /// How far a call of several requests is.
@@ -91,7 +91,8 @@ impl Extent<'_> {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Frees memory that is kept for later use: data that were read ahead, and the transport's. It allocates nothing.
+    /// Frees memory that is kept for later use: data that were read ahead, and the transport's. It allocates
+    /// nothing.
     pub fn reclaim(&self) {
         self.transport.reclaim();
         self.read_ahead.reclaim();
@@ -101,7 +102,8 @@ impl<T: Transport> FuseClient<T> {
         self.next_unique.fetch_add(1, Relaxed)
     }
 
-    /// Submits a request. Pending, unless it fails: without room for it, it is to be submitted in the next poll.
+    /// Submits a request. Pending, unless it fails: without room for it, it is to be submitted in the next
+    /// poll.
     pub(crate) fn submit(
         &self,
         call: &mut Call<'_, '_>,
@@ -123,7 +125,8 @@ impl<T: Transport> FuseClient<T> {
         Poll::Pending
     }
 
-    /// Takes the reply to a request, and calls `parse` with what follows its header, and with the request's tag.
+    /// Takes the reply to a request, and calls `parse` with what follows its header, and with the request's
+    /// tag.
     pub(crate) fn take<V>(
         &self,
         call: &mut Call<'_, '_>,

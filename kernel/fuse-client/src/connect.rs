@@ -55,8 +55,8 @@ impl From<Failure> for ConnectError {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Connects to the server behind a transport, and stops it if that fails; not for want of memory, so that it can be tried
-    /// again.
+    /// Connects to the server behind a transport, and stops it if that fails; not for want of memory, so that
+    /// it can be tried again.
     ///
     /// # Errors
     ///

@@ -17,8 +17,8 @@ use crate::message::Head;
 use crate::reply::Failure;
 use crate::transport::Transport;
 
-/// Maximum size in bytes of the entries in a reply. The first reply, which has all entries of a small directory, has the room
-/// that needs no memory.
+/// Maximum size in bytes of the entries in a reply. The first reply, which has all entries of a small
+/// directory, has the room that needs no memory.
 const ENTRIES: usize = 32 << 10;
 
 /// Maximum offset of an entry: offsets are positions of files.
@@ -89,8 +89,8 @@ impl<T: Transport> FuseClient<T> {
         })
     }
 
-    /// Passes the entries of a reply on until the caller breaks or the directory ends; else returns the offset of the next entry.
-    /// References to inodes that are not passed on are dropped.
+    /// Passes the entries of a reply on until the caller breaks or the directory ends; else returns the
+    /// offset of the next entry. References to inodes that are not passed on are dropped.
     fn pass_on(
         &self,
         mut records: Records<'_>,
@@ -101,7 +101,8 @@ impl<T: Transport> FuseClient<T> {
         for record in records.by_ref() {
             let is_special = matches!(record.name, b"." | b"..");
             let inode = record.entry.filter(|inode| inode.nodeid != 0 && !is_special);
-            // File systems whose limit counts characters, such as vfat, have longer names, which no call accepts.
+            // File systems whose limit counts characters, such as vfat, have longer names, which no call
+            // accepts.
             let is_shown = result.is_continue() && record.name.len() <= MAX_NAME && !is_special;
             if is_shown && record.dirent.off <= MAX_OFFSET {
                 result = entries(dir_entry(&record), inode.as_ref().map(convert::entry).transpose()?);

@@ -41,8 +41,8 @@ const O_SYNC: i32 = 0o4_000_000 | O_DSYNC;
 const MAX_COLLECTED: usize = 512 << 10;
 
 impl<T: Transport> FuseClient<T> {
-    /// Submits a request with data of `wanted` bytes, or of less if there is no memory for that: a half as long as that is more
-    /// than what needs no memory.
+    /// Submits a request with data of `wanted` bytes, or of less if there is no memory for that: a half as
+    /// long as that is more than what needs no memory.
     pub(crate) fn submit_sized<'a>(
         &self,
         call: &mut Call<'_, '_>,

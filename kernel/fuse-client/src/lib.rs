@@ -1,7 +1,8 @@
 //! A file system whose files are those of a FUSE server outside of the machine.
 //!
-//! Its requests are nearly those of [`FileSystem`]: the client translates them, and reads ahead; the virtual file system keeps
-//! names and attributes. How messages reach the server is the business of a [`Transport`], such as a virtio-fs device.
+//! Its requests are nearly those of [`FileSystem`]: the client translates them, and reads ahead; the virtual
+//! file system keeps names and attributes. How messages reach the server is the business of a [`Transport`],
+//! such as a virtio-fs device.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -17,8 +18,8 @@
 //!
 //! # Trust
 //!
-//! A reply that the protocol does not allow stops the server ([`Transport::stop`]), and every request fails with `EIO` from then
-//! on. What the server says of its files is believed: it may change them at any time.
+//! A reply that the protocol does not allow stops the server ([`Transport::stop`]), and every request fails
+//! with `EIO` from then on. What the server says of its files is believed: it may change them at any time.
 #![no_std]
 #![forbid(unsafe_code)]
 

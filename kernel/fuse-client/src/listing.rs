@@ -11,8 +11,8 @@ use hermit_fuse::reply::InitOut;
 pub(crate) struct Listing {
     /// The server answers `Readdirplus`.
     has_plus: bool,
-    /// A bit for each opened directory, its handle modulo 64, that is read by `Readdirplus`: it has an entry of unknown type, which
-    /// the attributes have.
+    /// A bit for each opened directory, its handle modulo 64, that is read by `Readdirplus`: it has an entry
+    /// of unknown type, which the attributes have.
     plus: AtomicU64,
 }
 
@@ -38,7 +38,8 @@ impl Listing {
         self.plus.load(Relaxed) & bit(handle) != 0
     }
 
-    /// Has a directory always read by `Readdirplus` from now on. Returns false if the server does not answer that.
+    /// Has a directory always read by `Readdirplus` from now on. Returns false if the server does not answer
+    /// that.
     pub(crate) fn ask_plus(&self, handle: u64) -> bool {
         if self.has_plus {
             self.plus.fetch_or(bit(handle), Relaxed);

@@ -1,7 +1,9 @@
-//! Data that were read ahead: what a program reads in small pieces, one after the other, is asked for in large ones.
+//! Data that were read ahead: what a program reads in small pieces, one after the other, is asked for in
+//! large ones.
 //!
-//! A window has data of one opening. They are dropped after [`MAX_AGE`], and when anything is written to their inode by this
-//! client. A window serves a read as a whole or not at all: a read that ends before the end of the file is not short.
+//! A window has data of one opening. They are dropped after [`MAX_AGE`], and when anything is written to
+//! their inode by this client. A window serves a read as a whole or not at all: a read that ends before the
+//! end of the file is not short.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,7 +21,8 @@ use lock_api::{Mutex, RawMutex};
 use crate::handle::Handle;
 use crate::transport::Transport;
 
-/// Size in bytes of what a sequence of reads asks for at first. It doubles with each further request, up to [`MAX_AHEAD`].
+/// Size in bytes of what a sequence of reads asks for at first. It doubles with each further request, up to
+/// [`MAX_AHEAD`].
 const FIRST_AHEAD: usize = 128 << 10;
 
 /// Maximum size in bytes of what is read at once.
@@ -28,7 +31,8 @@ pub(crate) const MAX_AHEAD: usize = 512 << 10;
 /// Maximum size in bytes of reads for which it is worth while: those of half of the size are two.
 const MAX_READ: usize = FIRST_AHEAD / 2;
 
-/// Time in nanoseconds for which data are used: that of names and attributes in the policy `auto` of uhyve and virtiofsd.
+/// Time in nanoseconds for which data are used: that of names and attributes in the policy `auto` of uhyve
+/// and virtiofsd.
 const MAX_AGE: u64 = 1_000_000_000;
 
 /// Number of windows: a window is chosen by the opening's handle.
@@ -49,7 +53,8 @@ pub(crate) struct ReadRequest {
 impl ReadRequest {
     const MAX_SIZE: usize = (1 << SIZE_BITS) - 1;
 
-    /// As the state of a request. A size that does not fit is the largest one, so the end of the file is not found by it.
+    /// As the state of a request. A size that does not fit is the largest one, so the end of the file is not
+    /// found by it.
     pub(crate) fn encode(self) -> u64 {
         self.changes << SIZE_BITS | self.size.min(Self::MAX_SIZE) as u64
     }
@@ -80,8 +85,8 @@ struct Window {
 }
 
 impl Window {
-    /// Where in the data those of a read are: all of its bytes, or those up to the end of the file. `None` if they are not
-    /// there or too old.
+    /// Where in the data those of a read are: all of its bytes, or those up to the end of the file. `None` if
+    /// they are not there or too old.
     fn find(&self, file: OpenInode, offset: u64, size: usize, now: u64) -> Option<Range<usize>> {
         let is_current =
             self.owner == Some((file.ino, file.handle)) && now.saturating_sub(self.since) < MAX_AGE;
@@ -129,8 +134,8 @@ impl<T: Transport> ReadAhead<T> {
         self.changes.load(Acquire) & (u64::MAX >> SIZE_BITS)
     }
 
-    /// Fills a buffer with the data from an offset on, as far as the file goes. Returns false, and appends nothing, if they are
-    /// not all there.
+    /// Fills a buffer with the data from an offset on, as far as the file goes. Returns false, and appends
+    /// nothing, if they are not all there.
     pub(crate) fn read(&self, file: OpenInode, offset: u64, buffer: &mut ReadBuffer<'_>, now: u64) -> bool {
         let mut window = self.window(file.handle).lock();
         let Some(found) = window.find(file, offset, buffer.room(), now) else { return false };
@@ -146,7 +151,8 @@ impl<T: Transport> ReadAhead<T> {
         ReadRequest { changes: self.changes(), size }
     }
 
-    /// Number of bytes that a read for which there are no data is to ask for: more than `size` if it follows on the one before.
+    /// Number of bytes that a read for which there are no data is to ask for: more than `size` if it follows
+    /// on the one before.
     pub(crate) fn wanted(&self, file: OpenInode, offset: u64, size: usize) -> usize {
         let mut locked = self.window(file.handle).lock();
         let window = &mut *locked;
@@ -159,8 +165,9 @@ impl<T: Transport> ReadAhead<T> {
         window.ahead.max(size)
     }
 
-    /// Notes that a read has ended before the offset `next`. Keeps what `copy` appends to a vector as the data from there on,
-    /// which were asked for at `since`, unless something has been written since. The reply had `size` bytes.
+    /// Notes that a read has ended before the offset `next`. Keeps what `copy` appends to a vector as the
+    /// data from there on, which were asked for at `since`, unless something has been written since. The
+    /// reply had `size` bytes.
     pub(crate) fn finish(
         &self,
         file: OpenInode,

@@ -16,7 +16,8 @@ pub(crate) const HEADER: usize = size_of::<OutHeader>();
 /// Errors that a server may report (Linux, `fuse_dev_do_write`): numbers from 512 on are internal to kernels.
 const ERRORS: RangeInclusive<i32> = -511..=0;
 
-/// Size in bytes of the pieces in which data is copied. The room of a piece is initialised before, and stays in the cache.
+/// Size in bytes of the pieces in which data is copied. The room of a piece is initialised before, and stays
+/// in the cache.
 const PIECE: usize = 1024;
 
 static ZEROS: [u8; PIECE] = [0; PIECE];

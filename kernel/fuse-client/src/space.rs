@@ -1,10 +1,10 @@
 //! Calls that find the file system, or the server's tables, full though the program has just made room.
 //!
-//! A removed file has its space until the server has handled the last messages that concern it, `Release` and `Forget`. The
-//! program does not wait for those, and they overtake no request: they may even have a queue of their own. So a call that the
-//! server refuses with `ENOSPC`, or with `EDQUOT` as the user's quota is full, is made once more when the server has handled the
-//! messages that were sent before. So is one that it refuses with `ENFILE` or `EMFILE`: a file that was closed has its
-//! descriptors as long.
+//! A removed file has its space until the server has handled the last messages that concern it, `Release` and
+//! `Forget`. The program does not wait for those, and they overtake no request: they may even have a queue of
+//! their own. So a call that the server refuses with `ENOSPC`, or with `EDQUOT` as the user's quota is full,
+//! is made once more when the server has handled the messages that were sent before. So is one that it
+//! refuses with `ENFILE` or `EMFILE`: a file that was closed has its descriptors as long.
 
 use core::num::NonZeroU64;
 use core::task::{Poll, ready};
@@ -15,7 +15,8 @@ use hermit_interface::Errno;
 use crate::client::FuseClient;
 use crate::transport::Transport;
 
-/// Bit of a call's ticket: the call waits until the server has handled messages, whose number is the rest of the ticket.
+/// Bit of a call's ticket: the call waits until the server has handled messages, whose number is the rest of
+/// the ticket.
 const WAITS: u64 = 1 << 62;
 
 /// Bit of a call's ticket: the call is made for the second time, and the rest is the ticket of its requests.

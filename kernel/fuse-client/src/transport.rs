@@ -8,7 +8,8 @@ use hermit_fuse::{Request, Tag};
 use hermit_interface::Errno;
 use lock_api::RawMutex;
 
-/// Carries messages between the client and a server. It copies them: the client's caller may give up its buffers at any time.
+/// Carries messages between the client and a server. It copies them: the client's caller may give up its
+/// buffers at any time.
 pub trait Transport: Debug + Send + Sync {
     /// A reply in the transport's memory.
     type Reply: ServedReply;
@@ -25,8 +26,8 @@ pub trait Transport: Debug + Send + Sync {
     /// Maximum size in bytes of data that needs no memory besides what the transport has always.
     fn min_data(&self) -> usize;
 
-    /// Submits a request and returns its number; the waker is woken when the reply has arrived. Pending if there is no room for
-    /// a further request: then the waker is woken when there is.
+    /// Submits a request and returns its number; the waker is woken when the reply has arrived. Pending if
+    /// there is no room for a further request: then the waker is woken when there is.
     ///
     /// # Errors
     ///
@@ -43,15 +44,16 @@ pub trait Transport: Debug + Send + Sync {
     /// Takes the memory of a reply back.
     fn release(&self, reply: Self::Reply);
 
-    /// Sends a message of at most 64 bytes, with a reply of at most 16 bytes that is dropped or, for urgent ones, without any. It
-    /// does not wait.
+    /// Sends a message of at most 64 bytes, with a reply of at most 16 bytes that is dropped or, for urgent
+    /// ones, without any. It does not wait.
     fn send(&self, message: &[u8], has_reply: bool);
 
     /// Number of messages that were [sent](Self::send) up to now: below 2^61.
     fn sent(&self) -> u64;
 
-    /// Waits until the server has handled as many of the [sent](Self::send) messages as `count` says, or is gone. Which ones is
-    /// not said: messages may overtake others. Ready at once if it has; else the waker is woken when it may have.
+    /// Waits until the server has handled as many of the [sent](Self::send) messages as `count` says, or is
+    /// gone. Which ones is not said: messages may overtake others. Ready at once if it has; else the waker is
+    /// woken when it may have.
     fn poll_handled(&self, context: &Context<'_>, count: u64) -> Poll<()>;
 
     /// Frees memory that is kept for later requests. It allocates nothing.

@@ -1,7 +1,7 @@
 //! Records of a directory, which follow the header of a reply to `Readdir` and `Readdirplus`.
 //!
-//! A record is a [`Dirent`], before which in the reply to `Readdirplus` an [`EntryOut`] stands, then the name without a
-//! NUL, and zeros up to a multiple of 8 bytes.
+//! A record is a [`Dirent`], before which in the reply to `Readdirplus` an [`EntryOut`] stands, then the name
+//! without a NUL, and zeros up to a multiple of 8 bytes.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -31,8 +31,8 @@ pub fn record_size(namelen: usize, is_plus: bool) -> usize {
     (entry + size_of::<Dirent>() + namelen).next_multiple_of(8)
 }
 
-/// Writes a record to the beginning of `buffer`, with `entry` for `Readdirplus`; `namelen` of `dirent` is ignored. Returns
-/// the size of the record, or `None`, with nothing written, if it does not fit.
+/// Writes a record to the beginning of `buffer`, with `entry` for `Readdirplus`; `namelen` of `dirent` is
+/// ignored. Returns the size of the record, or `None`, with nothing written, if it does not fit.
 pub fn write_record(
     buffer: &mut [u8],
     entry: Option<&EntryOut>,

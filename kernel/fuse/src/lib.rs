@@ -1,13 +1,14 @@
-//! Messages of the FUSE protocol, version 7.31 (Linux, `include/uapi/linux/fuse.h`), as a virtio-fs driver and device
-//! exchange them (virtio 1.2 §5.11).
+//! Messages of the FUSE protocol, version 7.31 (Linux, `include/uapi/linux/fuse.h`), as a virtio-fs driver
+//! and device exchange them (virtio 1.2 §5.11).
 //!
-//! A request is an [`InHeader`], the structure of its [`Opcode`] (module [`request`]), and what follows it: names, each
-//! with a NUL behind it, or data. A reply is an [`OutHeader`], and, unless it has an error, the structure of module
-//! [`reply`] or plain bytes; [`Opcode`] says which. Numbers have the byte order of the machine. Structures have no
-//! implicit padding, so that they are made from bytes and made into bytes by [`zerocopy`]'s functions, at any alignment.
+//! A request is an [`InHeader`], the structure of its [`Opcode`] (module [`request`]), and what follows it:
+//! names, each with a NUL behind it, or data. A reply is an [`OutHeader`], and, unless it has an error, the
+//! structure of module [`reply`] or plain bytes; [`Opcode`] says which. Numbers have the byte order of the
+//! machine. Structures have no implicit padding, so that they are made from bytes and made into bytes by
+//! [`zerocopy`]'s functions, at any alignment.
 //!
-//! Both sides share this crate: the kernel's client, and uhyve's server. Each must expect the other to be hostile:
-//! only [`dirent`] has code that parses, and it checks.
+//! Both sides share this crate: the kernel's client, and uhyve's server. Each must expect the other to be
+//! hostile: only [`dirent`] has code that parses, and it checks.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -36,8 +37,8 @@ pub const ROOT_NODE: u64 = 1;
 /// Device ID of virtio-fs (virtio 1.2 §5.11.1).
 pub const VIRTIO_DEVICE_ID: u32 = 26;
 
-/// Size in bytes of the tag in the configuration space of a virtio-fs device: UTF-8, padded with NUL bytes (virtio 1.2
-/// §5.11.4).
+/// Size in bytes of the tag in the configuration space of a virtio-fs device: UTF-8, padded with NUL bytes
+/// (virtio 1.2 §5.11.4).
 pub const TAG_SIZE: usize = 36;
 
 /// Maximum size in bytes of a name, without its NUL (Linux, `FUSE_NAME_MAX`).

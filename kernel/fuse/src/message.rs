@@ -1,7 +1,8 @@
-//! Requests as their sender hands them to what carries them to a server, such as the driver of a virtio-fs device.
+//! Requests as their sender hands them to what carries them to a server, such as the driver of a virtio-fs
+//! device.
 
-/// Maximum size in bytes of the head of a request: the header, two names of 255 bytes with a NUL each, and the largest
-/// structure.
+/// Maximum size in bytes of the head of a request: the header, two names of 255 bytes with a NUL each, and
+/// the largest structure.
 pub const MAX_HEAD: usize = 640;
 
 /// Maximum size in bytes of the head of a reply.

@@ -1,12 +1,12 @@
 //! Kinds of requests.
 
-/// Kind of a request (`enum fuse_opcode`). In parentheses: what follows the header of the request → of the reply.
-/// "Name" is one with a NUL behind it.
+/// Kind of a request (`enum fuse_opcode`). In parentheses: what follows the header of the request → of the
+/// reply. "Name" is one with a NUL behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Opcode {
-    /// Finds a name in a directory, and takes a reference to the node (name → `EntryOut`). A node of 0 in the reply: the
-    /// name does not exist, for as long as the entry is valid.
+    /// Finds a name in a directory, and takes a reference to the node (name → `EntryOut`). A node of 0 in the
+    /// reply: the name does not exist, for as long as the entry is valid.
     Lookup = 1,
     /// Drops references to a node (`ForgetIn`, no reply).
     Forget = 2,
@@ -88,8 +88,8 @@ pub enum Opcode {
     BatchForget = 42,
     /// Allocates or punches space (`FallocateIn`).
     Fallocate = 43,
-    /// Entries of a directory with attributes (`ReadIn` → records of [`dirent`](crate::dirent)). Each is a lookup of its
-    /// node, unless the node is 0; `.` and `..` are not.
+    /// Entries of a directory with attributes (`ReadIn` → records of [`dirent`](crate::dirent)). Each is a
+    /// lookup of its node, unless the node is 0; `.` and `..` are not.
     Readdirplus = 44,
     /// Renames, with flags of renameat2(2) (`Rename2In`, old name, new name).
     Rename2 = 45,

@@ -1,5 +1,5 @@
-//! Structures that follow the header of a reply without an error. Times are in seconds and nanoseconds since 1970,
-//! validities in seconds and nanoseconds from the reply on; sizes are in bytes.
+//! Structures that follow the header of a reply without an error. Times are in seconds and nanoseconds since
+//! 1970, validities in seconds and nanoseconds from the reply on; sizes are in bytes.
 #![expect(
     missing_docs,
     reason = "fields are named as in fuse.h and described above; what needs words has them"
@@ -122,7 +122,8 @@ pub struct LseekOut {
     pub offset: u64,
 }
 
-/// Sizes in bytes as in fuse.h. That no structure has implicit padding is checked by its derive of `IntoBytes`.
+/// Sizes in bytes as in fuse.h. That no structure has implicit padding is checked by its derive of
+/// `IntoBytes`.
 const _: () = {
     assert!(size_of::<Attr>() == 88);
     assert!(size_of::<EntryOut>() == 128);

@@ -1,5 +1,5 @@
-//! Structures that follow the header of a request. Times are in seconds and nanoseconds since 1970; `fh` is a handle of
-//! `OpenOut`; sizes and offsets are in bytes; `padding` and `unused` are sent as 0 and ignored.
+//! Structures that follow the header of a request. Times are in seconds and nanoseconds since 1970; `fh` is a
+//! handle of `OpenOut`; sizes and offsets are in bytes; `padding` and `unused` are sent as 0 and ignored.
 #![expect(
     missing_docs,
     reason = "fields are named as in fuse.h and described above; what needs words has them"
@@ -225,7 +225,8 @@ pub struct LseekIn {
     pub padding: u32,
 }
 
-/// Sizes in bytes as in fuse.h. That no structure has implicit padding is checked by its derive of `IntoBytes`.
+/// Sizes in bytes as in fuse.h. That no structure has implicit padding is checked by its derive of
+/// `IntoBytes`.
 const _: () = {
     assert!(size_of::<InitIn>() == 16);
     assert!(size_of::<ForgetIn>() == 8);

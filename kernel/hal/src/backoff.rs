@@ -4,8 +4,8 @@ use crate::ops;
 
 /// Delay between two looks at something that another CPU is to change.
 ///
-/// Where the processor is emulated, the spin-loop hint is expensive and slows the other CPU down: it takes a lock
-/// of the emulator. So the hint is given in one of 128 steps.
+/// Where the processor is emulated, the spin-loop hint is expensive and slows the other CPU down: it takes a
+/// lock of the emulator. So the hint is given in one of 128 steps.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff(u8);
 

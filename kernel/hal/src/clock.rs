@@ -1,7 +1,7 @@
 //! Monotonic and wall-clock time, in nanoseconds, from the processor's counter ([`crate::arch::counter`]).
 //!
-//! If the counter's frequency must be measured, that happens on the first reading of a clock: a program that reads
-//! no clock does not wait for it.
+//! If the counter's frequency must be measured, that happens on the first reading of a clock: a program that
+//! reads no clock does not wait for it.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -35,15 +35,15 @@ static BOOT_TIME: Once<BootTime> = Once::new();
 /// Scale of the counter as of the first reading.
 static SCALE: Once<TickScale> = Once::new();
 
-/// The monotonic clock. It does not run before the first reading, and never if the counters of the CPUs are not
-/// synchronized.
+/// The monotonic clock. It does not run before the first reading, and never if the counters of the CPUs are
+/// not synchronized.
 static TIMEKEEPER: Timekeeper = Timekeeper::new();
 
 /// The function of a clock that does not run.
 static STOPPED: TimeFunction = TimeFunction::new();
 
-/// The function of [`TIMEKEEPER`] in use, for the fast path: an index would have to be checked and scaled. It points to
-/// [`STOPPED`] or into [`TIMEKEEPER`].
+/// The function of [`TIMEKEEPER`] in use, for the fast path: an index would have to be checked and scaled. It
+/// points to [`STOPPED`] or into [`TIMEKEEPER`].
 static FUNCTION: AtomicPtr<TimeFunction> = AtomicPtr::new((&raw const STOPPED).cast_mut());
 
 /// The counters of the CPUs need not agree.
@@ -68,8 +68,8 @@ static WALL_CLOCK: SpinLock<Option<WallClock>> = SpinLock::new(None);
 /// [`SlewedClock::to_words`].
 static PUBLISHED: SeqLock<4> = SeqLock::new([0; 4]);
 
-/// Seconds and nanoseconds of a time of [`wall_clock`], behind the number of [`coarse`] at which it was read; that of no time at
-/// first.
+/// Seconds and nanoseconds of a time of [`wall_clock`], behind the number of [`coarse`] at which it was read;
+/// that of no time at first.
 static COARSE: SeqLock<3> = SeqLock::new([u64::MAX; 3]);
 
 /// Held while [`COARSE`] is changed.
@@ -128,10 +128,10 @@ pub fn monotonic() -> u64 {
 pub fn monotonic_inline() -> u64 {
     // The counter is read before the function that converts it is loaded: see `Timekeeper`.
     let counter = counter::now();
-    // SAFETY: `FUNCTION` is private to this module, which stores no other values than its initial one, the address of a
-    // static, and those of `pointer_to`, made of references to statics: they are aligned and valid for ever. All access to
-    // the functions is by shared references: their fields are atomic, so a function that is replaced meanwhile is no data
-    // race.
+    // SAFETY: `FUNCTION` is private to this module, which stores no other values than its initial one, the
+    // address of a static, and those of `pointer_to`, made of references to statics: they are aligned and
+    // valid for ever. All access to the functions is by shared references: their fields are atomic, so a
+    // function that is replaced meanwhile is no data race.
     let function = unsafe { &*FUNCTION.load(Acquire) };
     match function.nanoseconds(counter) {
         Some(now) => now,
@@ -167,8 +167,8 @@ pub(crate) fn ticks(duration_ns: u64) -> u64 {
     scale().ticks(duration_ns)
 }
 
-/// A number that changes each 2^20 ticks of the counter, less than 4 ms, and needs no conversion. It differs between CPUs
-/// whose counters do.
+/// A number that changes each 2^20 ticks of the counter, less than 4 ms, and needs no conversion. It differs
+/// between CPUs whose counters do.
 #[inline]
 #[must_use]
 pub fn coarse() -> u64 {
@@ -220,8 +220,9 @@ fn publish_coarse(tick: u64, time: u64) -> SecondsNanoseconds {
     [seconds, nanoseconds]
 }
 
-/// Nanoseconds since 1970 (UTC). Follows the host's wall clock, which only this function reads, at most once in
-/// [`FOLLOW_INTERVAL`]: nothing wakes an idle machine for it. Without any wall clock, the time starts with 1970.
+/// Nanoseconds since 1970 (UTC). Follows the host's wall clock, which only this function reads, at most once
+/// in [`FOLLOW_INTERVAL`]: nothing wakes an idle machine for it. Without any wall clock, the time starts with
+/// 1970.
 ///
 /// To be called without locks.
 #[must_use]
@@ -236,8 +237,8 @@ pub fn wall_clock() -> u64 {
     PUBLISHED.read_some(read).unwrap_or_else(wall_clock_slow)
 }
 
-/// The slow path: reads the host's wall clock if that is due. Other threads do not wait meanwhile, except for the first
-/// reading.
+/// The slow path: reads the host's wall clock if that is due. Other threads do not wait meanwhile, except for
+/// the first reading.
 #[cold]
 #[inline(never)]
 fn wall_clock_slow() -> u64 {
@@ -292,8 +293,8 @@ impl WallClock {
         self.clock.time(monotonic())
     }
 
-    /// Corrects the counter's frequency, in Hz, if the host has measured it. The measurement gets better with time, so
-    /// the next one is due after as much time again.
+    /// Corrects the counter's frequency, in Hz, if the host has measured it. The measurement gets better with
+    /// time, so the next one is due after as much time again.
     fn correct_frequency(&mut self, now: u64, frequency: Option<u64>) {
         self.correction_due = now + now.min(MAX_CORRECTION_INTERVAL);
         if let Some(frequency) = frequency {

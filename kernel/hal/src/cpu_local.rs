@@ -17,8 +17,8 @@ use free_blocks::FreeBlocks as LocalHeap;
 #[cfg(all(feature = "bump", not(feature = "tlsf")))]
 use heap_region::HeapRegion as LocalHeap;
 
-/// The data of one CPU. Other CPUs do not touch it; relaxed atomics make it well-defined that an interrupt on the
-/// same CPU reads and writes it too.
+/// The data of one CPU. Other CPUs do not touch it; relaxed atomics make it well-defined that an interrupt on
+/// the same CPU reads and writes it too.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct CpuLocal {
@@ -38,8 +38,8 @@ pub(crate) struct CpuLocal {
 }
 
 impl CpuLocal {
-    /// The block for the CPU of this number. That of CPU 0 is all zero, and takes no room in the image's file; [`Self::base`] sets
-    /// what is not zero at first.
+    /// The block for the CPU of this number. That of CPU 0 is all zero, and takes no room in the image's
+    /// file; [`Self::base`] sets what is not zero at first.
     pub(crate) const fn new(number: u32) -> Self {
         Self {
             header: LocalHeader::new(number),
@@ -52,8 +52,8 @@ impl CpuLocal {
         }
     }
 
-    /// Initialises the block; returns the base by which a CPU installs it. Interrupts are masked once, until the CPU is ready for
-    /// them.
+    /// Initialises the block; returns the base by which a CPU installs it. Interrupts are masked once, until
+    /// the CPU is ready for them.
     pub(crate) fn base(&'static self) -> Base {
         self.current.store((&raw const NO_THREAD).cast_mut(), Relaxed);
         #[cfg(any(feature = "tlsf", not(feature = "bump")))]
@@ -68,29 +68,33 @@ pub(crate) static NO_THREAD: Context = Context::new();
 /// The block of the first CPU.
 pub(crate) static BOOT_CPU: CpuLocal = CpuLocal::new(0);
 
-/// The block of the CPU that runs this. The thread must not move to another CPU while it uses the block: interrupts
-/// are masked.
+/// The block of the CPU that runs this. The thread must not move to another CPU while it uses the block:
+/// interrupts are masked.
 #[inline]
 pub(crate) fn current() -> &'static CpuLocal {
-    // SAFETY: every `Base` is made by `CpuLocal::base`, so the block of each CPU is a `CpuLocal`; it is static or
-    // leaked, and only shared references to it exist.
+    // SAFETY: every `Base` is made by `CpuLocal::base`, so the block of each CPU is a `CpuLocal`; it is
+    // static or leaked, and only shared references to it exist.
     unsafe { &*local::block().cast::<CpuLocal>() }
 }
 
-/// The value of [`CpuLocal::value`] of the CPU that runs this, if [`CpuLocal::value_owner`] is `owner`. Interrupts are masked.
+/// The value of [`CpuLocal::value`] of the CPU that runs this, if [`CpuLocal::value_owner`] is `owner`.
+/// Interrupts are masked.
 #[inline]
 pub(crate) fn value(owner: *mut ()) -> Option<*mut ()> {
-    // SAFETY: the block of each CPU is a `CpuLocal` (see `current`), whose field this is, an atomic of 64 bits.
+    // SAFETY: the block of each CPU is a `CpuLocal` (see `current`), whose field this is, an atomic of 64
+    // bits.
     let is_owner = unsafe { local::is::<{ offset_of!(CpuLocal, value_owner) }>(owner) };
     // SAFETY: the block of each CPU is a `CpuLocal`, which has an atomic of 64 bits at the offset of `value`.
     is_owner.then(|| unsafe { local::load::<{ offset_of!(CpuLocal, value) }>() })
 }
 
-/// Replaces [`CpuLocal::current`] of the CPU that runs this; returns the context that was there. Interrupts are masked.
+/// Replaces [`CpuLocal::current`] of the CPU that runs this; returns the context that was there. Interrupts
+/// are masked.
 #[inline]
 pub(crate) fn replace_context(context: &'static Context) -> *mut Context {
     const OFFSET: usize = offset_of!(CpuLocal, current);
-    // SAFETY: the block of each CPU is a `CpuLocal` (see `current`), whose field this is, an atomic of 64 bits.
+    // SAFETY: the block of each CPU is a `CpuLocal` (see `current`), whose field this is, an atomic of 64
+    // bits.
     let before = unsafe { local::load::<OFFSET>() };
     // SAFETY: the block of each CPU is a `CpuLocal`, whose `current` may be a pointer to any static context.
     unsafe { local::store::<OFFSET>(ptr::from_ref(context).cast_mut().cast()) };

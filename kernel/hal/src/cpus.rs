@@ -36,7 +36,8 @@ pub enum StringMoves {
     Bytes,
 }
 
-/// The string instructions that move memory faster than vector registers do. The first call may take some microseconds.
+/// The string instructions that move memory faster than vector registers do. The first call may take some
+/// microseconds.
 #[must_use]
 pub fn string_moves() -> StringMoves {
     const UNKNOWN: u8 = 2;
@@ -152,9 +153,11 @@ impl<T: Sync> PerCpu<T> {
     pub fn get(&'static self, masked: &Masked) -> Option<&'static T> {
         let _ = masked;
         let value = cpu_local::value(self.identity())?;
-        // SAFETY: the owner is this very variable, so `set` of it, which takes a `&'static T`, has stored the pointer before.
+        // SAFETY: the owner is this very variable, so `set` of it, which takes a `&'static T`, has stored the
+        // pointer before.
         let value = unsafe { NonNull::new_unchecked(value.cast::<T>()) };
-        // SAFETY: `set` has stored a `&'static T`, which never ends; `T` is `Sync`, so that any thread on this CPU may use it.
+        // SAFETY: `set` has stored a `&'static T`, which never ends; `T` is `Sync`, so that any thread on
+        // this CPU may use it.
         Some(unsafe { value.as_ref() })
     }
 }

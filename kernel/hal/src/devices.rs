@@ -1,8 +1,8 @@
 //! Access to devices: virtio transports, and memory that is shared with devices.
 //!
-//! Drivers are services ([`hermit_virtio`]); this module implements the traits through which they reach the hardware.
-//! Registers and PCI configuration space are reached through the transports alone, since a write to them can make a device
-//! write to any memory.
+//! Drivers are services ([`hermit_virtio`]); this module implements the traits through which they reach the
+//! hardware. Registers and PCI configuration space are reached through the transports alone, since a write to
+//! them can make a device write to any memory.
 
 mod dma;
 mod mirror;
@@ -45,9 +45,9 @@ pub fn for_each_pci_device(mut found: impl FnMut(PciAddress, u16)) {
     }
 }
 
-/// The virtio device at an address of the PCI bus, and its interrupt line: `msi_line`, one of [`MSI_LINES`], on a running
-/// CPU, or on the first one if messages cannot address that one. If the device cannot send messages, the line is a wired
-/// one, which is the first CPU's. `None` if there is no such device.
+/// The virtio device at an address of the PCI bus, and its interrupt line: `msi_line`, one of [`MSI_LINES`],
+/// on a running CPU, or on the first one if messages cannot address that one. If the device cannot send
+/// messages, the line is a wired one, which is the first CPU's. `None` if there is no such device.
 #[must_use]
 pub fn pci_transport(address: PciAddress, cpu: u32, msi_line: u8) -> Option<(Pci<Window>, u8)> {
     let config = PciConfig::find()?;
@@ -58,8 +58,8 @@ pub fn pci_transport(address: PciAddress, cpu: u32, msi_line: u8) -> Option<(Pci
     Some((pci, line))
 }
 
-/// Sends the messages of a virtio device that uses MSI-X to a running CPU, or to the first one if messages cannot address
-/// that one: on `msi_line`, the one that [`pci_transport`] has returned for it.
+/// Sends the messages of a virtio device that uses MSI-X to a running CPU, or to the first one if messages
+/// cannot address that one: on `msi_line`, the one that [`pci_transport`] has returned for it.
 pub fn move_messages(address: PciAddress, cpu: u32, msi_line: u8) {
     let Some(config) = PciConfig::find() else { return };
     let message = ops::irq_chip().msi_message(cpu, msi_line).filter(|_| MSI_LINES.contains(&msi_line));

@@ -71,8 +71,8 @@ pub fn stack_word(address: u64) -> Option<u64> {
     stack::read_frame(address).map(|(word, _)| word)
 }
 
-/// Reads a frame record: the caller's frame pointer, 0 if that is none, and the return address. `None` if it lies in no
-/// mapped part of a stack.
+/// Reads a frame record: the caller's frame pointer, 0 if that is none, and the return address. `None` if it
+/// lies in no mapped part of a stack.
 pub fn frame_record(frame_pointer: u64) -> Option<(u64, u64)> {
     // Frames of callers lie higher.
     let caller = |next| if next > frame_pointer { next } else { 0 };

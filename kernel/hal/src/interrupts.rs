@@ -1,11 +1,12 @@
 //! Interrupt lines, and the software interrupt mask.
 //!
-//! The processor accepts interrupts while programs and the kernel run. Masking adds one to a number of the CPU, its
-//! mask depth; the line of an interrupt that arrives meanwhile becomes pending, and is handled when the depth is
-//! back at zero. That costs no privileged instruction, and works where the kernel has no privilege.
+//! The processor accepts interrupts while programs and the kernel run. Masking adds one to a number of the
+//! CPU, its mask depth; the line of an interrupt that arrives meanwhile becomes pending, and is handled when
+//! the depth is back at zero. That costs no privileged instruction, and works where the kernel has no
+//! privilege.
 //!
-//! An interrupt after which another thread should run does not switch by itself: it sends the interrupted thread
-//! into [`crate::arch::preempt`], which saves all registers and calls
+//! An interrupt after which another thread should run does not switch by itself: it sends the interrupted
+//! thread into [`crate::arch::preempt`], which saves all registers and calls
 //! [`preempt::PreemptHooks::preempted`]; that switches like any other code.
 
 use core::marker::PhantomData;
@@ -44,8 +45,8 @@ pub fn enable_line(line: u8) {
     ops::irq_chip().enable_line(line);
 }
 
-/// Has an interrupt controller send the global system interrupt of a number, edge-triggered and active high, as a line of
-/// [`MSI_LINES`] to the first CPU. `false` if no controller has that interrupt.
+/// Has an interrupt controller send the global system interrupt of a number, edge-triggered and active high,
+/// as a line of [`MSI_LINES`] to the first CPU. `false` if no controller has that interrupt.
 #[must_use]
 pub fn connect(interrupt: u32, line: u8) -> bool {
     MSI_LINES.contains(&line) && ops::irq_chip().connect(interrupt, line)
@@ -54,8 +55,8 @@ pub fn connect(interrupt: u32, line: u8) -> bool {
 /// The kernel's interrupt handlers.
 #[derive(Clone, Copy, Debug)]
 pub struct Handlers {
-    /// Called when a line was raised, with interrupts masked, on a stack of the kernel or of a thread. May call
-    /// [`reschedule`].
+    /// Called when a line was raised, with interrupts masked, on a stack of the kernel or of a thread. May
+    /// call [`reschedule`].
     pub raised: fn(u8, &Masked),
     /// Called after [`reschedule`], as part of the running thread. May switch to another one.
     pub preempt: fn(&mut Masked),
@@ -70,9 +71,10 @@ pub fn set_handlers(handlers: Handlers) {
 
 /// The proof that interrupts are masked on this CPU, and so that the thread stays on it.
 ///
-/// An exclusive reference proves besides that no [`MaskedLock`](crate::sync::MaskedLock) is held by means of this
-/// value, which such a lock borrows: [`thread::switch`](crate::thread::switch) and [`wait`] take one. They check
-/// besides that the mask depth is one: it is higher while a [`SpinLock`](crate::sync::SpinLock) is held.
+/// An exclusive reference proves besides that no [`MaskedLock`](crate::sync::MaskedLock) is held by means of
+/// this value, which such a lock borrows: [`thread::switch`](crate::thread::switch) and [`wait`] take one.
+/// They check besides that the mask depth is one: it is higher while a [`SpinLock`](crate::sync::SpinLock) is
+/// held.
 #[derive(Debug)]
 pub struct Masked(PhantomData<*const ()>);
 
@@ -243,8 +245,8 @@ pub(crate) fn raised(line: u8, frame: &mut TrapFrame) {
     raised_lines(1 << line, frame);
 }
 
-/// Called on an interrupt that raised lines, one bit each, and has been acknowledged. The processor accepts no
-/// other interrupt meanwhile.
+/// Called on an interrupt that raised lines, one bit each, and has been acknowledged. The processor accepts
+/// no other interrupt meanwhile.
 pub(crate) fn raised_lines(lines: u32, frame: &mut TrapFrame) {
     let header = &cpu_local::current().header;
     header.set_pending(lines);
@@ -276,8 +278,8 @@ pub(crate) fn leave_exception(frame: &mut TrapFrame) {
     }
 }
 
-/// Handles the pending lines and unmasks, or redirects the interrupted thread to the preemption code. Interrupts
-/// are masked once, and the processor accepts none until the interrupted code continues.
+/// Handles the pending lines and unmasks, or redirects the interrupted thread to the preemption code.
+/// Interrupts are masked once, and the processor accepts none until the interrupted code continues.
 fn leave(frame: &mut TrapFrame) {
     handle_pending();
     let local = cpu_local::current();
@@ -295,8 +297,8 @@ pub(crate) fn enable() {
     unmask();
 }
 
-/// Waits until an interrupt has been handled since the last call. May return early. Interrupts must be masked once;
-/// they are unmasked meanwhile.
+/// Waits until an interrupt has been handled since the last call. May return early. Interrupts must be masked
+/// once; they are unmasked meanwhile.
 pub fn wait(masked: &mut Masked) {
     let _ = masked;
     assert_depth();

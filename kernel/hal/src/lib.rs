@@ -1,7 +1,7 @@
 //! The hardware abstraction layer: the part of the kernel that touches hardware.
 //!
-//! With the system-call shims, the entry points and the network stack's two tables of functions this is the only
-//! kernel code that is `unsafe`; everything above it is safe Rust over what this crate offers:
+//! With the system-call shims, the entry points and the network stack's two tables of functions this is the
+//! only kernel code that is `unsafe`; everything above it is safe Rust over what this crate offers:
 //!
 //! | module | offers |
 //! | --- | --- |
@@ -24,8 +24,8 @@
 //! # Layers
 //!
 //! Imports point downwards. What differs between processors is at the bottom, behind the contract that `arch`
-//! documents. What differs between machines is at the top, in `platform`; the layers between reach it through the
-//! traits in `ops`, one for each concern.
+//! documents. What differs between machines is at the top, in `platform`; the layers between reach it through
+//! the traits in `ops`, one for each concern.
 //!
 //! ```text
 //! boot                                     initialises everything, in order

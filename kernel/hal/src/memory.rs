@@ -1,7 +1,7 @@
 //! Memory: frames, address space, the heap, stacks, thread-local storage.
 //!
-//! Physical memory is allocated in ranges of frames. The part that the loader has not mapped is mapped when it is
-//! first used, so nothing here costs more on a machine with more memory.
+//! Physical memory is allocated in ranges of frames. The part that the loader has not mapped is mapped when
+//! it is first used, so nothing here costs more on a machine with more memory.
 
 mod address_space;
 mod device_space;
@@ -52,8 +52,8 @@ static IMAGE: Once<ImagePlacement> = Once::new();
 /// Part of the addresses for the kernel's own mappings that is for stacks, as numerator and denominator.
 const STACKS_PART: (u64, u64) = (2, 3);
 
-/// Divisor of the addresses for the kernel's own mappings that says how many are for mappings of programs. What remains
-/// is for stacks of other CPUs, mirrored mappings and device registers.
+/// Divisor of the addresses for the kernel's own mappings that says how many are for mappings of programs.
+/// What remains is for stacks of other CPUs, mirrored mappings and device registers.
 const MAPPINGS_DIVISOR: u64 = 6;
 
 /// Takes over the page tables and the free memory.
@@ -61,8 +61,8 @@ pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
     TLS.call_once(|| info.fixed.tls);
     IMAGE.call_once(|| info.fixed.image);
     DEVICE_SPACE.call_once(|| DeviceSpace::of(info));
-    // SAFETY: the loader's contract (`hermit_interface::boot_info`) says what is mapped where and what is free,
-    // and this runs once.
+    // SAFETY: the loader's contract (`hermit_interface::boot_info`) says what is mapped where and what is
+    // free, and this runs once.
     unsafe { paging::init(info) };
     paging::with(|memory| {
         memory.unmap_loader();
@@ -74,8 +74,8 @@ pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
     ops::mmu().init_mappings()
 }
 
-/// Frees memory that is kept for later: that of free stacks, empty page tables, what is left for permanent values, and
-/// the free blocks of the heap of all CPUs, for which it waits unless interrupts are masked.
+/// Frees memory that is kept for later: that of free stacks, empty page tables, what is left for permanent
+/// values, and the free blocks of the heap of all CPUs, for which it waits unless interrupts are masked.
 pub fn reclaim() {
     stack::reclaim();
     mapping::reclaim();
@@ -95,7 +95,8 @@ pub fn available() -> u64 {
     paging::with(|memory| memory.available())
 }
 
-/// Addresses at which physical memory is mapped, as far as it has been used: those of the heap are among them.
+/// Addresses at which physical memory is mapped, as far as it has been used: those of the heap are among
+/// them.
 #[must_use]
 pub fn direct_mapping() -> AddressRange {
     paging::with(|memory| memory.direct_mapping())
@@ -112,9 +113,9 @@ pub(crate) fn map_kernel_stack(address: u64, size: u64) -> Result<(), OutOfMemor
 }
 
 /// Allocates the trampoline of secondary CPUs: a page below
-/// [`TRAMPOLINE_LIMIT`](crate::arch::startup::TRAMPOLINE_LIMIT) that is executable at its physical address. `code`
-/// makes its contents of that address and of the one of the page tables' root. Returns the physical address, or
-/// `None` if there is no such page.
+/// [`TRAMPOLINE_LIMIT`](crate::arch::startup::TRAMPOLINE_LIMIT) that is executable at its physical address.
+/// `code` makes its contents of that address and of the one of the page tables' root. Returns the physical
+/// address, or `None` if there is no such page.
 pub(crate) fn trampoline_page(code: impl FnOnce(u64, u64) -> Option<[u8; 4096]>) -> Option<u64> {
     paging::with(|memory| memory.map_trampoline(code))
 }
@@ -213,7 +214,8 @@ impl Drop for HostPage {
     }
 }
 
-/// Copies bytes of the image from an address on, at most a page. `false` if they are not all mapped parts of it.
+/// Copies bytes of the image from an address on, at most a page. `false` if they are not all mapped parts of
+/// it.
 #[inline(never)]
 pub fn read_image(address: u64, bytes: &mut [u8]) -> bool {
     let (image, size) = (image(), bytes.len() as u64);
@@ -223,8 +225,9 @@ pub fn read_image(address: u64, bytes: &mut [u8]) -> bool {
         return false;
     }
     let from = with_exposed_provenance(to_usize(address));
-    // SAFETY: the first and the last byte are mapped (checked), and the others are in the same one or two pages; the image
-    // stays mapped as long as the machine runs. The destination is an exclusively borrowed slice of this length.
+    // SAFETY: the first and the last byte are mapped (checked), and the others are in the same one or two
+    // pages; the image stays mapped as long as the machine runs. The destination is an exclusively borrowed
+    // slice of this length.
     unsafe { copy::copy(from, bytes.as_mut_ptr(), bytes.len()) };
     true
 }

@@ -1,6 +1,7 @@
 //! A value that is initialised once, for state that is set when the kernel starts or when it is first used.
 //!
-//! The part that is compiled for each type and initialiser is small: there are some fifty of them, each used once.
+//! The part that is compiled for each type and initialiser is small: there are some fifty of them, each used
+//! once.
 //!
 //! `kernel/models` compiles this file with loom's atomics and cells, which check each access to the value.
 #![cfg_attr(loom, expect(unsafe_code, reason = "the crate of the models denies it"))]
@@ -52,10 +53,11 @@ pub struct Once<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the value is written only by the caller that changed the state from `EMPTY` to `BUSY`, which the atomic operation lets
-// one caller do at a time, and read only in the state `READY`, which is final. `Release` and `Acquire` order the write before
-// the reads. So threads share the value by shared references, for which it must be `Sync`, and it may be dropped by another
-// thread than the one that made it, for which it must be `Send`.
+// SAFETY: the value is written only by the caller that changed the state from `EMPTY` to `BUSY`, which the
+// atomic operation lets one caller do at a time, and read only in the state `READY`, which is final.
+// `Release` and `Acquire` order the write before the reads. So threads share the value by shared references,
+// for which it must be `Sync`, and it may be dropped by another thread than the one that made it, for which
+// it must be `Send`.
 unsafe impl<T: Send + Sync> Sync for Once<T> {}
 
 impl<T> Once<T> {
@@ -109,16 +111,19 @@ impl<T> Once<T> {
     fn try_call_once_slow<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if begin(&self.state) {
             let value = make().inspect_err(|_| self.state.store(EMPTY, Release))?;
-            // SAFETY: `begin` has changed the state to `BUSY` for this caller alone, so there is no reference to the value.
+            // SAFETY: `begin` has changed the state to `BUSY` for this caller alone, so there is no reference
+            // to the value.
             self.value.with_mut(|place| unsafe { place.cast::<T>().write(value) });
             self.state.store(READY, Release);
         }
-        // SAFETY: the value is initialised: this caller has just done it, or `begin` has found the state `READY`.
+        // SAFETY: the value is initialised: this caller has just done it, or `begin` has found the state
+        // `READY`.
         Ok(self.value.with(|value| unsafe { &*value.cast() }))
     }
 }
 
-/// Changes a state from [`EMPTY`] to [`BUSY`]. `false` if it is [`READY`], perhaps after another caller has made the value.
+/// Changes a state from [`EMPTY`] to [`BUSY`]. `false` if it is [`READY`], perhaps after another caller has
+/// made the value.
 #[cold]
 #[inline(never)]
 fn begin(state: &AtomicU8) -> bool {

@@ -1,8 +1,8 @@
 //! Platform operations: what the hal needs of the machine that it runs on, one trait for each concern.
 //!
-//! This is the seam between the layers above, which call it, and `crate::platform` further up, which implements it
-//! for each kind of machine (compare `smp_ops`, `pv_ops` and `irq_chip` of Linux). One platform is chosen when the
-//! kernel starts ([`set`]); a call of an operation is one indirect call.
+//! This is the seam between the layers above, which call it, and `crate::platform` further up, which
+//! implements it for each kind of machine (compare `smp_ops`, `pv_ops` and `irq_chip` of Linux). One platform
+//! is chosen when the kernel starts ([`set`]); a call of an operation is one indirect call.
 
 mod console;
 mod cpu;

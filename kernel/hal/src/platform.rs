@@ -21,7 +21,8 @@ use hermit_interface::exit::NOT_STARTED;
 
 use crate::ops::{self, Power as _};
 
-/// Sets the platform that the boot information names. It is not checked yet: an unknown platform counts as a PC.
+/// Sets the platform that the boot information names. It is not checked yet: an unknown platform counts as a
+/// PC.
 pub(crate) fn choose(info: &BootInfo) {
     uhyve_return::init(info);
     match boot_info::Platform::from_number(info.platform) {

@@ -14,8 +14,8 @@ static TABLES: Once<(&'static [u8], &'static [u8])> = Once::new();
 pub(crate) fn init(info: &BootInfo) {
     let bytes = |range: Region| {
         let start = with_exposed_provenance(to_usize(info.direct_map.start + range.start));
-        // SAFETY: by the loader's contract (`hermit_interface::boot_info`) the range is mapped in the direct map
-        // and is not part of free memory, so nothing writes to it. Any bits are valid bytes.
+        // SAFETY: by the loader's contract (`hermit_interface::boot_info`) the range is mapped in the direct
+        // map and is not part of free memory, so nothing writes to it. Any bits are valid bytes.
         unsafe { slice::from_raw_parts(start, to_usize(range.size)) }
     };
     if info.symbols.table.size != 0 {

@@ -1,7 +1,7 @@
 //! Spinlocks. A thread that holds one must not sleep, nor drop a value whose `Drop` may.
 //!
-//! [`SpinLock`] counts as a mask, and a switch to another thread asserts that there is no other mask than its own.
-//! [`MaskedLock`] does not count: it borrows the [`Masked`], and a switch takes that exclusively.
+//! [`SpinLock`] counts as a mask, and a switch to another thread asserts that there is no other mask than its
+//! own. [`MaskedLock`] does not count: it borrows the [`Masked`], and a switch takes that exclusively.
 
 mod word_lock;
 
@@ -29,18 +29,18 @@ impl<T> MaskedLock<T> {
         Self(lock_api::Mutex::const_new(RawMaskedLock::INIT, value))
     }
 
-    /// Calls `action` with the value while the lock is held. `action` cannot switch to another thread, which takes an
-    /// exclusive reference to `masked`.
+    /// Calls `action` with the value while the lock is held. `action` cannot switch to another thread, which
+    /// takes an exclusive reference to `masked`.
     #[inline]
     pub fn with<R>(&self, masked: &Masked, action: impl FnOnce(&mut T) -> R) -> R {
         let _ = masked;
         action(&mut self.0.lock())
     }
 
-    /// Calls `action` with the value while the lock is held, for callers that know that interrupts are masked but
-    /// have no [`Masked`]. If they are not masked, an interrupt handler that takes the lock on the same CPU spins
-    /// for ever. `action` must not switch to another thread; that of the scheduler, which has no threads to switch
-    /// between, cannot.
+    /// Calls `action` with the value while the lock is held, for callers that know that interrupts are masked
+    /// but have no [`Masked`]. If they are not masked, an interrupt handler that takes the lock on the same
+    /// CPU spins for ever. `action` must not switch to another thread; that of the scheduler, which has no
+    /// threads to switch between, cannot.
     #[inline]
     pub fn with_unchecked_mask<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         interrupts::debug_assert_masked();
@@ -85,9 +85,9 @@ fn wait_while(is_held: impl Fn() -> bool) {
     }
 }
 
-// SAFETY: a CPU holds the lock after it has changed `locked` from 0 to 1, which the atomic operation lets one CPU do at a
-// time; only `unlock`, whose caller holds the lock, changes it back. Acquire and release order the accesses
-// to the value.
+// SAFETY: a CPU holds the lock after it has changed `locked` from 0 to 1, which the atomic operation lets one
+// CPU do at a time; only `unlock`, whose caller holds the lock, changes it back. Acquire and release order
+// the accesses to the value.
 unsafe impl RawMutex for RawMaskedLock {
     const INIT: Self = Self { locked: AtomicU32::new(0) };
 
@@ -111,8 +111,8 @@ unsafe impl RawMutex for RawMaskedLock {
     }
 }
 
-// SAFETY: the inner lock alone decides who holds it, and it excludes as `RawMutex` demands; masking interrupts
-// around it does not change that.
+// SAFETY: the inner lock alone decides who holds it, and it excludes as `RawMutex` demands; masking
+// interrupts around it does not change that.
 unsafe impl RawMutex for RawSpinLock {
     const INIT: Self = Self(RawMaskedLock::INIT);
 
@@ -136,8 +136,8 @@ unsafe impl RawMutex for RawSpinLock {
 
     #[inline]
     unsafe fn unlock(&self) {
-        // SAFETY: the caller holds this lock (contract of `RawMutex::unlock`), and with it the inner one, which
-        // `lock` and `try_lock` have taken.
+        // SAFETY: the caller holds this lock (contract of `RawMutex::unlock`), and with it the inner one,
+        // which `lock` and `try_lock` have taken.
         unsafe { self.0.unlock() };
         interrupts::unmask();
     }

@@ -12,7 +12,8 @@ use crate::sync::SpinLock;
 
 /// A thread as the processor sees it: its stack, its thread-local variables, and its saved context.
 ///
-/// Stack and variables stay when the thread ends, so that the next one that is prepared here need not allocate them.
+/// Stack and variables stay when the thread ends, so that the next one that is prepared here need not
+/// allocate them.
 #[derive(Debug)]
 pub struct Thread {
     context: Context,
@@ -59,8 +60,8 @@ impl Thread {
         self.resources.lock().as_ref().map_or(0, |(stack, _)| stack.size())
     }
 
-    /// Prepares the thread so that it runs `M` when it is first switched to. It keeps the stack of an earlier use if
-    /// that has the right size.
+    /// Prepares the thread so that it runs `M` when it is first switched to. It keeps the stack of an earlier
+    /// use if that has the right size.
     ///
     /// # Errors
     ///
@@ -83,9 +84,9 @@ impl Thread {
                 (stack, locals)
             }
         };
-        // SAFETY: `Stack::new` maps the first page below the top, which is aligned to a page, and the stack is
-        // owned by this thread. The context is empty (asserted), so no CPU runs on the stack; the lock excludes a
-        // second `prepare`.
+        // SAFETY: `Stack::new` maps the first page below the top, which is aligned to a page, and the stack
+        // is owned by this thread. The context is empty (asserted), so no CPU runs on the stack; the lock
+        // excludes a second `prepare`.
         unsafe { self.context.prepare(stack.top(), locals.pointer(), run::<M>) };
         Ok(())
     }
@@ -113,9 +114,9 @@ pub fn switch(masked: &mut Masked, to: &'static Thread) {
 
 /// What threads execute.
 pub trait ThreadMain {
-    /// Runs as the thread, which ends when this returns: not before, since its stack, to which others may have been
-    /// given references, is used again from then on. `masked` is the mask with which the thread starts. Returns a mask,
-    /// and the thread that is to run next.
+    /// Runs as the thread, which ends when this returns: not before, since its stack, to which others may
+    /// have been given references, is used again from then on. `masked` is the mask with which the thread
+    /// starts. Returns a mask, and the thread that is to run next.
     fn run(masked: Masked) -> (Masked, &'static Thread);
 }
 
@@ -135,11 +136,11 @@ fn leave<const ENDED: bool>(masked: &mut Masked, to: &'static Thread) {
     let _ = masked;
     interrupts::assert_depth();
     let from = cpu_local::replace_context(&to.context);
-    // SAFETY: the pointer is that of a static context or, stored by `adopt_cpu` or an earlier call of this function, that of
-    // one in a `&'static Thread`: `CpuLocal::current` never is another.
+    // SAFETY: the pointer is that of a static context or, stored by `adopt_cpu` or an earlier call of this
+    // function, that of one in a `&'static Thread`: `CpuLocal::current` never is another.
     let from = unsafe { &*from };
     // SAFETY: `adopt_cpu` and this function, which alone switch threads, keep `current` at the context of the
-    // thread that runs on this CPU; before `adopt_cpu` it is one that no thread has, and so is never switched to. Interrupts
-    // are masked once (asserted).
+    // thread that runs on this CPU; before `adopt_cpu` it is one that no thread has, and so is never switched
+    // to. Interrupts are masked once (asserted).
     unsafe { from.switch::<ENDED>(&to.context) };
 }

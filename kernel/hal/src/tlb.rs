@@ -1,9 +1,10 @@
 //! TLB shootdown: flushing the TLBs of all CPUs after a change of the page tables.
 //!
-//! The protocol is [`hermit_paging::Shootdown`]'s. Several CPUs may request flushes at the same time, with or without
-//! the memory lock. The others flush in the handler of an IPI, which the software interrupt mask does not hold back, or
-//! while they spin for a lock or for other CPUs to flush; so no CPU that holds a lock waits for one that waits for this
-//! lock, and no two CPUs wait for each other. Idle CPUs flush when an interrupt wakes them, before its handler runs.
+//! The protocol is [`hermit_paging::Shootdown`]'s. Several CPUs may request flushes at the same time, with or
+//! without the memory lock. The others flush in the handler of an IPI, which the software interrupt mask does
+//! not hold back, or while they spin for a lock or for other CPUs to flush; so no CPU that holds a lock waits
+//! for one that waits for this lock, and no two CPUs wait for each other. Idle CPUs flush when an interrupt
+//! wakes them, before its handler runs.
 
 use hermit_paging::{FlushScope, Shootdown};
 
@@ -13,7 +14,8 @@ use crate::backoff::Backoff;
 /// The CPUs that use the page tables.
 static SHOOTDOWN: Shootdown = Shootdown::new();
 
-/// Includes the first CPU, which calls this before it changes the page tables, in flushes. Its TLB has nothing to flush.
+/// Includes the first CPU, which calls this before it changes the page tables, in flushes. Its TLB has
+/// nothing to flush.
 pub(crate) fn init() {
     SHOOTDOWN.join(local::number(), || ());
 }
@@ -34,8 +36,8 @@ pub(crate) fn flush_if_requested() {
     SHOOTDOWN.flush_if_behind(local::number(), tlb::flush);
 }
 
-/// Exempts this CPU, which is about to wait for an interrupt, from flushes of pages. From now on it uses only memory that
-/// is never unmapped: its own stack and block, the image, the direct map.
+/// Exempts this CPU, which is about to wait for an interrupt, from flushes of pages. From now on it uses only
+/// memory that is never unmapped: its own stack and block, the image, the direct map.
 pub(crate) fn enter_idle() {
     SHOOTDOWN.enter_idle(local::number());
 }
@@ -46,8 +48,9 @@ pub(crate) fn leave_idle() {
     SHOOTDOWN.leave_idle(local::number(), tlb::flush);
 }
 
-/// Flushes the TLBs of all CPUs; `send_ipi` interrupts those in a mask so that they call [`flush_if_requested`]. Returns
-/// when all have flushed. Interrupts must be masked, so that the thread stays on this CPU.
+/// Flushes the TLBs of all CPUs; `send_ipi` interrupts those in a mask so that they call
+/// [`flush_if_requested`]. Returns when all have flushed. Interrupts must be masked, so that the thread stays
+/// on this CPU.
 pub(crate) fn flush_all_cpus(scope: FlushScope, send_ipi: impl FnOnce(u64)) {
     debug_assert!(local::mask_depth() != 0, "the thread may move to another CPU");
     let mut backoff = Backoff::default();

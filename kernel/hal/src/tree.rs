@@ -16,13 +16,14 @@ pub(crate) fn init(info: &BootInfo) {
         return;
     }
     let start = with_exposed_provenance(to_usize(info.direct_map.start + info.tree.start));
-    // SAFETY: by the loader's contract (`hermit_interface::boot_info`) the range is mapped in the direct map, read-only,
-    // and is not part of free memory, so nothing writes to it. Any bits are valid bytes.
+    // SAFETY: by the loader's contract (`hermit_interface::boot_info`) the range is mapped in the direct map,
+    // read-only, and is not part of free memory, so nothing writes to it. Any bits are valid bytes.
     let archive = unsafe { slice::from_raw_parts(start, to_usize(info.tree.size)) };
     ARCHIVE.call_once(|| archive);
 }
 
-/// The tar archive ([`hermit_interface::tar`]) with the initial tree of files, if there is one. It is not checked.
+/// The tar archive ([`hermit_interface::tar`]) with the initial tree of files, if there is one. It is not
+/// checked.
 #[must_use]
 pub fn archive() -> Option<&'static [u8]> {
     ARCHIVE.get().copied()

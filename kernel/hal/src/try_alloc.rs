@@ -1,4 +1,5 @@
-//! Values on the heap without a panic if there is no memory: `Arc::try_new` and `Box::try_new` are not stable.
+//! Values on the heap without a panic if there is no memory: `Arc::try_new` and `Box::try_new` are not
+//! stable.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -15,8 +16,8 @@ pub fn arc<T>(value: T) -> Option<Arc<T>> {
     arc_with(|| value)
 }
 
-/// An `Arc` of what `make` returns, which is called if there is memory, and allocates none. A large value is so made in its
-/// place instead of being moved there: no path is left on which it would be dropped elsewhere.
+/// An `Arc` of what `make` returns, which is called if there is memory, and allocates none. A large value is
+/// so made in its place instead of being moved there: no path is left on which it would be dropped elsewhere.
 #[inline(always)]
 pub fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
     with_block(COUNTS_SIZE + size_of::<T>(), align_of::<T>(), || Arc::new(make()))
@@ -29,8 +30,8 @@ pub fn boxed<T>(value: T) -> Option<Box<T>> {
 
 /// Calls `allocate`, which allocates at most one block of `size` bytes; `None` without memory.
 ///
-/// If this CPU has no free block of the size, it allocates and frees one first. Interrupts are masked, so the block is still
-/// in the free list of this CPU when `allocate` allocates, which therefore cannot fail.
+/// If this CPU has no free block of the size, it allocates and frees one first. Interrupts are masked, so the
+/// block is still in the free list of this CPU when `allocate` allocates, which therefore cannot fail.
 #[inline(always)]
 fn with_block<R>(size: usize, align: usize, allocate: impl FnOnce() -> R) -> Option<R> {
     let masked = Masked::new();

@@ -1,4 +1,5 @@
-//! Wakers of values that are never freed: making and cloning one takes neither memory nor an atomic operation.
+//! Wakers of values that are never freed: making and cloning one takes neither memory nor an atomic
+//! operation.
 
 use core::ptr;
 use core::task::{RawWaker, RawWakerVTable, Waker};
@@ -11,14 +12,14 @@ pub trait StaticWake: Sync + 'static {
 
 /// A waker of `target`. All wakers of a target wake the same ([`Waker::will_wake`]).
 pub fn waker<T: StaticWake>(target: &'static T) -> Waker {
-    // SAFETY: the functions of `raw` keep the contract of `RawWakerVTable`: they are safe to call on any thread, as
-    // `StaticWake` is `Sync`, and need nothing but the pointer, which stays valid without a reference count because it
-    // was made from a `&'static T`.
+    // SAFETY: the functions of `raw` keep the contract of `RawWakerVTable`: they are safe to call on any
+    // thread, as `StaticWake` is `Sync`, and need nothing but the pointer, which stays valid without a
+    // reference count because it was made from a `&'static T`.
     unsafe { Waker::from_raw(raw::<T>(ptr::from_ref(target).cast())) }
 }
 
-/// The raw waker of the `T` at a pointer. Not inlined, so that all of them have a table of functions at one address, by
-/// which `will_wake` compares them.
+/// The raw waker of the `T` at a pointer. Not inlined, so that all of them have a table of functions at one
+/// address, by which `will_wake` compares them.
 #[inline(never)]
 fn raw<T: StaticWake>(target: *const ()) -> RawWaker {
     RawWaker::new(target, &RawWakerVTable::new(raw::<T>, wake::<T>, wake::<T>, |_| ()))
@@ -30,8 +31,8 @@ fn raw<T: StaticWake>(target: *const ()) -> RawWaker {
 ///
 /// The pointer must be that of a [`waker`].
 unsafe fn wake<T: StaticWake>(target: *const ()) {
-    // SAFETY: `waker` has made the pointer from a `&'static T` (contract), and `T` is `Sync`, so that any thread may use
-    // the reference.
+    // SAFETY: `waker` has made the pointer from a `&'static T` (contract), and `T` is `Sync`, so that any
+    // thread may use the reference.
     unsafe { &*target.cast::<T>() }.wake();
 }
 

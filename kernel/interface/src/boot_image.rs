@@ -1,9 +1,9 @@
-//! Boot images: the loader and an executable in one ELF file, as `cargo xtask image` writes it, perhaps with a tree of
-//! files.
+//! Boot images: the loader and an executable in one ELF file, as `cargo xtask image` writes it, perhaps with
+//! a tree of files.
 //!
 //! The executable is the second loadable segment, at [`EXECUTABLE_ADDRESS`]. A third one is a tar archive
-//! ([`crate::tar`]) with the initial tree of files, in the pages behind the executable. The loader finds both by a
-//! [record](LoaderRecord) in its own segment.
+//! ([`crate::tar`]) with the initial tree of files, in the pages behind the executable. The loader finds both
+//! by a [record](LoaderRecord) in its own segment.
 
 use elf::ElfBytes;
 use elf::abi;

@@ -1,17 +1,18 @@
 //! Boot information: what a loader or hypervisor passes to the kernel.
 //!
-//! The kernel is entered at the image's entry point in 64-bit mode, with interrupts disabled and the address of a
-//! [`BootInfo`] in the first argument register (`rdi`):
+//! The kernel is entered at the image's entry point in 64-bit mode, with interrupts disabled and the address
+//! of a [`BootInfo`] in the first argument register (`rdi`):
 //!
-//! - paging is enabled with the page tables at [`BootInfo::page_table_root`], which the kernel owns from now on;
-//! - the image is mapped at [`BootInfo::image`], each page with the access rights of its segment and none both
-//!   writable and executable, and is relocated;
-//! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable at `direct_map.start + a`, and writable
-//!   unless it is a part of the image that is not writable at its own address;
+//! - paging is enabled with the page tables at [`BootInfo::page_table_root`], which the kernel owns from now
+//!   on;
+//! - the image is mapped at [`BootInfo::image`], each page with the access rights of its segment and none
+//!   both writable and executable, and is relocated;
+//! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable at `direct_map.start + a`, and
+//!   writable unless it is a part of the image that is not writable at its own address;
 //! - so are the pages of [`BootInfo::symbols`] readable, at any physical address; they are not free memory;
 //! - so are those of [`BootInfo::tree`] readable, and not writable;
-//! - the first 512 GiB of addresses belong to the loader, which runs there until it enters the kernel; the kernel
-//!   unmaps them;
+//! - the first 512 GiB of addresses belong to the loader, which runs there until it enters the kernel; the
+//!   kernel unmaps them;
 //! - the GDT is the loader's; the kernel loads its own before it uses free memory;
 //! - the stack pointer is undefined.
 //!
@@ -84,7 +85,8 @@ pub struct Tls {
     pub align: u64,
 }
 
-/// The symbol table in the image's file, for the names of functions. Both parts are empty if it was not kept in memory.
+/// The symbol table in the image's file, for the names of functions. Both parts are empty if it was not kept
+/// in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Symbols {
@@ -102,8 +104,8 @@ pub struct MmioDevice {
     pub registers: Region,
     /// Interrupt line of the device.
     pub line: u32,
-    /// Device ID (virtio 1.2, section 5); 0 if unknown. If known, the interrupt line is edge-triggered and not
-    /// shared, and the device does not need its interrupts acknowledged.
+    /// Device ID (virtio 1.2, section 5); 0 if unknown. If known, the interrupt line is edge-triggered and
+    /// not shared, and the device does not need its interrupts acknowledged.
     pub kind: u32,
 }
 
@@ -146,7 +148,8 @@ pub struct BootInfo {
     pub image: ImagePlacement,
     /// The template of thread-local variables.
     pub tls: Tls,
-    /// The direct map: virtual address of physical address 0, and size of the physical memory that is mapped so far.
+    /// The direct map: virtual address of physical address 0, and size of the physical memory that is mapped
+    /// so far.
     pub direct_map: Region,
     /// Virtual addresses for the kernel's own mappings: a multiple of the memory's size.
     pub free_addresses: Region,
@@ -154,7 +157,8 @@ pub struct BootInfo {
     pub page_table_root: u64,
     /// Frequency of the time-stamp counter in Hz; 0 if unknown.
     pub counter_frequency: u64,
-    /// Wall clock in nanoseconds since 1970 (UTC) at the counter value [`Self::wall_clock_counter`]; 0 if unknown.
+    /// Wall clock in nanoseconds since 1970 (UTC) at the counter value [`Self::wall_clock_counter`]; 0 if
+    /// unknown.
     pub wall_clock: u64,
     /// Value of the time-stamp counter at [`Self::wall_clock`].
     pub wall_clock_counter: u64,
@@ -162,7 +166,8 @@ pub struct BootInfo {
     pub rsdp: u64,
     /// The image's symbol table.
     pub symbols: Symbols,
-    /// Physical addresses of a tar archive ([`crate::tar`]) with the initial tree of files; empty without one.
+    /// Physical addresses of a tar archive ([`crate::tar`]) with the initial tree of files; empty without
+    /// one.
     pub tree: Region,
     /// Entropy from the host: the first [`Self::seed_size`] bytes.
     pub seed: [u8; 32],

@@ -1,11 +1,11 @@
 //! The kernel command line, which has the program's arguments and environment.
 //!
-//! Words are separated by white space. Words before `--` are options of the form `name=value`; words after it are the
-//! program's arguments. [`NetworkOptions`] and [`MountOptions`] are parsed separately from the other options. A backslash
-//! escapes the next
-//! byte, and double quotes enclose white space (an empty argument is `""`). Boot loaders prepend words (GRUB and QEMU
-//! the kernel's file name), and other kernels have other options, so words that are not known options are ignored. A
-//! line without `--` that has a word which is no option is an error of the user ([`CommandLine::misplaced`]).
+//! Words are separated by white space. Words before `--` are options of the form `name=value`; words after it
+//! are the program's arguments. [`NetworkOptions`] and [`MountOptions`] are parsed separately from the other
+//! options. A backslash escapes the next byte, and double quotes enclose white space (an empty argument is
+//! `""`). Boot loaders prepend words (GRUB and QEMU the kernel's file name), and other kernels have other
+//! options, so words that are not known options are ignored. A line without `--` that has a word which is no
+//! option is an error of the user ([`CommandLine::misplaced`]).
 //!
 //! ```
 //! use hermit_interface::command_line::CommandLine;
@@ -90,14 +90,16 @@ pub struct CommandLine {
     pub env: Vec<Vec<u8>>,
     /// Program arguments, without `argv[0]`.
     pub args: Vec<Vec<u8>>,
-    /// Virtio-mmio devices: `virtio_mmio.device=SIZE@ADDRESS:LINE`, a parameter of Linux that QEMU's microvm and
-    /// Firecracker append.
+    /// Virtio-mmio devices: `virtio_mmio.device=SIZE@ADDRESS:LINE`, a parameter of Linux that QEMU's microvm
+    /// and Firecracker append.
     pub devices: Vec<MmioDevice>,
     /// The first word that looks like an argument of the program, if the line has no `--`.
     pub misplaced: Option<Vec<u8>>,
-    /// Whether the console is the first virtio console instead of the serial port (`console=hvc0`, as in Linux).
+    /// Whether the console is the first virtio console instead of the serial port (`console=hvc0`, as in
+    /// Linux).
     pub virtio_console: bool,
-    /// Whether standard input alone comes from the first virtio console instead of the serial port (`stdin=hvc0`).
+    /// Whether standard input alone comes from the first virtio console instead of the serial port
+    /// (`stdin=hvc0`).
     pub virtio_stdin: bool,
 }
 
@@ -188,8 +190,8 @@ impl Iterator for WordIter<'_> {
 }
 
 impl WordIter<'_> {
-    /// Replaces `word` by the next one, and returns whether it is quoted. A word is no longer than the line: it does not allocate
-    /// if there is room for that.
+    /// Replaces `word` by the next one, and returns whether it is quoted. A word is no longer than the line:
+    /// it does not allocate if there is room for that.
     fn next_to(&mut self, word: &mut Vec<u8>) -> Option<bool> {
         word.clear();
         self.rest = self.rest.trim_ascii_start();

@@ -1,8 +1,8 @@
 //! Exit of a guest: ports and exit statuses.
 //!
-//! Under QEMU a guest exits with two I/O ports, since `isa-debug-exit` alone carries only seven bits: a byte written to
-//! [`STATUS_PORT`] (an `isa-debugcon` whose character device the build tool reads) is the exit status, and a write to
-//! [`QUIT_PORT`] (an `isa-debug-exit`) ends QEMU.
+//! Under QEMU a guest exits with two I/O ports, since `isa-debug-exit` alone carries only seven bits: a byte
+//! written to [`STATUS_PORT`] (an `isa-debugcon` whose character device the build tool reads) is the exit
+//! status, and a write to [`QUIT_PORT`] (an `isa-debug-exit`) ends QEMU.
 
 /// I/O port that takes the exit status as one byte.
 pub const STATUS_PORT: u16 = 0xf8;
@@ -10,17 +10,17 @@ pub const STATUS_PORT: u16 = 0xf8;
 /// I/O port that ends the virtual machine on any write.
 pub const QUIT_PORT: u16 = 0xf4;
 
-/// I/O port to which the kernel writes a byte once the program handles requests to end: from then on the host presses
-/// the power button ([`crate::machine::POWER_BUTTON_LINE`], or ACPI's) and waits, instead of ending the machine at
-/// once. Under QEMU it is an `isa-debugcon`, as [`STATUS_PORT`] is.
+/// I/O port to which the kernel writes a byte once the program handles requests to end: from then on the host
+/// presses the power button ([`crate::machine::POWER_BUTTON_LINE`], or ACPI's) and waits, instead of ending
+/// the machine at once. Under QEMU it is an `isa-debugcon`, as [`STATUS_PORT`] is.
 pub const SHUTDOWN_HANDLED_PORT: u16 = 0xf9;
 
-/// Status if the guest could not be started: the image or the machine configuration is invalid. The same status as
-/// `docker run`.
+/// Status if the guest could not be started: the image or the machine configuration is invalid. The same
+/// status as `docker run`.
 pub const NOT_STARTED: u8 = 125;
 
-/// Status after an abort, such as a panic, a stack overflow or a failed allocation: as of a process that ends by
-/// SIGABRT.
+/// Status after an abort, such as a panic, a stack overflow or a failed allocation: as of a process that ends
+/// by SIGABRT.
 pub const ABORTED: u8 = 128 + 6;
 
 /// Status after an illegal instruction (SIGILL).
@@ -35,8 +35,8 @@ pub const BUS_ERROR: u8 = 128 + 7;
 /// Status after an arithmetic exception (SIGFPE).
 pub const ARITHMETIC_TRAP: u8 = 128 + 8;
 
-/// Status of a guest that was requested to end and was killed after the grace period (SIGKILL). The same status as of
-/// `docker stop`.
+/// Status of a guest that was requested to end and was killed after the grace period (SIGKILL). The same
+/// status as of `docker stop`.
 pub const KILLED: u8 = 128 + 9;
 
 /// Status after an invalid memory access (SIGSEGV).

@@ -1,9 +1,9 @@
 //! The format of bootable images, and the check before an image is booted.
 //!
 //! An image is a statically linked, position-independent ELF64 file (`ET_DYN`) for x86-64 with the note of
-//! [`crate::note`], without segments that are both writable and executable, and with relative relocations only
-//! (`R_X86_64_RELATIVE`, `DT_RELR`). The file is untrusted: [`check`] validates every offset and size, and an image that
-//! passes is loaded without further checks.
+//! [`crate::note`], without segments that are both writable and executable, and with relative relocations
+//! only (`R_X86_64_RELATIVE`, `DT_RELR`). The file is untrusted: [`check`] validates every offset and size,
+//! and an image that passes is loaded without further checks.
 
 pub mod parts;
 mod relocations;
@@ -27,8 +27,8 @@ pub const MAX_SIZE: u64 = 1 << 30;
 /// Size of a symbol table entry (`Elf64_Sym`) in bytes.
 pub const SYMBOL_SIZE: usize = 24;
 
-/// Maximum number of program headers. Linkers write about ten. Each of them costs a constant number of passes over a part
-/// of the file, so their number bounds the time that a check takes, whatever the file contains.
+/// Maximum number of program headers. Linkers write about ten. Each of them costs a constant number of passes
+/// over a part of the file, so their number bounds the time that a check takes, whatever the file contains.
 pub const MAX_PROGRAM_HEADERS: u16 = 64;
 
 /// Maximum size in bytes of a segment of notes. Compilers and linkers write some hundred bytes.
@@ -58,7 +58,8 @@ pub enum ImageError {
     /// The image was built for another ABI version.
     #[error("built for ABI version {0}, expected {ABI_VERSION}: rebuild it with this version of hermit-sys")]
     Abi(u32),
-    /// The file has more program headers than [`MAX_PROGRAM_HEADERS`], or says that their number is elsewhere (`PN_XNUM`).
+    /// The file has more program headers than [`MAX_PROGRAM_HEADERS`], or says that their number is elsewhere
+    /// (`PN_XNUM`).
     #[error("the file has {0} program headers, more than {MAX_PROGRAM_HEADERS}")]
     TooManyHeaders(u16),
     /// A part of the file to which its headers refer is missing.
@@ -143,14 +144,14 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// Calls a function for each relative relocation: offset of a word from the image's start, and addend. The relocated
-    /// word is the image's start plus the addend.
+    /// Calls a function for each relative relocation: offset of a word from the image's start, and addend.
+    /// The relocated word is the image's start plus the addend.
     pub fn for_each_relocation(&self, relocate: impl FnMut(u64, u64)) {
         self.relocations.for_each(self, relocate);
     }
 
-    /// The pages that are made read-only after relocation (`PT_GNU_RELRO`): start and end, relative to the image's
-    /// start.
+    /// The pages that are made read-only after relocation (`PT_GNU_RELRO`): start and end, relative to the
+    /// image's start.
     #[must_use]
     pub fn read_only_after_relocation(&self) -> Option<(u64, u64)> {
         let header = self.header(abi::PT_GNU_RELRO)?;
@@ -169,7 +170,8 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The symbol table (ELF gABI, "Sections"). An image boots without one, so an invalid symbol table counts as none.
+    /// The symbol table (ELF gABI, "Sections"). An image boots without one, so an invalid symbol table counts
+    /// as none.
     #[must_use]
     pub fn symbols(&self) -> Option<SymbolTable<'a>> {
         let sections = self.sections?;
@@ -252,9 +254,10 @@ fn header_counts(file: &[u8]) -> Option<[u16; 2]> {
     Some([half(56)?, half(60)?])
 }
 
-/// Returns true if the file header of a 64-bit file itself has the sizes of both tables, and that of the program headers
-/// is within its bound. Otherwise their numbers, of 32 and 64 bits, are in the first section header (ELF gABI, `PN_XNUM`
-/// and `SHN_LORESERVE`): no image has as many, and reading such tables would take as long as the file is large.
+/// Returns true if the file header of a 64-bit file itself has the sizes of both tables, and that of the
+/// program headers is within its bound. Otherwise their numbers, of 32 and 64 bits, are in the first section
+/// header (ELF gABI, `PN_XNUM` and `SHN_LORESERVE`): no image has as many, and reading such tables would take
+/// as long as the file is large.
 pub(crate) fn has_bounded_tables(file: &[u8]) -> bool {
     let has_sections = file.get(40..48).is_some_and(|offset| offset != [0; 8]);
     header_counts(file).is_some_and(|[program_headers, section_headers]| {

@@ -1,5 +1,5 @@
-//! Layouts, numbers and formats that kernel, loader, hypervisor, network stack and build tool share. Each is defined
-//! once, here.
+//! Layouts, numbers and formats that kernel, loader, hypervisor, network stack and build tool share. Each is
+//! defined once, here.
 //!
 //! | module | contents |
 //! | --- | --- |

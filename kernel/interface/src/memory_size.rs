@@ -5,8 +5,8 @@ use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-/// Minimum memory of a machine in bytes: for loader, image, page tables and a heap. hello_world needs 6 MiB in uhyve and
-/// 8 MiB in QEMU (docs/measurements.md).
+/// Minimum memory of a machine in bytes: for loader, image, page tables and a heap. hello_world needs 6 MiB
+/// in uhyve and 8 MiB in QEMU (docs/measurements.md).
 const MIN_SIZE: u64 = 8 << 20;
 
 /// Maximum memory of a machine in bytes.

@@ -1,17 +1,17 @@
 //! The boundary between kernel and network stack: function tables of both sides, and their data types.
 //!
-//! The stack (`hermit-sys/net`) is compiled with vector registers, the kernel without: they are two objects in one
-//! image, and share neither types with Rust's layout nor an allocator. The kernel calls [`START`] when a program
-//! creates its first socket. From then on each side has a table of the other's functions: [`Calls`] of the stack,
-//! [`Services`] of the kernel.
+//! The stack (`hermit-sys/net`) is compiled with vector registers, the kernel without: they are two objects
+//! in one image, and share neither types with Rust's layout nor an allocator. The kernel calls [`START`] when
+//! a program creates its first socket. From then on each side has a table of the other's functions: [`Calls`]
+//! of the stack, [`Services`] of the kernel.
 //!
-//! The kernel serialises all calls of the stack with a sleeping mutex: it calls the functions of [`Calls`] only with
-//! the mutex held, in thread context, never in interrupt context. The stack calls the functions of [`Services`] from
-//! within those calls, so with the mutex held, too. The stack never blocks: calls fail with `EAGAIN` or the like, and
-//! [`Services::wake`] reports when to retry.
+//! The kernel serialises all calls of the stack with a sleeping mutex: it calls the functions of [`Calls`]
+//! only with the mutex held, in thread context, never in interrupt context. The stack calls the functions of
+//! [`Services`] from within those calls, so with the mutex held, too. The stack never blocks: calls fail with
+//! `EAGAIN` or the like, and [`Services::wake`] reports when to retry.
 //!
-//! Functions return a value that is not negative, or `-errno`. Times are in nanoseconds of the kernel's monotonic
-//! clock.
+//! Functions return a value that is not negative, or `-errno`. Times are in nanoseconds of the kernel's
+//! monotonic clock.
 
 mod options;
 
@@ -33,7 +33,8 @@ pub const MAX_NAMESERVERS: usize = 4;
 /// Maximum number of configured domains that complete names.
 pub const MAX_DOMAINS: usize = 6;
 
-/// Maximum length in bytes of a search list in the format of DNS messages: of the configured domains, or of a lease.
+/// Maximum length in bytes of a search list in the format of DNS messages: of the configured domains, or of a
+/// lease.
 pub const MAX_SEARCH_LEN: usize = MAX_DOMAINS * 256;
 
 /// Name by which a program knows the host of its machine, if it may reach that.
@@ -42,8 +43,8 @@ pub const HOST_NAME: &str = "host.hermit.internal";
 /// Minimum MTU of an IPv6 link in bytes (RFC 8200, section 5).
 pub const MIN_MTU_V6: u16 = 1280;
 
-/// Starts the stack; null if there is not enough memory. Function table and configuration stay valid and unchanged
-/// for the life of the machine.
+/// Starts the stack; null if there is not enough memory. Function table and configuration stay valid and
+/// unchanged for the life of the machine.
 pub type Start =
     unsafe extern "C" fn(services: *const Services, config: *const StackConfig) -> *const StackInstance;
 
@@ -121,8 +122,8 @@ pub mod receive {
 /// Result of a call: a value that is not negative, or `-errno`.
 pub type CallResult = i64;
 
-/// Functions of the stack. The first argument of each is [`StackInstance::stack`]. Sockets are identified by numbers
-/// that the stack assigns; the number of a closed socket is reused.
+/// Functions of the stack. The first argument of each is [`StackInstance::stack`]. Sockets are identified by
+/// numbers that the stack assigns; the number of a closed socket is reused.
 ///
 /// A *waker key* is a number of the kernel's that the stack passes to [`Services::wake`].
 #[derive(Clone, Copy)]
@@ -130,20 +131,21 @@ pub type CallResult = i64;
 pub struct Calls {
     /// Sets the current time for the calls that follow.
     pub advance: unsafe extern "C" fn(*mut c_void, now: u64),
-    /// Receives frames, handles expired timers and transmits. Returns the time of the next timer, or `u64::MAX`.
+    /// Receives frames, handles expired timers and transmits. Returns the time of the next timer, or
+    /// `u64::MAX`.
     pub poll: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
-    /// Transmits what preceding calls have queued; cheap if that is nothing. Returns the time of the next timer, as
-    /// `poll` does.
+    /// Transmits what preceding calls have queued; cheap if that is nothing. Returns the time of the next
+    /// timer, as `poll` does.
     pub settle: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
     /// Whether automatic configuration of the interface (DHCP) has completed, if it is enabled.
     pub is_configured: unsafe extern "C" fn(*mut c_void) -> bool,
     /// Creates a socket of a family ([`V4`], [`V6`]) and a type ([`STREAM`], [`DATAGRAM`]).
     pub socket: unsafe extern "C" fn(*mut c_void, family: u32, kind: u32, waker_key: usize) -> CallResult,
-    /// Shuts a socket down before a lingering close (`SO_LINGER`): no more data can be sent or received. `EAGAIN`
-    /// while sent data is not yet acknowledged.
+    /// Shuts a socket down before a lingering close (`SO_LINGER`): no more data can be sent or received.
+    /// `EAGAIN` while sent data is not yet acknowledged.
     pub finish: unsafe extern "C" fn(*mut c_void, socket: u64) -> CallResult,
-    /// Closes a socket, whose waker key is not used any more. Sent data is still delivered, unless the connection is
-    /// reset (`abort`).
+    /// Closes a socket, whose waker key is not used any more. Sent data is still delivered, unless the
+    /// connection is reset (`abort`).
     pub close: unsafe extern "C" fn(*mut c_void, socket: u64, abort: bool),
     /// Closes all sockets at shutdown. The kernel then polls the stack until sent data has been delivered.
     pub close_all: unsafe extern "C" fn(*mut c_void),
@@ -164,8 +166,8 @@ pub struct Calls {
     pub connect: unsafe extern "C" fn(*mut c_void, socket: u64, *const Endpoint) -> CallResult,
     /// Sends bytes, to `to` if that is not null; returns their number.
     pub send: unsafe extern "C" fn(*mut c_void, u64, *const u8, usize, to: *const Endpoint) -> CallResult,
-    /// Receives bytes into memory that need not be initialised; returns their number. Writes the sender of a datagram
-    /// to the last argument, unless that is null.
+    /// Receives bytes into memory that need not be initialised; returns their number. Writes the sender of a
+    /// datagram to the last argument, unless that is null.
     pub receive:
         unsafe extern "C" fn(*mut c_void, u64, *mut u8, usize, flags: u32, *mut Endpoint) -> CallResult,
     /// Shuts down one or both directions: `SHUT_RD`, `SHUT_WR`, `SHUT_RDWR`.
@@ -180,8 +182,8 @@ pub struct Calls {
     pub option: unsafe extern "C" fn(*mut c_void, socket: u64, *mut SocketOption) -> CallResult,
     /// Readiness of a socket, packed ([`Readiness::to_bits`](crate::Readiness::to_bits)).
     pub readiness: unsafe extern "C" fn(*mut c_void, socket: u64) -> u32,
-    /// Writes as many addresses of a name that the machine defines itself as fit, and returns their number; `ENOENT`
-    /// for any other name. [`HOST_NAME`] may have none.
+    /// Writes as many addresses of a name that the machine defines itself as fit, and returns their number;
+    /// `ENOENT` for any other name. [`HOST_NAME`] may have none.
     pub known_addresses:
         unsafe extern "C" fn(*mut c_void, *const u8, usize, *mut Endpoint, usize) -> CallResult,
     /// Writes what the network says about names.
@@ -223,9 +225,11 @@ pub struct DeviceInfo {
     pub mtu: u16,
     /// Whether the device completes TCP and UDP checksums on transmit (checksum offload).
     pub completes_checksums: bool,
-    /// Maximum size of a frame for TCP segmentation offload over IPv4, in bytes; 0 if the device does not support it.
+    /// Maximum size of a frame for TCP segmentation offload over IPv4, in bytes; 0 if the device does not
+    /// support it.
     pub segments_v4: u32,
-    /// Maximum size of a frame for TCP segmentation offload over IPv6, in bytes; 0 if the device does not support it.
+    /// Maximum size of a frame for TCP segmentation offload over IPv6, in bytes; 0 if the device does not
+    /// support it.
     pub segments_v6: u32,
 }
 
@@ -256,7 +260,8 @@ pub type FillFrame = unsafe extern "C" fn(context: *mut c_void, frame: *mut u8, 
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Services {
-    /// Reads the properties of the device. `false` if there is none; then none of the next four functions is called.
+    /// Reads the properties of the device. `false` if there is none; then none of the next four functions is
+    /// called.
     pub device: unsafe extern "C" fn(*mut DeviceInfo) -> bool,
     /// Calls back with the next received frame; `false` if there is none.
     pub receive: unsafe extern "C" fn(context: *mut c_void, ReceiveFrame) -> bool,

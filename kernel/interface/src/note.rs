@@ -8,8 +8,8 @@ pub const OWNER: &str = "HERMIT";
 /// Type of the note (`n_type`), whose descriptor is the ABI version as a little-endian `u32`.
 pub const TYPE_ABI: u32 = 1;
 
-/// Version of the ABI between kernel, loader and hypervisor: the layout of [`crate::boot_info`], the relocations of an
-/// image, and the state at its entry. Incremented with every incompatible change.
+/// Version of the ABI between kernel, loader and hypervisor: the layout of [`crate::boot_info`], the
+/// relocations of an image, and the state at its entry. Incremented with every incompatible change.
 pub const ABI_VERSION: u32 = 7;
 
 /// The note in its layout in the image (ELF gABI, "Note Section").

@@ -1,4 +1,5 @@
-//! Port forwarding: the value of `-p`, `[ADDRESS:]HOST:GUEST[/udp]`, where HOST and GUEST may be ranges of ports.
+//! Port forwarding: the value of `-p`, `[ADDRESS:]HOST:GUEST[/udp]`, where HOST and GUEST may be ranges of
+//! ports.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,13 +1,14 @@
-//! The platform `process`: the kernel in a Linux process that uhyve sets up, without hardware virtualisation. Its
-//! environment, and the system calls that it may use.
+//! The platform `process`: the kernel in a Linux process that uhyve sets up, without hardware virtualisation.
+//! Its environment, and the system calls that it may use.
 //!
-//! The machine is that of [`crate::machine`], except for what needs privilege. Memory is an open file ([`MEMORY`],
-//! [`memory_offset`]), mapped as the page tables of boot information specify before the first instruction. No
-//! hardware reads those tables: the kernel changes the mappings together with the tables. Device registers and ports
-//! are accessed by [`CALL`]. CPUs are threads, which all exist from the start: CPU 0 is the main thread of the
-//! process, the others wait for [`SharedCpu::started`]. Each enters the kernel with FS base and GS base 0, and with all
-//! signals blocked except those of exceptions and of terminal stops; on CPUs other than the first [`DEVICE`] stays
-//! blocked. Page faults and other exceptions are Linux's signals.
+//! The machine is that of [`crate::machine`], except for what needs privilege. Memory is an open file
+//! ([`MEMORY`], [`memory_offset`]), mapped as the page tables of boot information specify before the first
+//! instruction. No hardware reads those tables: the kernel changes the mappings together with the tables.
+//! Device registers and ports are accessed by [`CALL`]. CPUs are threads, which all exist from the start: CPU
+//! 0 is the main thread of the process, the others wait for [`SharedCpu::started`]. Each enters the kernel
+//! with FS base and GS base 0, and with all signals blocked except those of exceptions and of terminal stops;
+//! on CPUs other than the first [`DEVICE`] stays blocked. Page faults and other exceptions are Linux's
+//! signals.
 //!
 //! seccomp allows the kernel these system calls, and kills it for any other:
 //!
@@ -46,7 +47,8 @@ pub const FIRST_QUEUE_EVENTFD: u32 = 1;
 /// Maximum number of queues of a device that have an eventfd; others are notified by [`WRITE`].
 pub const MAX_EVENTFD_QUEUES: u32 = 8;
 
-/// File descriptor of the eventfd by which the driver notifies a queue of the device with this interrupt line.
+/// File descriptor of the eventfd by which the driver notifies a queue of the device with this interrupt
+/// line.
 #[must_use]
 pub const fn queue_eventfd(line: u32, queue: u32) -> u32 {
     FIRST_QUEUE_EVENTFD + line * MAX_EVENTFD_QUEUES + queue
@@ -67,8 +69,8 @@ pub const DEVICE: u32 = 12;
 /// SIGALRM: [`SharedCpu::timer`] has expired.
 pub const TIMER: u32 = 14;
 
-/// Number of a hypercall: a system call that Linux does not have, which the hypervisor intercepts. The first argument
-/// selects the operation: [`READ`], [`WRITE`], [`OUT`] or [`TRY_OUT`].
+/// Number of a hypercall: a system call that Linux does not have, which the hypervisor intercepts. The first
+/// argument selects the operation: [`READ`], [`WRITE`], [`OUT`] or [`TRY_OUT`].
 pub const CALL: u64 = 0x6865;
 
 /// Reads a device register: address, size (1, 2, 4 or 8 bytes). Returns its value.
@@ -81,8 +83,8 @@ pub const WRITE: u64 = 1;
 /// [`OUT_SIZE`] bytes in four registers.
 pub const OUT: u64 = 2;
 
-/// As [`OUT`] to a text port, if the host takes the text without waiting. Returns the number of bytes that it has taken: all
-/// or none.
+/// As [`OUT`] to a text port, if the host takes the text without waiting. Returns the number of bytes that it
+/// has taken: all or none.
 pub const TRY_OUT: u64 = 3;
 
 /// Maximum number of bytes of one [`OUT`] or [`TRY_OUT`].
@@ -102,8 +104,8 @@ pub type SharedCpus = [SharedCpu; MAX_CPUS];
 
 /// State of a CPU that its kernel, other CPUs and the hypervisor share.
 ///
-/// The first four fields are the `struct sigevent` that `timer_create` reads, so that setting up the process needs no
-/// memory besides this page.
+/// The first four fields are the `struct sigevent` that `timer_create` reads, so that setting up the process
+/// needs no memory besides this page.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct SharedCpu {
@@ -117,13 +119,13 @@ pub struct SharedCpu {
     pub thread: AtomicU32,
     /// ID of the timer (`timer_create`, `CLOCK_MONOTONIC`) that sends [`TIMER`] to this thread.
     pub timer: AtomicU32,
-    /// Pending interrupt lines, a bit each. A writer that finds all bits clear also notifies the CPU, in the way that
-    /// `idle` selects.
+    /// Pending interrupt lines, a bit each. A writer that finds all bits clear also notifies the CPU, in the
+    /// way that `idle` selects.
     pub raised: AtomicU32,
     /// Idle state: [`BUSY`], [`WAITING`] or [`POLLING`]. A writer that notifies the CPU sets it to [`BUSY`].
     pub idle: AtomicU32,
-    /// Set to a nonzero value to start the CPU, which waits for that (`FUTEX_WAIT`). The last three fields are set
-    /// before.
+    /// Set to a nonzero value to start the CPU, which waits for that (`FUTEX_WAIT`). The last three fields
+    /// are set before.
     pub started: AtomicU32,
     /// Zero.
     pub reserved: AtomicU32,

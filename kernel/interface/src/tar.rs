@@ -1,8 +1,9 @@
-//! Tar archives, read in place: the initial tree of the program's files, from build tool and hypervisor to kernel.
+//! Tar archives, read in place: the initial tree of the program's files, from build tool and hypervisor to
+//! kernel.
 //!
-//! Understood are the formats of POSIX.1-2017 (`pax`, "ustar Interchange Format" and "pax Interchange Format"), the older
-//! one without a magic number, and of GNU tar long names and numbers in base 256. No crate without std reads long names,
-//! links and pax headers.
+//! Understood are the formats of POSIX.1-2017 (`pax`, "ustar Interchange Format" and "pax Interchange
+//! Format"), the older one without a magic number, and of GNU tar long names and numbers in base 256. No
+//! crate without std reads long names, links and pax headers.
 
 mod entry;
 mod header;
@@ -45,7 +46,8 @@ pub enum TarReason {
     /// A record of a pax header is malformed.
     #[error("a record of a pax header is invalid")]
     Record,
-    /// The path has `..`, a zero byte, a name of more than [`MAX_NAME`](crate::MAX_NAME) bytes, or more than [`MAX_PATH`](crate::MAX_PATH) bytes.
+    /// The path has `..`, a zero byte, a name of more than [`MAX_NAME`](crate::MAX_NAME) bytes, or more than
+    /// [`MAX_PATH`](crate::MAX_PATH) bytes.
     #[error("the path is invalid: it has `..`, a zero byte, or is too long")]
     Path,
     /// The entry has a type that is neither POSIX's nor one of GNU's that are understood.

@@ -2,8 +2,8 @@
 
 use hermit_interface::Errno;
 
-/// Bytes that a program passes to a call, or the error of their pointer. That error counts when the bytes are used: in
-/// Linux, checks of other arguments precede it.
+/// Bytes that a program passes to a call, or the error of their pointer. That error counts when the bytes are
+/// used: in Linux, checks of other arguments precede it.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument<'a> {
     len: usize,
@@ -44,8 +44,8 @@ impl<'a> From<&'a [u8]> for Argument<'a> {
     }
 }
 
-/// A value-result argument: memory of the program for a result, and a size, which is that of the memory before the call
-/// and that of the result after it.
+/// A value-result argument: memory of the program for a result, and a size, which is that of the memory
+/// before the call and that of the result after it.
 pub trait ValueResult {
     /// Stores a result and its size.
     ///

@@ -2,7 +2,8 @@
 
 use core::mem::MaybeUninit;
 
-/// A write-only buffer that is filled from the front, as `std::io::BorrowedBuf`: safe over uninitialised memory.
+/// A write-only buffer that is filled from the front, as `std::io::BorrowedBuf`: safe over uninitialised
+/// memory.
 #[derive(Debug)]
 pub struct ReadBuffer<'a> {
     bytes: &'a mut [MaybeUninit<u8>],
@@ -27,8 +28,8 @@ impl<'a> ReadBuffer<'a> {
         self.filled == 0
     }
 
-    /// Whether this is a buffer over the memory from `start` on: code that was lent a buffer can put another one in its
-    /// place, whose [`Self::len`] says nothing of this memory.
+    /// Whether this is a buffer over the memory from `start` on: code that was lent a buffer can put another
+    /// one in its place, whose [`Self::len`] says nothing of this memory.
     #[must_use]
     pub fn starts_at(&self, start: *const MaybeUninit<u8>) -> bool {
         core::ptr::eq(self.bytes.as_ptr(), start)
@@ -40,8 +41,8 @@ impl<'a> ReadBuffer<'a> {
         self.bytes.len() - self.filled
     }
 
-    /// Appends bytes by calling `fill` with the unfilled part; `fill` initialises bytes at its start and returns
-    /// them. Returns their number.
+    /// Appends bytes by calling `fill` with the unfilled part; `fill` initialises bytes at its start and
+    /// returns them. Returns their number.
     ///
     /// # Errors
     ///

@@ -11,9 +11,9 @@ use crate::WaitQueue;
 
 /// Wait queue of the calls that read from an object.
 ///
-/// What was written is for one of them, so that one is woken, as exclusive waiters of Linux are. If it leaves something, it
-/// wakes the next one. Exclusive entries of epoll instances wait among them. Tasks that only ask whether the object is ready
-/// wait elsewhere, and all of them are woken.
+/// What was written is for one of them, so that one is woken, as exclusive waiters of Linux are. If it leaves
+/// something, it wakes the next one. Exclusive entries of epoll instances wait among them. Tasks that only
+/// ask whether the object is ready wait elsewhere, and all of them are woken.
 #[derive(Debug)]
 pub(crate) struct ReadCalls<W>(W);
 
@@ -22,7 +22,8 @@ impl<W: WaitQueue> ReadCalls<W> {
         Self(queue)
     }
 
-    /// Polls a call. `read` returns what it has read, and true if there is more for others; `None` if it has to wait.
+    /// Polls a call. `read` returns what it has read, and true if there is more for others; `None` if it has
+    /// to wait.
     pub(crate) fn poll<T>(
         &self,
         context: &Context<'_>,
@@ -40,7 +41,8 @@ impl<W: WaitQueue> ReadCalls<W> {
                 return Poll::Pending;
             }
         }
-        // Also that of a poll before: the task was woken for another reason, and the next wake-up is for a call that waits.
+        // Also that of a poll before: the task was woken for another reason, and the next wake-up is for a
+        // call that waits.
         let was_queued = self.0.remove(context);
         let Some((value, has_more)) = found else { return Poll::Ready(Err(Errno::EAGAIN)) };
         // A wake-up that came in between was for this call, which needed none.

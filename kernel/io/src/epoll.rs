@@ -1,15 +1,16 @@
 //! Sets of watched descriptors: `epoll(7)` of Linux.
 //!
-//! An entry's waker stays in the wait queue of its object. When the object changes, the waker puts the entry into the ready
-//! list of the instance and wakes a thread that waits there: both take constant time, whatever the number of entries, and
-//! neither allocates. [`Epoll::poll_wait`] takes entries from the list, and only then asks the object what it is
-//! ready for, which registers the waker again. A level-triggered entry that is ready goes to the end of the list, to be
-//! looked at by the next call.
+//! An entry's waker stays in the wait queue of its object. When the object changes, the waker puts the entry
+//! into the ready list of the instance and wakes a thread that waits there: both take constant time, whatever
+//! the number of entries, and neither allocates. [`Epoll::poll_wait`] takes entries from the list, and only
+//! then asks the object what it is ready for, which registers the waker again. A level-triggered entry that
+//! is ready goes to the end of the list, to be looked at by the next call.
 //!
-//! No wake-up is lost: an object registers the waker before it looks at its state, a change while a thread looks at the
-//! object is noted in the entry and puts it into the list thereafter, and a thread is registered as waiting under the lock
-//! under which it has found the list empty. Entries that a thread looks at are in no list meanwhile, so another thread may
-//! find nothing that does not wait; a thread that waits is woken if there is something left.
+//! No wake-up is lost: an object registers the waker before it looks at its state, a change while a thread
+//! looks at the object is noted in the entry and puts it into the list thereafter, and a thread is registered
+//! as waiting under the lock under which it has found the list empty. Entries that a thread looks at are in
+//! no list meanwhile, so another thread may find nothing that does not wait; a thread that waits is woken if
+//! there is something left.
 //!
 //! Objects are called, wakers woken, and everything is dropped without the lock.
 
@@ -87,8 +88,8 @@ enum Change {
     Unseen,
     /// The entry was put into the ready list.
     Queued,
-    /// The entry was in the ready list already. The change is news for edge-triggered watchers of the instance, and the
-    /// object has used up the waker: they have it registered again.
+    /// The entry was in the ready list already. The change is news for edge-triggered watchers of the
+    /// instance, and the object has used up the waker: they have it registered again.
     Repeated,
 }
 
@@ -152,14 +153,14 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         object.downcast_ref()
     }
 
-    /// Watches a descriptor for events (`EPOLL_CTL_ADD`). If the object is an epoll instance, the caller excludes other
-    /// calls that add one to any.
+    /// Watches a descriptor for events (`EPOLL_CTL_ADD`). If the object is an epoll instance, the caller
+    /// excludes other calls that add one to any.
     ///
     /// # Errors
     ///
-    /// `EPERM` if the object cannot be watched, `EINVAL` if it is this instance or for events that exclude each other,
-    /// `ELOOP` if it is an instance that contains this one or too many others in each other, `EEXIST` if the
-    /// descriptor is watched already, `ENOMEM`; `ENOSPC` with more than a million entries.
+    /// `EPERM` if the object cannot be watched, `EINVAL` if it is this instance or for events that exclude
+    /// each other, `ELOOP` if it is an instance that contains this one or too many others in each other,
+    /// `EEXIST` if the descriptor is watched already, `ENOMEM`; `ENOSPC` with more than a million entries.
     pub fn add(&self, descriptor: i32, object: &Arc<dyn Object>, event: Event) -> Result<(), Errno> {
         self.check(&**object)?;
         let nested = Self::of(&**object);
@@ -183,8 +184,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
     ///
     /// # Errors
     ///
-    /// `EPERM` and `EINVAL` as [`Self::add`], `EINVAL` if the entry is or becomes exclusive, `ENOENT` if the descriptor is not
-    /// watched.
+    /// `EPERM` and `EINVAL` as [`Self::add`], `EINVAL` if the entry is or becomes exclusive, `ENOENT` if the
+    /// descriptor is not watched.
     pub fn modify(&self, descriptor: i32, object: &Arc<dyn Object>, event: Event) -> Result<(), Errno> {
         self.check(&**object)?;
         if event.events & EPOLLEXCLUSIVE != 0 {
@@ -240,7 +241,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         let registration = Registration { shared: Arc::clone(&self.shared), number: AtomicUsize::new(0) };
         let registration = A::arc(registration).ok_or(Errno::ENOMEM)?;
         let address = Arc::as_ptr(&registration).addr();
-        // Wait queues compare wakers by their functions, too, which are certain to be the same for clones only.
+        // Wait queues compare wakers by their functions, too, which are certain to be the same for clones
+        // only.
         let original = Waker::from(Arc::clone(&registration));
         let waker = original.clone();
         let entry = Entry::new(descriptor, object, is_nested, (waker.clone(), address), event);
@@ -299,8 +301,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         event
     }
 
-    /// Delivers at most `max` events to `deliver`, and returns their number; pending if there is none: then the waker is
-    /// registered, and [`Self::scan`] is to be called when the caller stops waiting.
+    /// Delivers at most `max` events to `deliver`, and returns their number; pending if there is none: then
+    /// the waker is registered, and [`Self::scan`] is to be called when the caller stops waiting.
     pub fn poll_wait(
         &self,
         context: &Context<'_>,
@@ -322,7 +324,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         Poll::Pending
     }
 
-    /// Delivers at most `max` events to `deliver`, and returns their number. The waker is not registered thereafter.
+    /// Delivers at most `max` events to `deliver`, and returns their number. The waker is not registered
+    /// thereafter.
     pub fn scan(&self, context: &Context<'_>, max: usize, deliver: &mut dyn FnMut(Event)) -> usize {
         let (purpose, former) = {
             let mut set = self.shared.set.lock();

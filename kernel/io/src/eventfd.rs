@@ -50,7 +50,8 @@ impl<W: WaitQueue> EventFd<W> {
         Self { value, semaphore, nonblocking, readers: ReadCalls::new(queue()), waiters: queue() }
     }
 
-    /// Takes the counter's value, or 1 in semaphore mode, and returns whether it is above 0 then; `None` if the counter is 0.
+    /// Takes the counter's value, or 1 in semaphore mode, and returns whether it is above 0 then; `None` if
+    /// the counter is 0.
     fn take(&self) -> Option<(u64, bool)> {
         let semaphore = self.semaphore;
         let rest = |value: u64| if semaphore { value.checked_sub(1) } else { (value != 0).then_some(0) };

@@ -38,14 +38,14 @@ pub struct Access {
 
 /// A reference to an open file.
 ///
-/// While it is the only one, it has the position, so that a call needs neither another lock nor the file to move it. A clone
-/// gives the position to the file, where all references find it. A handle is used and cloned under the lock of its
-/// descriptor, and only clones make references.
+/// While it is the only one, it has the position, so that a call needs neither another lock nor the file to
+/// move it. A clone gives the position to the file, where all references find it. A handle is used and cloned
+/// under the lock of its descriptor, and only clones make references.
 #[derive(Debug)]
 pub struct FileHandle<F: ?Sized> {
     file: Arc<F>,
-    /// The position, or [`ELSEWHERE`] if the file has it. Atomic only to be changed by shared reference: the descriptor's lock
-    /// is held.
+    /// The position, or [`ELSEWHERE`] if the file has it. Atomic only to be changed by shared reference: the
+    /// descriptor's lock is held.
     position: AtomicU64,
     /// The number that [`Self::is_repeated`] was called with last. Atomic for the same reason.
     last: AtomicU64,
@@ -71,8 +71,8 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         self.file
     }
 
-    /// Has `call` use the position, and return its result with the new position. `None` if `call` returns that, or other
-    /// references may use the position, too.
+    /// Has `call` use the position, and return its result with the new position. `None` if `call` returns
+    /// that, or other references may use the position, too.
     #[inline]
     pub fn with_position<T>(&self, call: impl FnOnce(&F, u64) -> Option<(T, u64)>) -> Option<T> {
         let (result, position) = call(&self.file, self.position()?)?;
@@ -96,7 +96,8 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         self.position.store(position, Relaxed);
     }
 
-    /// Whether a number, of a page of the file, is that of the call before. It is not in the call behind that.
+    /// Whether a number, of a page of the file, is that of the call before. It is not in the call behind
+    /// that.
     pub fn is_repeated(&self, number: u64) -> bool {
         let is_repeated = self.last.load(Relaxed) == number;
         self.last.store(if is_repeated { NONE } else { number }, Relaxed);

@@ -1,10 +1,10 @@
-//! File descriptors and the objects behind them: console, eventfd, epoll, pipes, shutdown requests, block devices; and the
-//! interface of sockets.
+//! File descriptors and the objects behind them: console, eventfd, epoll, pipes, shutdown requests, block
+//! devices; and the interface of sockets.
 //!
 //! A descriptor is an index into a [`DescriptorTable`] of shared objects. All objects have the same interface
-//! ([`Object`]): an operation that an object does not support fails with the error of Linux. Operations that may
-//! block are polled ([`core::task::Poll`]), so that the caller chooses how to wait; those of a [`Socket`] wait
-//! themselves.
+//! ([`Object`]): an operation that an object does not support fails with the error of Linux. Operations that
+//! may block are polled ([`core::task::Poll`]), so that the caller chooses how to wait; those of a [`Socket`]
+//! wait themselves.
 //!
 //! ```
 //! use std::mem::MaybeUninit;

@@ -33,7 +33,8 @@ impl Stat {
 
 /// An object behind a descriptor. The default implementations are for objects without the operation.
 ///
-/// It has no supertrait `Debug`: the table of methods would bring the functions that format each object into images.
+/// It has no supertrait `Debug`: the table of methods would bring the functions that format each object into
+/// images.
 pub trait Object: Any + Send + Sync {
     /// Reads into `buffer`; nothing appended means end of file. A pending read has registered the waker.
     ///
@@ -123,26 +124,28 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::EINVAL)
     }
 
-    /// Readiness of the object (`poll`). Registers the waker for changes. The default, for objects that never block,
-    /// is ready for reads and writes, as for a regular file.
+    /// Readiness of the object (`poll`). Registers the waker for changes. The default, for objects that never
+    /// block, is ready for reads and writes, as for a regular file.
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
         let _ = context;
         Readiness { read: true, write: true, ..Readiness::default() }
     }
 
-    /// Whether the object can be watched by epoll. The default is for those that never block: regular files cannot.
+    /// Whether the object can be watched by epoll. The default is for those that never block: regular files
+    /// cannot.
     fn is_watchable(&self) -> bool {
         false
     }
 
-    /// Readiness of the object for epoll. Registers the waker for changes, whatever the readiness is: unlike that of
-    /// [`Self::poll_ready`], the waker stays registered for longer than the caller waits.
+    /// Readiness of the object for epoll. Registers the waker for changes, whatever the readiness is: unlike
+    /// that of [`Self::poll_ready`], the waker stays registered for longer than the caller waits.
     fn watch(&self, context: &mut Context<'_>) -> Readiness {
         self.poll_ready(context)
     }
 
-    /// [`Self::watch`] for an exclusive entry (`EPOLLEXCLUSIVE`): a change that is for one task need wake only one of the wakers
-    /// that are registered so, and of the calls that wait for the same. The default wakes all.
+    /// [`Self::watch`] for an exclusive entry (`EPOLLEXCLUSIVE`): a change that is for one task need wake
+    /// only one of the wakers that are registered so, and of the calls that wait for the same. The default
+    /// wakes all.
     fn watch_exclusive(&self, context: &mut Context<'_>) -> Readiness {
         self.watch(context)
     }
@@ -162,7 +165,8 @@ pub trait Object: Any + Send + Sync {
         false
     }
 
-    /// Sets the status flags that can be changed (`fcntl` with `F_SETFL`): `O_NONBLOCK`, and of files `O_APPEND`.
+    /// Sets the status flags that can be changed (`fcntl` with `F_SETFL`): `O_NONBLOCK`, and of files
+    /// `O_APPEND`.
     ///
     /// # Errors
     ///

@@ -109,7 +109,8 @@ impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
         (buffer.len() > before || buffer.room() == 0 || !has_writer).then_some(has_more)
     }
 
-    /// Writes what there is room for, and up to [`PIPE_BUF`] bytes at once or not at all; `None` if a write has to wait.
+    /// Writes what there is room for, and up to [`PIPE_BUF`] bytes at once or not at all; `None` if a write
+    /// has to wait.
     fn write(&self, bytes: &[u8]) -> Option<Result<usize, Errno>> {
         let mut count = 0;
         while count < bytes.len() {

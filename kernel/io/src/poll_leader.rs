@@ -1,17 +1,19 @@
 //! The poll leader: the thread that polls the network stack after the next interrupt of its device.
 //!
-//! The stack has no thread of its own. Work that an interrupt announces, such as received frames or an empty TX queue,
-//! waits until some thread polls the stack. Two kinds of threads do: the leader, a thread of the program that is blocked
-//! in a call and would have to be woken anyway, and the kernel's poll thread for all other cases. A [`PollLeader`]
-//! guarantees that each interrupt is followed by a poll that begins after it:
+//! The stack has no thread of its own. Work that an interrupt announces, such as received frames or an empty
+//! TX queue, waits until some thread polls the stack. Two kinds of threads do: the leader, a thread of the
+//! program that is blocked in a call and would have to be woken anyway, and the kernel's poll thread for all
+//! other cases. A [`PollLeader`] guarantees that each interrupt is followed by a poll that begins after it:
 //!
 //! - An interrupt takes the leader and wakes it. Without a leader the caller wakes the poll thread.
-//! - A thread that becomes the leader, or that stops waiting, learns whether an interrupt has come since the last poll
-//!   began. The leader then polls before it sleeps, and the thread that leaves calls the poll thread.
+//! - A thread that becomes the leader, or that stops waiting, learns whether an interrupt has come since the
+//!   last poll began. The leader then polls before it sleeps, and the thread that leaves calls the poll
+//!   thread.
 //!
-//! The stack also holds small writes back while the device is sending, so that later ones join them. The interrupt of
-//! the empty TX queue ends that. A thread that is about to sleep need not wait for the interrupt: nothing will join the
-//! data. So data that is held back is a reason to poll for the leader, but for no other thread.
+//! The stack also holds small writes back while the device is sending, so that later ones join them. The
+//! interrupt of the empty TX queue ends that. A thread that is about to sleep need not wait for the
+//! interrupt: nothing will join the data. So data that is held back is a reason to poll for the leader, but
+//! for no other thread.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::task::Waker;
@@ -26,8 +28,8 @@ pub struct PollLeader<R: RawMutex> {
     leader: Lock<R, Option<Waker>>,
     /// True if an interrupt has come since the last poll began.
     is_interrupted: AtomicBool,
-    /// True if the stack may hold data back since the last poll. Accessed with the stack locked, and by threads that are
-    /// about to sleep, which lock it next.
+    /// True if the stack may hold data back since the last poll. Accessed with the stack locked, and by
+    /// threads that are about to sleep, which lock it next.
     is_holding: AtomicBool,
 }
 
@@ -40,9 +42,11 @@ impl<R: RawMutex> PollLeader<R> {
         Self { leader, is_interrupted: AtomicBool::new(false), is_holding: AtomicBool::new(false) }
     }
 
-    /// Takes note of an interrupt. Returns the leader, if there is one: the caller wakes it, or the poll thread.
+    /// Takes note of an interrupt. Returns the leader, if there is one: the caller wakes it, or the poll
+    /// thread.
     pub fn interrupt(&self) -> Option<Waker> {
-        // The lock orders this with `lead` and `resign`: either this finds the leader, or they see the interrupt.
+        // The lock orders this with `lead` and `resign`: either this finds the leader, or they see the
+        // interrupt.
         let mut leader = self.leader.lock();
         self.is_interrupted.store(true, Release);
         leader.take()
@@ -54,13 +58,15 @@ impl<R: RawMutex> PollLeader<R> {
         self.is_holding.store(true, Relaxed);
     }
 
-    /// Takes note that a poll begins, which finds everything that interrupts have announced so far. The stack is locked.
+    /// Takes note that a poll begins, which finds everything that interrupts have announced so far. The stack
+    /// is locked.
     #[inline]
     pub fn begin_poll(&self) {
         self.is_holding.store(false, Relaxed);
         if self.is_interrupted.load(Relaxed) {
-            // Acquire: pairs with the release in `interrupt`, so that the poll sees what the interrupt announced.
-            // A plain store could pass the poll's first reads, and would then discard a later interrupt.
+            // Acquire: pairs with the release in `interrupt`, so that the poll sees what the interrupt
+            // announced. A plain store could pass the poll's first reads, and would then discard a later
+            // interrupt.
             self.is_interrupted.swap(false, AcqRel);
         }
     }
@@ -74,14 +80,15 @@ impl<R: RawMutex> PollLeader<R> {
         self.must_poll()
     }
 
-    /// True if an interrupt has come since the last poll began, or data is held back that no later write will join.
+    /// True if an interrupt has come since the last poll began, or data is held back that no later write will
+    /// join.
     #[inline]
     pub fn must_poll(&self) -> bool {
         self.is_interrupted.load(Acquire) || self.is_holding.load(Relaxed)
     }
 
-    /// Ends a thread's role as the leader: it does not wait any more. Returns true if an interrupt came that no thread
-    /// answers by a poll. The caller then calls the poll thread.
+    /// Ends a thread's role as the leader: it does not wait any more. Returns true if an interrupt came that
+    /// no thread answers by a poll. The caller then calls the poll thread.
     pub fn resign(&self, waker: &Waker) -> bool {
         let mut leader = self.leader.lock();
         if leader.as_ref().is_some_and(|leader| leader.will_wake(waker)) {

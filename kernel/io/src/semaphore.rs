@@ -7,8 +7,9 @@ use crate::WakerQueue;
 
 /// A counting semaphore for tasks, to be used under a lock.
 ///
-/// A permit that is released while tasks wait belongs to the one that has waited longest, from the release on: a task that
-/// arrives before that one runs cannot overtake it. A release wakes one task, and takes constant time.
+/// A permit that is released while tasks wait belongs to the one that has waited longest, from the release
+/// on: a task that arrives before that one runs cannot overtake it. A release wakes one task, and takes
+/// constant time.
 ///
 /// A task that waits owns a permit as soon as it is woken, so it must go on polling until it has got it.
 #[derive(Debug)]
@@ -35,8 +36,8 @@ impl Semaphore {
 
     /// Acquires a permit, once for each `acquisition`. While it is pending, the waker is in the queue.
     ///
-    /// Without memory for the queue, the waker is woken at once: the task polls again instead of waiting, and others may
-    /// overtake it until there is memory.
+    /// Without memory for the queue, the waker is woken at once: the task polls again instead of waiting, and
+    /// others may overtake it until there is memory.
     pub fn poll_acquire(&mut self, acquisition: &mut Acquisition, waker: &Waker) -> Poll<()> {
         if acquisition.is_queued {
             return if self.waiters.contains(waker) { Poll::Pending } else { Poll::Ready(()) };
@@ -55,7 +56,8 @@ impl Semaphore {
         Poll::Pending
     }
 
-    /// Releases a permit, or adds one. Returns the waker of the task that it now belongs to, to be woken without the lock.
+    /// Releases a permit, or adds one. Returns the waker of the task that it now belongs to, to be woken
+    /// without the lock.
     #[must_use = "the task owns the permit"]
     pub fn release(&mut self) -> Option<Waker> {
         let first = self.waiters.pop();
@@ -63,8 +65,8 @@ impl Semaphore {
         first
     }
 
-    /// Lets all tasks pass from now on, since what the permits stand for has failed. Returns the wakers of those that wait, to
-    /// be woken without the lock.
+    /// Lets all tasks pass from now on, since what the permits stand for has failed. Returns the wakers of
+    /// those that wait, to be woken without the lock.
     #[must_use = "the tasks wait"]
     pub fn close(&mut self) -> WakerQueue {
         self.is_closed = true;

@@ -49,7 +49,8 @@ impl<W: WaitQueue> ShutdownRequests<W> {
 
 /// The object behind a descriptor for requests to end.
 ///
-/// It becomes readable with the first request and stays so: all threads that wait see it, in whatever order they read.
+/// It becomes readable with the first request and stays so: all threads that wait see it, in whatever order
+/// they read.
 #[derive(Debug)]
 pub struct ShutdownFd<W: WaitQueue + 'static> {
     requests: &'static ShutdownRequests<W>,

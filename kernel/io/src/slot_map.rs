@@ -1,4 +1,5 @@
-//! A table of values by number, to be used under a spinlock: no operation allocates or moves what the table has.
+//! A table of values by number, to be used under a spinlock: no operation allocates or moves what the table
+//! has.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -12,8 +13,8 @@ pub(crate) const CHUNKS: usize = 16;
 
 /// Values by number. A number is free again once its value is removed.
 ///
-/// Entries are in chunks that never move. A chunk is allocated without the table, and so without its lock, when
-/// [`SlotMap::insert`] fails: see [`SlotMap::plan`].
+/// Entries are in chunks that never move. A chunk is allocated without the table, and so without its lock,
+/// when [`SlotMap::insert`] fails: see [`SlotMap::plan`].
 #[derive(Debug)]
 pub struct SlotMap<T> {
     chunks: [Chunk<T>; CHUNKS],
@@ -93,7 +94,8 @@ impl<T> SlotMap<T> {
         Some(position(self.used).0).filter(|&chunk| chunk < CHUNKS).map(ChunkPlan)
     }
 
-    /// Adds a chunk that was planned. Returns it if the table has got one meanwhile, to be freed without the lock.
+    /// Adds a chunk that was planned. Returns it if the table has got one meanwhile, to be freed without the
+    /// lock.
     #[must_use = "it is to be freed without the lock"]
     pub fn grow(&mut self, chunk: Chunk<T>) -> Option<Chunk<T>> {
         let size = chunk.0.capacity();

@@ -1,8 +1,8 @@
 //! The interface of sockets, of whichever address family.
 //!
-//! A family implements [`Socket`] and [`Object`] for its sockets. Socket addresses and values of options pass as bytes
-//! of the ABI's structures, such as `sockaddr`, which only the family interprets. What sockets of all families have is
-//! in [`CommonSettings`].
+//! A family implements [`Socket`] and [`Object`] for its sockets. Socket addresses and values of options pass
+//! as bytes of the ABI's structures, such as `sockaddr`, which only the family interprets. What sockets of
+//! all families have is in [`CommonSettings`].
 
 mod settings;
 #[cfg(test)]
@@ -61,12 +61,13 @@ pub trait Socket: Object {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Accepts a connection; returns its socket and writes the peer's address to `from`. If that fails, the connection
-    /// is closed, as on Linux.
+    /// Accepts a connection; returns its socket and writes the peer's address to `from`. If that fails, the
+    /// connection is closed, as on Linux.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` if sockets of this type have no connections, the error of `from`, or an error of the family.
+    /// `EOPNOTSUPP` if sockets of this type have no connections, the error of `from`, or an error of the
+    /// family.
     fn accept(&self, from: Option<&mut dyn ValueResult>) -> Result<Arc<dyn Socket>, Errno> {
         let _ = from;
         Err(Errno::EOPNOTSUPP)
@@ -131,7 +132,8 @@ pub trait Socket: Object {
     ///
     /// # Errors
     ///
-    /// `ENOPROTOOPT` for an unknown option, `EINVAL` for an invalid value, `EFAULT`, or an error of the family.
+    /// `ENOPROTOOPT` for an unknown option, `EINVAL` for an invalid value, `EFAULT`, or an error of the
+    /// family.
     fn set_family_option(&self, option: OptionId, value: &Argument<'_>) -> Result<(), Errno> {
         let _ = (option, value);
         Err(Errno::ENOPROTOOPT)

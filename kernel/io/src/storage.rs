@@ -16,7 +16,8 @@ pub trait Storage: Debug + Send + Sync {
     /// Size in bytes.
     fn size(&self) -> u64;
 
-    /// Reads at an offset into `buffer`; returns the number of bytes, fewer than requested at the end of the storage.
+    /// Reads at an offset into `buffer`; returns the number of bytes, fewer than requested at the end of the
+    /// storage.
     ///
     /// # Errors
     ///
@@ -57,15 +58,16 @@ pub struct BlockFile<S> {
 }
 
 impl<S: Storage> BlockFile<S> {
-    /// Creates an open file with its position at the first byte, for the access that `flags` (of `open`) ask for.
+    /// Creates an open file with its position at the first byte, for the access that `flags` (of `open`) ask
+    /// for.
     ///
     /// As on Linux, `O_APPEND` and `O_TRUNC` have no effect on a block device.
     pub const fn new(storage: S, flags: i32) -> Self {
         Self { storage, status_flags: flags & (ACCESS_MODE | O_APPEND), position: AtomicU64::new(0) }
     }
 
-    /// Advances the position by up to `size` bytes; returns the start and size of the range. Concurrent calls get
-    /// disjoint ranges.
+    /// Advances the position by up to `size` bytes; returns the start and size of the range. Concurrent calls
+    /// get disjoint ranges.
     fn advance(&self, size: usize) -> (u64, usize) {
         let size = u64::try_from(size).unwrap_or(u64::MAX);
         let end = self.storage.size();
@@ -135,8 +137,8 @@ impl<S: Storage> BlockFile<S> {
         result
     }
 
-    /// Moves the position back to behind the `done` bytes that were transferred of a range of `size` bytes, unless
-    /// another thread has moved the position since.
+    /// Moves the position back to behind the `done` bytes that were transferred of a range of `size` bytes,
+    /// unless another thread has moved the position since.
     fn rewind(&self, start: u64, size: usize, done: usize) {
         let position_after = |bytes: usize| start.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         // Fails if another thread has moved the position, which then stays.

@@ -17,8 +17,9 @@ const MAX_DESCRIPTORS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 16 };
 
 /// The open and reserved descriptors, and what they refer to.
 ///
-/// Each descriptor has a slot with a lock of its own: using one does not touch another, and takes no lock of all. The lock
-/// `R` may be a spinlock: no memory is allocated under it, and nothing is dropped that a descriptor refers to.
+/// Each descriptor has a slot with a lock of its own: using one does not touch another, and takes no lock of
+/// all. The lock `R` may be a spinlock: no memory is allocated under it, and nothing is dropped that a
+/// descriptor refers to.
 ///
 /// One of the first descriptors may keep a `K` while it is not open, from which its next value is made.
 #[derive(Debug)]
@@ -82,8 +83,8 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.fill_with(descriptor, || value);
     }
 
-    /// [`Self::fill`] with what `make` returns, which is called with the lock of the slot held: so a value of several words
-    /// is made in its place.
+    /// [`Self::fill`] with what `make` returns, which is called with the lock of the slot held: so a value of
+    /// several words is made in its place.
     #[inline]
     pub fn fill_with(&self, descriptor: FileDescriptor, make: impl FnOnce() -> T) {
         if let Some(slot) = self.slots.get(descriptor) {
@@ -92,8 +93,8 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         }
     }
 
-    /// Opens a reserved descriptor with what `make` returns of what is [kept](Self::take_and_keep) there, if `prepare` returns
-    /// true for it; returns whether it has. Both are called with the lock of the slot held.
+    /// Opens a reserved descriptor with what `make` returns of what is [kept](Self::take_and_keep) there, if
+    /// `prepare` returns true for it; returns whether it has. Both are called with the lock of the slot held.
     #[inline(always)]
     pub fn fill_from_kept(
         &self,
@@ -191,9 +192,9 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         value
     }
 
-    /// [`Self::take`] with the lock of the slot held while `split` is called with the value. That may leave something to the
-    /// next value of the descriptor, where nothing is kept yet: only the first descriptors keep something. Returns what `split`
-    /// returns, to be dropped by the caller.
+    /// [`Self::take`] with the lock of the slot held while `split` is called with the value. That may leave
+    /// something to the next value of the descriptor, where nothing is kept yet: only the first descriptors
+    /// keep something. Returns what `split` returns, to be dropped by the caller.
     #[inline(always)]
     pub fn take_and_keep<L>(
         &self,

@@ -1,9 +1,9 @@
-//! A queue of wakers whose operations take constant time, however many there are; adding one does so amortised, since the
-//! list of the memory of all may have to be copied: 24 bytes for 32 wakers.
+//! A queue of wakers whose operations take constant time, however many there are; adding one does so
+//! amortised, since the list of the memory of all may have to be copied: 24 bytes for 32 wakers.
 //!
-//! The wakers behind the first are in slots, which are linked in the order of arrival, and found by a hash of the waker.
-//! The hash table grows by one bucket with each slot (linear hashing: the new bucket takes its share from one other), so
-//! there is no step that rehashes all of it: the queue is used under a spinlock.
+//! The wakers behind the first are in slots, which are linked in the order of arrival, and found by a hash of
+//! the waker. The hash table grows by one bucket with each slot (linear hashing: the new bucket takes its
+//! share from one other), so there is no step that rehashes all of it: the queue is used under a spinlock.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -17,8 +17,8 @@ const NONE: u32 = u32::MAX;
 
 /// Wakers in the order of their arrival, each once.
 ///
-/// The first one is stored in place, since most queues have one at a time: it needs no memory. Memory of the others is
-/// kept until the queue is taken ([`WakerQueue::take`]) or dropped.
+/// The first one is stored in place, since most queues have one at a time: it needs no memory. Memory of the
+/// others is kept until the queue is taken ([`WakerQueue::take`]) or dropped.
 #[derive(Debug, Default)]
 pub struct WakerQueue {
     /// `None` only if there are no others.
@@ -68,11 +68,11 @@ impl WakerQueue {
         if self.first.as_ref()?.will_wake(waker) { self.pop() } else { self.others.remove(waker) }
     }
 
-    /// Removes the waker of a task that got what it waited for without having been woken: it was polled for another reason.
-    /// A later wake-up then reaches a task that still waits.
+    /// Removes the waker of a task that got what it waited for without having been woken: it was polled for
+    /// another reason. A later wake-up then reaches a task that still waits.
     ///
-    /// If the waker was in the queue, it is woken: another future of the task may wait for the same, and is polled so that it
-    /// adds the waker again.
+    /// If the waker was in the queue, it is woken: another future of the task may wait for the same, and is
+    /// polled so that it adds the waker again.
     #[inline]
     pub fn withdraw(&mut self, waker: &Waker) {
         if !self.is_empty()

@@ -1,5 +1,5 @@
-//! A region from which blocks are allocated one behind the other, and of which only the last one can be freed: the heap of
-//! programs that end before their memory does.
+//! A region from which blocks are allocated one behind the other, and of which only the last one can be
+//! freed: the heap of programs that end before their memory does.
 
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
@@ -9,7 +9,8 @@ pub const ALIGN: usize = 16;
 
 const PAGE: usize = to_usize(PAGE_SIZE);
 
-/// The part of a region that is not allocated. Its bounds are multiples of [`ALIGN`], the end is one of a page.
+/// The part of a region that is not allocated. Its bounds are multiples of [`ALIGN`], the end is one of a
+/// page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BumpRegion {
     /// Address of the next block.
@@ -42,8 +43,8 @@ impl BumpRegion {
         self.end - self.next
     }
 
-    /// Allocates a block, aligned to [`ALIGN`], at [`Self::next`]. Returns what remains; `None` if there is no room, or the size is
-    /// zero.
+    /// Allocates a block, aligned to [`ALIGN`], at [`Self::next`]. Returns what remains; `None` if there is
+    /// no room, or the size is zero.
     #[inline]
     #[must_use]
     pub fn allocate(self, size: usize) -> Option<Self> {
@@ -51,21 +52,23 @@ impl BumpRegion {
         (size.wrapping_sub(1) < self.free()).then(|| Self { next: end_of(self.next, size), ..self })
     }
 
-    /// The region without the bytes before the next multiple of an alignment, which is a power of two; `None` if there are no others.
+    /// The region without the bytes before the next multiple of an alignment, which is a power of two; `None`
+    /// if there are no others.
     #[must_use]
     pub fn aligned(self, align: usize) -> Option<Self> {
         let next = self.next.checked_next_multiple_of(align.max(ALIGN))?;
         (next <= self.end).then_some(Self { next, ..self })
     }
 
-    /// Frees a block that was allocated in any region. Returns the region with it; `None` if it is not the last one here.
+    /// Frees a block that was allocated in any region. Returns the region with it; `None` if it is not the
+    /// last one here.
     #[must_use]
     pub fn deallocate(self, start: usize, size: usize) -> Option<Self> {
         (end_of(start, size) == self.next).then_some(Self { next: start, ..self })
     }
 
-    /// Changes the size of a block that was allocated in any region, and stays where it is. Returns what remains; `None` if the block
-    /// is to grow, and is not the last one, or there is no room.
+    /// Changes the size of a block that was allocated in any region, and stays where it is. Returns what
+    /// remains; `None` if the block is to grow, and is not the last one, or there is no room.
     #[must_use]
     pub fn resize(self, start: usize, old: usize, size: usize) -> Option<Self> {
         match self.deallocate(start, old) {
@@ -74,7 +77,8 @@ impl BumpRegion {
         }
     }
 
-    /// Takes the whole pages out of the region. Returns it without them, and their address and number of bytes.
+    /// Takes the whole pages out of the region. Returns it without them, and their address and number of
+    /// bytes.
     #[must_use]
     pub fn take_pages(self) -> (Self, usize, usize) {
         let start = self.next.next_multiple_of(PAGE).min(self.end);
@@ -147,7 +151,8 @@ mod tests {
     }
 
     proptest! {
-        /// Blocks are allocated, resized and freed in any order; those that exist are disjoint and in the region.
+        /// Blocks are allocated, resized and freed in any order; those that exist are disjoint and in the
+        /// region.
         #[test]
         fn blocks_are_disjoint(steps in vec((0..4_u8, 1..2_000_usize, 0..8_u32, proptest::num::usize::ANY), 1..200)) {
             let mut region = REGION;

@@ -1,11 +1,11 @@
 //! The frame allocator: free physical memory, with its metadata in the free memory itself.
 //!
-//! [`ExtentAllocator`] is a balanced tree of all free ranges (extents). The node of an extent lies in its own first
-//! words, so the tree can have any number of extents, and setting it up costs neither time nor memory in proportion
-//! to the size of memory. [`FrameAllocator`] adds a cache of single pages.
+//! [`ExtentAllocator`] is a balanced tree of all free ranges (extents). The node of an extent lies in its own
+//! first words, so the tree can have any number of extents, and setting it up costs neither time nor memory
+//! in proportion to the size of memory. [`FrameAllocator`] adds a cache of single pages.
 //!
-//! The caller implements access to words in free memory ([`Words`]). Writing to free memory in another way corrupts
-//! the tree.
+//! The caller implements access to words in free memory ([`Words`]). Writing to free memory in another way
+//! corrupts the tree.
 
 mod allocator;
 mod extents;
@@ -19,8 +19,8 @@ use hermit_interface::address::PAGE_SIZE;
 
 /// Access to words in free physical memory.
 ///
-/// Addresses are multiples of eight, near the start of an extent that is free or that the current call allocates or
-/// frees. Written words must keep their values until the extent is allocated.
+/// Addresses are multiples of eight, near the start of an extent that is free or that the current call
+/// allocates or frees. Written words must keep their values until the extent is allocated.
 pub trait Words {
     /// Reads the word at a physical address.
     fn read(&self, address: u64) -> u64;

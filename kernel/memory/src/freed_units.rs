@@ -1,13 +1,14 @@
 //! Freed memory that may still be resident on the host.
 //!
-//! A hypervisor allocates a page of the guest's memory at its first use, and keeps it when the guest frees it. To
-//! return such memory, the guest must know which free memory has been used: memory that was never used needs no call.
-//! [`FreedUnits`] has a bit for each [`UNIT`] of physical memory in which something was freed. Allocations do not change
-//! it, so they cost nothing: the caller finds out whether a unit is free when it is about to return it.
+//! A hypervisor allocates a page of the guest's memory at its first use, and keeps it when the guest frees
+//! it. To return such memory, the guest must know which free memory has been used: memory that was never used
+//! needs no call. [`FreedUnits`] has a bit for each [`UNIT`] of physical memory in which something was freed.
+//! Allocations do not change it, so they cost nothing: the caller finds out whether a unit is free when it is
+//! about to return it.
 //!
-//! Memory that is soon allocated again must not be returned each time. So there are two bitmaps. Frees set bits of the
-//! recent one. In each period, [`FreedUnits::age`] makes it the aged one, whose units [`FreedUnits::next`] finds: a unit
-//! is returned a period after the last free in it at the earliest.
+//! Memory that is soon allocated again must not be returned each time. So there are two bitmaps. Frees set
+//! bits of the recent one. In each period, [`FreedUnits::age`] makes it the aged one, whose units
+//! [`FreedUnits::next`] finds: a unit is returned a period after the last free in it at the earliest.
 
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::machine::RETURN_UNIT;
@@ -48,8 +49,8 @@ impl FreedUnits {
         end.div_ceil(UNIT).div_ceil(BITS)
     }
 
-    /// Creates empty bitmaps at `start`, where [`Self::size`] bytes are the caller's, for physical memory that ends at
-    /// `end`.
+    /// Creates empty bitmaps at `start`, where [`Self::size`] bytes are the caller's, for physical memory
+    /// that ends at `end`.
     #[must_use]
     pub fn new(memory: &mut impl Words, start: u64, end: u64) -> Self {
         let words = Self::words(end);
@@ -86,7 +87,8 @@ impl FreedUnits {
         self.freed >= MIN_FREED
     }
 
-    /// Begins a period: [`Self::next`] finds the units that were freed in the previous one. `false` if there are none.
+    /// Begins a period: [`Self::next`] finds the units that were freed in the previous one. `false` if there
+    /// are none.
     pub fn age(&mut self, memory: &mut impl Words) -> bool {
         let mut is_any = false;
         for word in 0..self.words {

@@ -1,6 +1,7 @@
 //! Ranges of addresses that get memory when they are touched.
 //!
-//! Each is the end of a block that has grown. So a range ends with its block, and what is removed of it is its end.
+//! Each is the end of a block that has grown. So a range ends with its block, and what is removed of it is
+//! its end.
 
 use hermit_interface::address::AddressRange;
 

@@ -1,5 +1,5 @@
-//! Blocks that are never freed, one behind the other in regions of their own: between blocks that are freed later, they
-//! would keep the free memory in pieces.
+//! Blocks that are never freed, one behind the other in regions of their own: between blocks that are freed
+//! later, they would keep the free memory in pieces.
 
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 
@@ -43,16 +43,17 @@ impl PermanentBlocks {
         Some(start)
     }
 
-    /// Sizes of the next region for a block of `size` bytes, in the order of preference: three times as large as all regions
-    /// so far together, because each one lies between free memory, which it divides; and as small as possible. The
-    /// alignment of the block is at most a page. `None` if there are no such sizes.
+    /// Sizes of the next region for a block of `size` bytes, in the order of preference: three times as large
+    /// as all regions so far together, because each one lies between free memory, which it divides; and as
+    /// small as possible. The alignment of the block is at most a page. `None` if there are no such sizes.
     #[must_use]
     pub fn region_sizes(&self, size: u64) -> Option<[u64; 2]> {
         let min = size.checked_next_multiple_of(PAGE_SIZE)?.max(PAGE_SIZE);
         Some([(3 * self.total).min(MAX_REGION_SIZE).max(min), min])
     }
 
-    /// Continues in another region, in whole pages. Returns the whole pages of the last one that are not used.
+    /// Continues in another region, in whole pages. Returns the whole pages of the last one that are not
+    /// used.
     #[must_use = "the rest of the last region is to be freed"]
     pub fn set_region(&mut self, region: AddressRange) -> AddressRange {
         let unused = self.take_unused();
@@ -81,8 +82,8 @@ mod tests {
     use proptest::{prop_assert, prop_assert_eq, proptest};
     use std::vec::Vec;
 
-    /// Allocates a block, with a new region at `next` if need be, which is moved behind it. Returns the start, and what is to be
-    /// freed.
+    /// Allocates a block, with a new region at `next` if need be, which is moved behind it. Returns the
+    /// start, and what is to be freed.
     fn allocate(blocks: &mut PermanentBlocks, next: &mut u64, size: u64, align: u64) -> (u64, AddressRange) {
         if let Some(start) = blocks.allocate(size, align) {
             return (start, NOTHING);

@@ -1,8 +1,8 @@
 //! A table of free ranges, of physical memory or of virtual addresses.
 //!
-//! The table is a sorted list of ranges that are disjoint and not adjacent. Its cost depends on the number of ranges,
-//! not on their size. [`FreeRanges`] has a fixed capacity and needs no heap, so that loader, hypervisor and kernel can
-//! use it.
+//! The table is a sorted list of ranges that are disjoint and not adjacent. Its cost depends on the number of
+//! ranges, not on their size. [`FreeRanges`] has a fixed capacity and needs no heap, so that loader,
+//! hypervisor and kernel can use it.
 
 use core::ops::DerefMut;
 
@@ -103,7 +103,8 @@ impl<L: RangeList> Ranges<L> {
     ///
     /// # Errors
     ///
-    /// [`FreeError::TableFull`] if the removal splits a range and the table is full; then nothing has changed.
+    /// [`FreeError::TableFull`] if the removal splits a range and the table is full; then nothing has
+    /// changed.
     pub fn remove(&mut self, taken: AddressRange) -> Result<(), FreeError> {
         let mut index = 0;
         while let Some(&range) = self.free.get(index) {

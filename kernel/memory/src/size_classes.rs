@@ -1,7 +1,8 @@
-//! Size classes of the heap: a request is rounded up to a class, and a free block satisfies any request of its class.
+//! Size classes of the heap: a request is rounded up to a class, and a free block satisfies any request of
+//! its class.
 //!
-//! Up to 1 KiB the classes are 16 bytes apart; above that there are four per power of two, so that at most a fifth of
-//! a large block is internal fragmentation.
+//! Up to 1 KiB the classes are 16 bytes apart; above that there are four per power of two, so that at most a
+//! fifth of a large block is internal fragmentation.
 
 /// Alignment of the blocks of every class in bytes.
 pub const ALIGN: usize = 16;

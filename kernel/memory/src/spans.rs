@@ -1,12 +1,13 @@
 //! Spans: pieces of memory that the heap divides into blocks of one size.
 //!
-//! A general allocator writes a header for each block, and searches, divides and joins free pieces. A program that
-//! allocates a million small blocks of the same size needs none of that. A [span](SIZE) has blocks of one size class:
-//! the blocks that were freed are in a list, linked by their first words, and the blocks behind [`FRESH`] have never
-//! been allocated. So a block is allocated and freed by a few accesses to memory. A span without blocks in use goes
-//! back to the caller, who frees its memory.
+//! A general allocator writes a header for each block, and searches, divides and joins free pieces. A program
+//! that allocates a million small blocks of the same size needs none of that. A [span](SIZE) has blocks of
+//! one size class: the blocks that were freed are in a list, linked by their first words, and the blocks
+//! behind [`FRESH`] have never been allocated. So a block is allocated and freed by a few accesses to memory.
+//! A span without blocks in use goes back to the caller, who frees its memory.
 //!
-//! The block does not say whether it lies in a span. A bitmap with a bit for each span that memory has room for does.
+//! The block does not say whether it lies in a span. A bitmap with a bit for each span that memory has room
+//! for does.
 //!
 //! The caller provides the memory, and accesses it ([`Words`]).
 
@@ -27,8 +28,8 @@ pub const CLASSES: usize = MAX_BLOCK / size_classes::ALIGN;
 /// Size in bytes of the header, with which a span begins: blocks of 64 bytes lie in one cache line.
 const HEADER: u64 = 64;
 
-/// Offsets in the header of its words: the next and the previous span of the class that has free blocks, the first
-/// block that was freed, the first one that was never allocated, and the number of free blocks.
+/// Offsets in the header of its words: the next and the previous span of the class that has free blocks, the
+/// first block that was freed, the first one that was never allocated, and the number of free blocks.
 const NEXT: u64 = 0;
 const PREVIOUS: u64 = 8;
 const FREED: u64 = 16;
@@ -142,7 +143,8 @@ impl Spans {
         words.read(word) & bit != 0
     }
 
-    /// Adds a span at a multiple of [`SIZE`] in the memory of the bitmap, for blocks of a class below [`CLASSES`].
+    /// Adds a span at a multiple of [`SIZE`] in the memory of the bitmap, for blocks of a class below
+    /// [`CLASSES`].
     pub fn add(&mut self, words: &mut impl Words, span: u64, class: usize) {
         let (word, bit) = self.bit(span);
         words.write(word, words.read(word) | bit);
@@ -199,8 +201,8 @@ impl Spans {
         Some(block)
     }
 
-    /// Frees a block of a class, which lies in a span. Returns the span if no block of it is used any more: it is
-    /// the caller's again, [`SIZE`] bytes.
+    /// Frees a block of a class, which lies in a span. Returns the span if no block of it is used any more:
+    /// it is the caller's again, [`SIZE`] bytes.
     #[inline]
     pub fn free(&mut self, words: &mut impl Words, block: u64, class: usize) -> Option<u64> {
         let span = block / SIZE * SIZE;

@@ -1,9 +1,9 @@
 //! Virtual addresses of thread stacks.
 //!
-//! Stacks lie in slots, whose sizes are powers of two. The first page of a slot is never mapped: it is the guard page
-//! below the stack. The slots are in one region, which is divided into chunks of equal size. Each chunk has slots of one
-//! size, or is a part of a larger slot; a table says which, so the slot of an address is found without a lock. A chunk
-//! whose slots are all free can get slots of another size.
+//! Stacks lie in slots, whose sizes are powers of two. The first page of a slot is never mapped: it is the
+//! guard page below the stack. The slots are in one region, which is divided into chunks of equal size. Each
+//! chunk has slots of one size, or is a part of a larger slot; a table says which, so the slot of an address
+//! is found without a lock. A chunk whose slots are all free can get slots of another size.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -46,7 +46,8 @@ pub struct StackBounds {
     pub top: u64,
 }
 
-/// Index of the smallest slot size for a stack of `bytes` bytes and its guard page; `None` if no size is large enough.
+/// Index of the smallest slot size for a stack of `bytes` bytes and its guard page; `None` if no size is
+/// large enough.
 #[must_use]
 pub fn size_for(bytes: u64) -> Option<usize> {
     let total = bytes.checked_next_multiple_of(PAGE_SIZE)?.checked_add(PAGE_SIZE)?;
@@ -81,8 +82,8 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Bits of an entry for the size; the others are for the number of slots. An entry of an unused chunk is 0, and
-    /// others are not: a chunk in use has a slot.
+    /// Bits of an entry for the size; the others are for the number of slots. An entry of an unused chunk is
+    /// 0, and others are not: a chunk in use has a slot.
     const SIZE_BITS: u32 = 8;
 
     const fn from_entry(entry: u32) -> Self {
@@ -119,7 +120,8 @@ impl Default for SlotTable {
 }
 
 impl SlotTable {
-    /// Alignment of a region in bytes, so that the page tables of a slot are shared with as few others as possible.
+    /// Alignment of a region in bytes, so that the page tables of a slot are shared with as few others as
+    /// possible.
     pub const ALIGN: u64 = 2 << 20;
 
     /// A table without a region.
@@ -203,7 +205,8 @@ impl SlotTable {
         self.entries.get(number).map(|entry| Chunk::from_entry(entry.load(Relaxed)))
     }
 
-    /// The chunk from which the last slot of a size was taken, and its number, if it still has slots of this size.
+    /// The chunk from which the last slot of a size was taken, and its number, if it still has slots of this
+    /// size.
     fn last_chunk(&self, size: usize) -> Option<(usize, Chunk)> {
         let last = self.last[size].load(Relaxed) as usize;
         let chunk = self.chunk(last).filter(|chunk| chunk.size == size && chunk.slots != 0)?;

@@ -10,8 +10,8 @@ use lock_api::{GuardNoSend, RawMutex};
 use loom::model::Builder;
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
-/// Explores all executions of a model with at most `preemptions`, loom's preemption bound, and prints their number. The variable
-/// `LOOM_MAX_PREEMPTIONS` can raise the bound.
+/// Explores all executions of a model with at most `preemptions`, loom's preemption bound, and prints their
+/// number. The variable `LOOM_MAX_PREEMPTIONS` can raise the bound.
 ///
 /// # Panics
 ///
@@ -33,8 +33,8 @@ pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 #[derive(Debug)]
 pub struct LoomRawMutex(OnceLock<State>);
 
-/// Made when the lock is first used, since loom's types cannot be made in constants. An execution of a model has locks of its
-/// own.
+/// Made when the lock is first used, since loom's types cannot be made in constants. An execution of a model
+/// has locks of its own.
 #[derive(Debug)]
 struct State {
     is_held: Mutex<bool>,
@@ -48,8 +48,8 @@ impl LoomRawMutex {
     }
 }
 
-// SAFETY: a thread holds the lock after it has changed `is_held` from false to true, under a mutex; only `unlock`, whose caller
-// holds the lock, changes it back. The mutex orders the accesses to the value.
+// SAFETY: a thread holds the lock after it has changed `is_held` from false to true, under a mutex; only
+// `unlock`, whose caller holds the lock, changes it back. The mutex orders the accesses to the value.
 #[expect(unsafe_code, reason = "the trait is unsafe")]
 unsafe impl RawMutex for LoomRawMutex {
     const INIT: Self = Self(OnceLock::new());

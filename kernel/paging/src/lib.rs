@@ -1,13 +1,13 @@
 //! The four-level page tables of x86-64 (SDM volume 3, section 4.5), in whatever memory they lie.
 //!
-//! A [`PageTable`] maps ranges with the largest pages that fit, splits large pages when a part of them changes, and
-//! frees tables that become empty. The caller implements access to the memory of the tables ([`TableMemory`]) and
-//! flushes TLBs, those of other CPUs by a [`Shootdown`]:
+//! A [`PageTable`] maps ranges with the largest pages that fit, splits large pages when a part of them
+//! changes, and frees tables that become empty. The caller implements access to the memory of the tables
+//! ([`TableMemory`]) and flushes TLBs, those of other CPUs by a [`Shootdown`]:
 //!
-//! - A successful [`PageTable::map`] needs no flush: processors do not cache entries that are not present (SDM volume
-//!   3, 4.10.2.3).
-//! - After [`PageTable::unmap`] and [`PageTable::protect`], and after a `map` that failed, the caller flushes the TLB
-//!   entries of the range before the frames, the addresses or the freed tables are used again.
+//! - A successful [`PageTable::map`] needs no flush: processors do not cache entries that are not present
+//!   (SDM volume 3, 4.10.2.3).
+//! - After [`PageTable::unmap`] and [`PageTable::protect`], and after a `map` that failed, the caller flushes
+//!   the TLB entries of the range before the frames, the addresses or the freed tables are used again.
 //!
 //! ```
 //! use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
@@ -78,8 +78,8 @@ pub enum Access {
     Write,
     /// Reads and instruction fetches.
     Execute,
-    /// Reads, writes and instruction fetches. Only for the loader, which runs in such memory until it enters the
-    /// kernel.
+    /// Reads, writes and instruction fetches. Only for the loader, which runs in such memory until it enters
+    /// the kernel.
     WriteExecute,
 }
 
@@ -145,8 +145,8 @@ pub enum PagingError {
     /// An address or a size is not a multiple of [`PAGE_SIZE`](hermit_interface::address::PAGE_SIZE).
     #[error("an address or a size is not a multiple of the page size")]
     Misaligned,
-    /// The range is not canonical: not all of it in the lower half of the address space, or all in the upper half
-    /// (SDM volume 1, 3.3.7.1).
+    /// The range is not canonical: not all of it in the lower half of the address space, or all in the upper
+    /// half (SDM volume 1, 3.3.7.1).
     #[error("addresses are not canonical")]
     NotCanonical,
     /// The range of physical memory exceeds 2⁵².

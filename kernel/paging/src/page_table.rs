@@ -55,8 +55,8 @@ impl PageTable {
     ///
     /// # Errors
     ///
-    /// [`PagingError::AlreadyMapped`], [`PagingError::OutOfMemory`], or an error that says why a range is invalid;
-    /// then nothing is mapped and no table has been added.
+    /// [`PagingError::AlreadyMapped`], [`PagingError::OutOfMemory`], or an error that says why a range is
+    /// invalid; then nothing is mapped and no table has been added.
     pub fn map(
         &mut self,
         tables: &mut impl TableMemory,
@@ -89,15 +89,15 @@ impl PageTable {
         result
     }
 
-    /// Unmaps the pages of the `size` bytes at `address`, some of which may not be mapped, and calls `found` with
-    /// each page.
+    /// Unmaps the pages of the `size` bytes at `address`, some of which may not be mapped, and calls `found`
+    /// with each page.
     ///
     /// A large page that is only partly in the range is split first. Tables that become empty are freed.
     ///
     /// # Errors
     ///
-    /// [`PagingError::OutOfMemory`] if a page cannot be split, or an error that says why the range is invalid; then all
-    /// translations are unchanged, though perhaps with smaller pages.
+    /// [`PagingError::OutOfMemory`] if a page cannot be split, or an error that says why the range is
+    /// invalid; then all translations are unchanged, though perhaps with smaller pages.
     pub fn unmap(
         &mut self,
         tables: &mut impl TableMemory,
@@ -108,9 +108,9 @@ impl PageTable {
         self.clear_range(tables, address, size, EmptyTables::Freed, found)
     }
 
-    /// Unmaps as [`Self::unmap`] does, but tables that the range covers only partly stay, even if they become empty: they
-    /// need no new memory when addresses beside the range are mapped again, and no CPU need flush what it has cached of
-    /// them.
+    /// Unmaps as [`Self::unmap`] does, but tables that the range covers only partly stay, even if they become
+    /// empty: they need no new memory when addresses beside the range are mapped again, and no CPU need flush
+    /// what it has cached of them.
     ///
     /// # Errors
     ///
@@ -143,8 +143,8 @@ impl PageTable {
     ///
     /// # Errors
     ///
-    /// [`PagingError::NotMapped`] if a part is not mapped, [`PagingError::OutOfMemory`] if a large page cannot be
-    /// split, or an error that says why the range is invalid; then no access has changed.
+    /// [`PagingError::NotMapped`] if a part is not mapped, [`PagingError::OutOfMemory`] if a large page
+    /// cannot be split, or an error that says why the range is invalid; then no access has changed.
     pub fn protect(
         &mut self,
         tables: &mut impl TableMemory,
@@ -172,8 +172,8 @@ impl PageTable {
         })
     }
 
-    /// Calls `found` with each page of the lower half of the address space and its attributes, in ascending order.
-    /// `read` reads the entry at a physical address.
+    /// Calls `found` with each page of the lower half of the address space and its attributes, in ascending
+    /// order. `read` reads the entry at a physical address.
     pub fn for_each_page(
         &self,
         read: &impl Fn(u64) -> u64,
@@ -213,8 +213,8 @@ impl PageTable {
     ///
     /// # Errors
     ///
-    /// [`PagingError::OutOfMemory`], or an error that says why the range is invalid. Translations do not change in
-    /// any case.
+    /// [`PagingError::OutOfMemory`], or an error that says why the range is invalid. Translations do not
+    /// change in any case.
     pub fn split_boundaries(
         &self,
         tables: &mut impl TableMemory,

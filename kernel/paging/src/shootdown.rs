@@ -1,11 +1,12 @@
 //! TLB shootdown: flushing the TLBs of all CPUs after a change of the page tables.
 //!
-//! The protocol only; the caller implements the flush of a CPU's own TLB and the inter-processor interrupt (IPI).
-//! Changes of the page tables that need flushes are numbered: generations. Each CPU knows up to which generation it has
-//! flushed, and flushes in the handler of the IPI or while it waits for something. Any number of CPUs may request
-//! flushes at the same time: one flush of a CPU serves all generations before it.
+//! The protocol only; the caller implements the flush of a CPU's own TLB and the inter-processor interrupt
+//! (IPI). Changes of the page tables that need flushes are numbered: generations. Each CPU knows up to which
+//! generation it has flushed, and flushes in the handler of the IPI or while it waits for something. Any
+//! number of CPUs may request flushes at the same time: one flush of a CPU serves all generations before it.
 //!
-//! An idle CPU need not be woken for changes of pages ([`FlushScope::Pages`]): it flushes before it uses them again.
+//! An idle CPU need not be woken for changes of pages ([`FlushScope::Pages`]): it flushes before it uses them
+//! again.
 //!
 //! ```
 //! use hermit_paging::{FlushScope, Shootdown};
@@ -39,13 +40,16 @@ const MAX_CPUS: usize = if cfg!(loom) { 2 } else { hermit_interface::MAX_CPUS };
 /// What a change of the page tables has removed, and so what CPUs must have flushed before it is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushScope {
-    /// Pages, or access to them. Idle CPUs need not flush yet: they use no such pages before [`Shootdown::leave_idle`].
+    /// Pages, or access to them. Idle CPUs need not flush yet: they use no such pages before
+    /// [`Shootdown::leave_idle`].
     Pages,
-    /// Page tables, too. A CPU that is idle may still walk them speculatively, and set bits in them: it must flush, too.
+    /// Page tables, too. A CPU that is idle may still walk them speculatively, and set bits in them: it must
+    /// flush, too.
     Tables,
 }
 
-/// The CPUs that use the same page tables, and which of their changes each has flushed. CPU numbers are below 64.
+/// The CPUs that use the same page tables, and which of their changes each has flushed. CPU numbers are below
+/// 64.
 #[derive(Debug)]
 pub struct Shootdown {
     /// CPUs that take part, one bit each.
@@ -94,7 +98,8 @@ impl Default for Shootdown {
 }
 
 impl Shootdown {
-    /// Page tables that no CPU uses so far: all zero, so that a static variable takes no room in the image's file.
+    /// Page tables that no CPU uses so far: all zero, so that a static variable takes no room in the image's
+    /// file.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
@@ -114,8 +119,8 @@ impl Shootdown {
         &self.cpus[cpu as usize % MAX_CPUS]
     }
 
-    /// Includes a CPU, which calls this, in flushes from now on. `flush` flushes its TLB: earlier requests were not
-    /// sent to it.
+    /// Includes a CPU, which calls this, in flushes from now on. `flush` flushes its TLB: earlier requests
+    /// were not sent to it.
     pub fn join(&self, cpu: u32, flush: impl FnOnce()) {
         self.active.fetch_or(bit(cpu), AcqRel);
         // Either a CPU that makes a change sees the bit, or the flush is after the change (`flush_all`).
@@ -131,7 +136,8 @@ impl Shootdown {
         self.active.load(Acquire) & !bit(cpu) != 0
     }
 
-    /// Calls `flush`, which flushes the TLB of the CPU that calls this, if there are changes that it has not flushed.
+    /// Calls `flush`, which flushes the TLB of the CPU that calls this, if there are changes that it has not
+    /// flushed.
     #[inline]
     pub fn flush_if_behind(&self, cpu: u32, flush: impl FnOnce()) {
         let state = self.state(cpu);
@@ -143,13 +149,15 @@ impl Shootdown {
         }
     }
 
-    /// Marks the CPU that calls this as idle: until [`Self::leave_idle`] it uses nothing that may be unmapped.
+    /// Marks the CPU that calls this as idle: until [`Self::leave_idle`] it uses nothing that may be
+    /// unmapped.
     pub fn enter_idle(&self, cpu: u32) {
         // Release: what the CPU did with its TLB before has happened before memory is used again.
         self.state(cpu).is_idle.store(true, Release);
     }
 
-    /// Ends [`Self::enter_idle`], if it was called: `flush` flushes the CPU's TLB if there were changes meanwhile.
+    /// Ends [`Self::enter_idle`], if it was called: `flush` flushes the CPU's TLB if there were changes
+    /// meanwhile.
     #[inline]
     pub fn leave_idle(&self, cpu: u32, flush: impl FnOnce()) {
         let state = self.state(cpu);
@@ -157,15 +165,16 @@ impl Shootdown {
             return;
         }
         state.is_idle.store(false, Relaxed);
-        // Either the change is seen here, or the CPU that makes it sees that this one is not idle (`flush_all`).
+        // Either the change is seen here, or the CPU that makes it sees that this one is not idle
+        // (`flush_all`).
         fence(SeqCst);
         self.flush_if_behind(cpu, flush);
     }
 
-    /// Flushes the TLBs of all CPUs after a change of the page tables: `flush` that of the CPU that calls this, and
-    /// orders the change before later loads; `send_ipi` interrupts the CPUs in a mask so that they call
-    /// [`Self::flush_if_behind`]. Returns when all have flushed, and calls `wait` until then, which must answer the
-    /// requests of other CPUs if the IPI cannot.
+    /// Flushes the TLBs of all CPUs after a change of the page tables: `flush` that of the CPU that calls
+    /// this, and orders the change before later loads; `send_ipi` interrupts the CPUs in a mask so that they
+    /// call [`Self::flush_if_behind`]. Returns when all have flushed, and calls `wait` until then, which must
+    /// answer the requests of other CPUs if the IPI cannot.
     pub fn flush_all(
         &self,
         cpu: u32,

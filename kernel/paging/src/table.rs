@@ -5,8 +5,8 @@ use hermit_interface::address::PAGE_SIZE;
 use crate::entry::Entry;
 use crate::{PagingError, TableMemory};
 
-/// Level of the PML4 table. Tables of level 2 are page-directory-pointer tables, of level 1 page directories, of
-/// level 0 page tables.
+/// Level of the PML4 table. Tables of level 2 are page-directory-pointer tables, of level 1 page directories,
+/// of level 0 page tables.
 pub(crate) const TOP: u32 = 3;
 
 /// Number of address bits that are translated.

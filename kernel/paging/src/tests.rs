@@ -66,8 +66,8 @@ impl TestMemory {
         self.tables.iter().flatten().count()
     }
 
-    /// Walks the tables as the processor does (SDM volume 3, tables 4-15 to 4-20): physical address, (writable,
-    /// executable).
+    /// Walks the tables as the processor does (SDM volume 3, tables 4-15 to 4-20): physical address,
+    /// (writable, executable).
     fn walk(&self, root: u64, address: u64) -> Option<(u64, (bool, bool))> {
         let (mut table, mut write, mut execute) = (root, true, true);
         for shift in [39, 30, 21, 12] {
@@ -192,8 +192,8 @@ enum RandomAction {
     Protect(Access),
 }
 
-/// The action, the indices of the [`points`] at which its range starts and ends, and the number of tables that can be
-/// allocated.
+/// The action, the indices of the [`points`] at which its range starts and ends, and the number of tables
+/// that can be allocated.
 type Step = (RandomAction, usize, usize, Option<u32>);
 
 /// Model of the range between one point and the next: physical address and access if it is mapped.

@@ -51,8 +51,8 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// Reads the text of `/etc/resolv.conf`. Lines and options that are not known are ignored, as in other resolvers.
-    /// Servers and search list are empty if the text has none.
+    /// Reads the text of `/etc/resolv.conf`. Lines and options that are not known are ignored, as in other
+    /// resolvers. Servers and search list are empty if the text has none.
     ///
     /// # Errors
     ///
@@ -98,8 +98,8 @@ impl Configuration {
         add(&mut self.search, domain, MAX_DOMAINS)
     }
 
-    /// Adds the domains of a list in the format of messages, which may be compressed within the list: a DHCP option
-    /// (RFC 3397 §2). What follows an invalid domain is ignored.
+    /// Adds the domains of a list in the format of messages, which may be compressed within the list: a DHCP
+    /// option (RFC 3397 §2). What follows an invalid domain is ignored.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Questions for the addresses of one complete name, and their responses.
 //!
-//! Each question is sent to the first server, and again after a second; the next servers follow in turn, and the time
-//! between datagrams doubles each time that all have been asked. A server that answers that it cannot is not asked
-//! again. A truncated response is followed by a connection to its server.
+//! Each question is sent to the first server, and again after a second; the next servers follow in turn, and
+//! the time between datagrams doubles each time that all have been asked. A server that answers that it
+//! cannot is not asked again. A truncated response is followed by a connection to its server.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -22,16 +22,16 @@ pub trait Transport {
     /// An unpredictable number: the identifier of a query (RFC 5452 §9.2).
     fn random(&mut self) -> u16;
 
-    /// Sends a datagram to port 53 of a server. The first call opens a socket with an unpredictable port, which
-    /// receives from this server only (RFC 5452 §9).
+    /// Sends a datagram to port 53 of a server. The first call opens a socket with an unpredictable port,
+    /// which receives from this server only (RFC 5452 §9).
     ///
     /// # Errors
     ///
     /// `EAGAIN` if there is no room; any other error means that the server cannot be reached.
     fn send(&mut self, server: usize, message: &[u8]) -> Result<(), Errno>;
 
-    /// Receives a datagram of a server, at least the first [`MAX_DATAGRAM_LEN`](crate::message::MAX_DATAGRAM_LEN)
-    /// bytes of it.
+    /// Receives a datagram of a server, at least the first
+    /// [`MAX_DATAGRAM_LEN`](crate::message::MAX_DATAGRAM_LEN) bytes of it.
     ///
     /// # Errors
     ///

@@ -5,14 +5,15 @@
 //! 1. the name itself, if it is a numeric address ([`numeric`]);
 //! 2. the text of `/etc/hosts` ([`hosts`]);
 //! 3. names that every machine knows, such as `localhost` ([`local`]), and those of the network stack;
-//! 4. name servers: a [`Resolution`] completes the name by the search list ([`search`]) and asks the servers for each
-//!    complete name ([`exchange`]), with messages of its own ([`message`]).
+//! 4. name servers: a [`Resolution`] completes the name by the search list ([`search`]) and asks the servers
+//!    for each complete name ([`exchange`]), with messages of its own ([`message`]).
 //!
 //! Where the servers and the search list come from is said in [`Configuration`]; [`order`] sorts the result.
 //!
-//! A [`Resolution`] never blocks and knows neither sockets nor clocks: it calls a [`Transport`] and is called again
-//! when a socket or the time at [`Resolution::deadline`] is due. Answers and files are untrusted. The bounds on what
-//! they can cost are constants, such as [`message::MAX_ALIASES`], and each allocation can fail.
+//! A [`Resolution`] never blocks and knows neither sockets nor clocks: it calls a [`Transport`] and is called
+//! again when a socket or the time at [`Resolution::deadline`] is due. Answers and files are untrusted. The
+//! bounds on what they can cost are constants, such as [`message::MAX_ALIASES`], and each allocation can
+//! fail.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -96,7 +97,8 @@ impl Families {
     }
 }
 
-/// Maximum length of a name in text, in bytes: 255 on the wire (RFC 1035 §2.3.4), less the first length and the root.
+/// Maximum length of a name in text, in bytes: 255 on the wire (RFC 1035 §2.3.4), less the first length and
+/// the root.
 pub const MAX_TEXT_LEN: usize = 253;
 
 /// Maximum length in bytes of the part of `/etc/hosts` and `/etc/resolv.conf` that is read.

@@ -4,8 +4,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::hosts::without_dot;
 
-/// The addresses of the loopback, for `localhost` and names below it (RFC 6761 §6.3); name servers are not asked for
-/// these.
+/// The addresses of the loopback, for `localhost` and names below it (RFC 6761 §6.3); name servers are not
+/// asked for these.
 #[must_use]
 pub fn find(name: &[u8]) -> Option<[IpAddr; 2]> {
     let last = without_dot(name).rsplit(|&byte| byte == b'.').next()?;

@@ -1,7 +1,7 @@
 //! Queries, and the responses of servers (RFC 1035 §4), with EDNS0 (RFC 6891).
 //!
-//! smoltcp has this format too, but it would have to be compiled for the kernel's target for it alone, and knows
-//! neither EDNS0 nor aliases.
+//! smoltcp has this format too, but it would have to be compiled for the kernel's target for it alone, and
+//! knows neither EDNS0 nor aliases.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -11,8 +11,8 @@ use crate::name::Name;
 /// Maximum number of aliases (CNAME records) between a name and its addresses.
 pub const MAX_ALIASES: usize = 16;
 
-/// Maximum size in bytes of a response over UDP, which queries with EDNS0 announce: it is not fragmented on any
-/// path of IPv6 (<https://www.dnsflagday.net/2020/>).
+/// Maximum size in bytes of a response over UDP, which queries with EDNS0 announce: it is not fragmented on
+/// any path of IPv6 (<https://www.dnsflagday.net/2020/>).
 pub const MAX_DATAGRAM_LEN: u16 = 1232;
 
 /// Size of a message's header in bytes.
@@ -174,11 +174,11 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Reads the response to a query with this identifier. Returns `None` if the message is no response to it, such as a
-/// forged or a late one (RFC 5452 §9.1); it is to be ignored.
+/// Reads the response to a query with this identifier. Returns `None` if the message is no response to it,
+/// such as a forged or a late one (RFC 5452 §9.1); it is to be ignored.
 ///
-/// The answer section is read once for each alias that precedes its own alias, so 17 times at most; other sections are
-/// not read.
+/// The answer section is read once for each alias that precedes its own alias, so 17 times at most; other
+/// sections are not read.
 #[must_use]
 pub fn parse_response(bytes: &[u8], id: u16, question: &Question) -> Option<Response> {
     let message = Message(bytes);

@@ -8,8 +8,8 @@ const MAX_LEN: usize = 255;
 /// Maximum length of a label in bytes.
 const MAX_LABEL_LEN: usize = 63;
 
-/// Maximum number of pointers in a compressed name: a name has at most 127 labels, and a pointer is of use only in
-/// front of one.
+/// Maximum number of pointers in a compressed name: a name has at most 127 labels, and a pointer is of use
+/// only in front of one.
 const MAX_POINTERS: usize = 127;
 
 /// Bits that tell a pointer from the length of a label (RFC 1035 §4.1.4).
@@ -27,8 +27,8 @@ impl Name {
 
     /// Parses text: labels that are separated by dots, with or without a dot at the end.
     ///
-    /// Returns `None` if a label is empty or has more than 63 bytes, the name is too long or the root, or a byte is a
-    /// space or a control character.
+    /// Returns `None` if a label is empty or has more than 63 bytes, the name is too long or the root, or a
+    /// byte is a space or a control character.
     #[must_use]
     pub fn from_text(text: &[u8]) -> Option<Self> {
         let text = text.strip_suffix(b".").unwrap_or(text);
@@ -43,8 +43,8 @@ impl Name {
 
     /// Reads a name of a message, which may be compressed. Returns also the offset of the byte after it.
     ///
-    /// A pointer must refer to an earlier byte than the part that contains it, so that pointers do not form a loop.
-    /// Reading takes at most 255 bytes and 127 pointers.
+    /// A pointer must refer to an earlier byte than the part that contains it, so that pointers do not form a
+    /// loop. Reading takes at most 255 bytes and 127 pointers.
     #[must_use]
     pub fn read(message: &[u8], offset: usize) -> Option<(Self, usize)> {
         let mut name = Self::EMPTY;

@@ -1,8 +1,8 @@
 //! Order of destination addresses (RFC 6724 §6).
 //!
-//! Of the rules, those are left out that need what the machine does not have: deprecated and home addresses, and
-//! tunnels (3, 4 and 7). IPv4 addresses are in the order of the server where no other rule decides, as in glibc: rule 9
-//! would undo the rotation by which servers distribute load.
+//! Of the rules, those are left out that need what the machine does not have: deprecated and home addresses,
+//! and tunnels (3, 4 and 7). IPv4 addresses are in the order of the server where no other rule decides, as in
+//! glibc: rule 9 would undo the rotation by which servers distribute load.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -31,7 +31,8 @@ const LINK_LOCAL: u8 = 2;
 const SITE_LOCAL: u8 = 5;
 const GLOBAL: u8 = 14;
 
-/// Length in bits of an IPv6 address without its interface identifier, which does not count for the common prefix.
+/// Length in bits of an IPv6 address without its interface identifier, which does not count for the common
+/// prefix.
 const MAX_COMMON_PREFIX: u32 = 64;
 
 /// IPv4-mapped addresses stand for those of IPv4.
@@ -97,8 +98,8 @@ fn key(destination: IpAddr, source: Option<IpAddr>) -> Key {
     )
 }
 
-/// Sorts addresses, the best first; equal ones keep their order (rule 10). `source` tells the source address of packets
-/// to a destination, if that can be reached.
+/// Sorts addresses, the best first; equal ones keep their order (rule 10). `source` tells the source address
+/// of packets to a destination, if that can be reached.
 ///
 /// # Errors
 ///

@@ -46,7 +46,8 @@ enum State {
     Done(Result<Vec<IpAddr>, Failure>),
 }
 
-/// The bit of a server, of which there are at most [`MAX_NAMESERVERS`](hermit_interface::net::MAX_NAMESERVERS).
+/// The bit of a server, of which there are at most
+/// [`MAX_NAMESERVERS`](hermit_interface::net::MAX_NAMESERVERS).
 fn bit(server: usize) -> u32 {
     u32::try_from(server).ok().and_then(|server| 1_u32.checked_shl(server)).unwrap_or(0)
 }
@@ -121,7 +122,8 @@ impl Pending {
         });
     }
 
-    /// Notes that a server cannot answer. If it was the last one that was asked, the next one is asked at once.
+    /// Notes that a server cannot answer. If it was the last one that was asked, the next one is asked at
+    /// once.
     pub(crate) fn fail(&mut self, server: usize, now: u64) {
         self.failed |= bit(server);
         if self.last == server {

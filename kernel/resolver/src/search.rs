@@ -81,8 +81,8 @@ impl<'a> Resolution<'a> {
         self.exchange.as_ref().map_or(0, Exchange::deadline)
     }
 
-    /// Receives, and sends what is due at this time in nanoseconds. Ready with at least one address, or the reason why
-    /// there is none; must not be polled again then.
+    /// Receives, and sends what is due at this time in nanoseconds. Ready with at least one address, or the
+    /// reason why there is none; must not be polled again then.
     ///
     /// # Errors
     ///

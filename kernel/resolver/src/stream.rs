@@ -37,8 +37,8 @@ impl Stream {
         self.end
     }
 
-    /// Connects, sends and receives as far as that is possible. Ready with the response, or without one after an
-    /// error.
+    /// Connects, sends and receives as far as that is possible. Ready with the response, or without one after
+    /// an error.
     pub(crate) fn poll(
         &mut self,
         stream: usize,

@@ -29,7 +29,8 @@ pub struct Cpu<T: 'static, P, L> {
     run_time: RunTime<T>,
     slices: Slices,
     trial: Trial<T>,
-    /// Virtual time of the policy at the last charge, which other CPUs read to carry a thread's lag. Written with the lock held.
+    /// Virtual time of the policy at the last charge, which other CPUs read to carry a thread's lag. Written
+    /// with the lock held.
     virtual_time: AtomicU64,
     policy: PhantomData<fn() -> P>,
 }
@@ -55,7 +56,8 @@ pub(crate) const fn bit(number: u32) -> u64 {
 }
 
 impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
-    /// Creates the state of CPU `number`, which runs `current`. `run_queue` is the lock around an empty policy.
+    /// Creates the state of CPU `number`, which runs `current`. `run_queue` is the lock around an empty
+    /// policy.
     pub fn new(number: u32, current: &'static T, run_queue: L) -> Self {
         Self {
             number,
@@ -90,8 +92,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.ready_count.load(Relaxed)
     }
 
-    /// Updates the number of threads in the run queue. Called only with the run queue locked, so load and store need
-    /// not be one operation.
+    /// Updates the number of threads in the run queue. Called only with the run queue locked, so load and
+    /// store need not be one operation.
     fn update_count(&self, change: impl FnOnce(u32) -> u32) {
         self.ready_count.store(change(self.ready_count.load(Relaxed)), Relaxed);
     }
@@ -130,8 +132,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         }
     }
 
-    /// [`Self::charge`]; if the policy does not account for run time, begins to if the current thread `computes`, or has run for
-    /// long. Called with the run queue locked, by this CPU.
+    /// [`Self::charge`]; if the policy does not account for run time, begins to if the current thread
+    /// `computes`, or has run for long. Called with the run queue locked, by this CPU.
     fn observe(&self, policy: &mut P, computes: bool, now: impl FnOnce() -> u64) {
         let Some(long_run) = P::LONG_RUN else { return };
         if policy.is_accounting() {
@@ -147,8 +149,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         }
     }
 
-    /// Finds out whether the current thread, which is not the idle thread, computes, before threads become ready by an
-    /// interrupt of this CPU.
+    /// Finds out whether the current thread, which is not the idle thread, computes, before threads become
+    /// ready by an interrupt of this CPU.
     pub fn observe_current(&self, now: impl FnOnce() -> u64) {
         if P::LONG_RUN.is_some() {
             self.run_queue.with(|policy| self.observe(policy, false, now));
@@ -162,13 +164,14 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         }
     }
 
-    /// Virtual time of the policy at the time `now`, both in nanoseconds; on other CPUs a guess. `None` if it does not account for run
-    /// time.
+    /// Virtual time of the policy at the time `now`, both in nanoseconds; on other CPUs a guess. `None` if it
+    /// does not account for run time.
     pub(crate) fn virtual_time(&self, now: u64) -> Option<u64> {
         if !self.has_flag(flags::ACCOUNTING) {
             return None;
         }
-        // A thread that computes alone takes the virtual time with it, and is not charged until another one becomes ready.
+        // A thread that computes alone takes the virtual time with it, and is not charged until another one
+        // becomes ready.
         let is_alone = self.ready_count() == 0 && !self.runs_idle.load(Relaxed);
         let runtime = if is_alone { self.current().entity().accounted_runtime() } else { None };
         let of_current = runtime.map_or(0, |runtime| runtime.saturating_add(self.run_time.since_stamp(now)));
@@ -193,9 +196,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.flags.store(if value { others | flag } else { others }, Relaxed);
     }
 
-    /// Yields: requeues `current`, which must not be the idle thread, behind the threads of its rank. Returns the
-    /// thread to switch to, or `None` if `current` keeps the CPU: also if no thread is ready, which [`Self::ready_count`] tells
-    /// without the lock.
+    /// Yields: requeues `current`, which must not be the idle thread, behind the threads of its rank. Returns
+    /// the thread to switch to, or `None` if `current` keeps the CPU: also if no thread is ready, which
+    /// [`Self::ready_count`] tells without the lock.
     #[inline]
     pub fn yield_now(&self, current: &'static T, now: impl FnOnce() -> u64) -> Option<&'static T> {
         self.run_queue.with(|policy| {
@@ -219,8 +222,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         Some(next)
     }
 
-    /// Preempts the current thread, which must not be the idle thread, because its slice is over or because a thread
-    /// that preempts it may be ready. Returns the thread to switch to, or `None` if the current thread keeps the CPU.
+    /// Preempts the current thread, which must not be the idle thread, because its slice is over or because a
+    /// thread that preempts it may be ready. Returns the thread to switch to, or `None` if the current thread
+    /// keeps the CPU.
     pub fn preempt(&self, slice_over: bool, now: impl FnOnce() -> u64) -> Option<&'static T> {
         let current = self.current();
         self.run_queue.with(|policy| {
@@ -241,7 +245,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         })
     }
 
-    /// Turns the slice that begins into a probe, with the lock held, if run time is not accounted and the last one was none.
+    /// Turns the slice that begins into a probe, with the lock held, if run time is not accounted and the
+    /// last one was none.
     fn begins_probe(&self, policy: &P, was_probe: bool) -> bool {
         let is_wanted = P::LONG_RUN.is_some() && !policy.is_accounting() && self.ready_count() > 0;
         let begins = is_wanted && !was_probe;
@@ -251,7 +256,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         begins
     }
 
-    /// Length of the time slice that begins, perhaps with a trial, in nanoseconds; `None` if the policy has no slices.
+    /// Length of the time slice that begins, perhaps with a trial, in nanoseconds; `None` if the policy has
+    /// no slices.
     pub(crate) fn slice_ns(&self, is_trial: bool) -> Option<u64> {
         let Some(long_run) = P::LONG_RUN else { return P::SLICE };
         let length = if is_trial {
@@ -269,13 +275,14 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.slices.record_cost(cost_ns);
     }
 
-    /// Counts a slice at whose end threads are ready. True if it is the turn to move one to a CPU with a single one less.
+    /// Counts a slice at whose end threads are ready. True if it is the turn to move one to a CPU with a
+    /// single one less.
     pub(crate) fn is_turn_to_rotate(&self) -> bool {
         self.slices.is_turn_to_rotate()
     }
 
-    /// Picks the next thread because the current one blocks. Returns the thread to switch to, or `None` if the run
-    /// queue is empty.
+    /// Picks the next thread because the current one blocks. Returns the thread to switch to, or `None` if
+    /// the run queue is empty.
     #[inline]
     pub fn pick_next(&self, now: impl FnOnce() -> u64) -> Option<&'static T> {
         self.pick(now, || ())
@@ -321,8 +328,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.slice_ns(is_trial)
     }
 
-    /// Ends the slice, which is over, if it is a trial, and returns true then. If a thread has to wait beside the current one,
-    /// other CPUs may have it, and the next ones that the current thread wakes are placed elsewhere.
+    /// Ends the slice, which is over, if it is a trial, and returns true then. If a thread has to wait beside
+    /// the current one, other CPUs may have it, and the next ones that the current thread wakes are placed
+    /// elsewhere.
     pub fn end_trial(&self) -> bool {
         let Some(placed) = self.trial.end() else { return false };
         let has_waited = placed < MIN_TRIAL_PLACED && self.ready_count() > 0;
@@ -373,10 +381,11 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.set_flag(flags::ACCOUNTING, policy.is_accounting());
     }
 
-    /// Ends the time slice, which is over, unless a thread is ready and the CPU runs one. Returns whether it has ended. An idle CPU
-    /// picks its next thread under the lock, and then starts a slice if needed.
+    /// Ends the time slice, which is over, unless a thread is ready and the CPU runs one. Returns whether it
+    /// has ended. An idle CPU picks its next thread under the lock, and then starts a slice if needed.
     pub fn try_end_slice(&self, is_idle: bool, now: impl FnOnce() -> u64) -> bool {
-        // Under the lock: a thread is either counted here, or enqueued after the end, which has the CPU rescheduled.
+        // Under the lock: a thread is either counted here, or enqueued after the end, which has the CPU
+        // rescheduled.
         self.run_queue.with(|policy| {
             let ended = is_idle || self.ready_count() == 0;
             if ended {
@@ -396,8 +405,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.set_flag(flags::HAS_SLICE, false);
     }
 
-    /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the current
-    /// one, or a slice must be started.
+    /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the
+    /// current one, or a slice must be started.
     #[inline(always)]
     pub(crate) fn enqueue(&self, thread: &'static T, loaded: &CpuMask, now: impl FnOnce() -> u64) -> bool {
         self.run_queue.with(|policy| {
@@ -432,8 +441,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         preempts || !self.has_flag(flags::HAS_SLICE)
     }
 
-    /// Adds this CPU to `loaded`, with the lock held, after `enqueued` was added to the run queue. An idle CPU is not
-    /// added: it looks at its run queue anyway, and so is added if threads are left when it runs one of them.
+    /// Adds this CPU to `loaded`, with the lock held, after `enqueued` was added to the run queue. An idle
+    /// CPU is not added: it looks at its run queue anyway, and so is added if threads are left when it runs
+    /// one of them.
     fn list_if_loaded(&self, enqueued: &'static T, loaded: &CpuMask) {
         // A current thread that is not pinned may yield to a pinned one, and is then in the run queue.
         let is_stealable = !enqueued.entity().is_pinned() || !self.current().entity().is_pinned();
@@ -482,8 +492,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         }
     }
 
-    /// Finds the first thread in the run queue that is not pinned. If there is none, and yielding cannot add one, the
-    /// CPU leaves `loaded`, so that the run queue is not searched again until a thread is enqueued.
+    /// Finds the first thread in the run queue that is not pinned. If there is none, and yielding cannot add
+    /// one, the CPU leaves `loaded`, so that the run queue is not searched again until a thread is enqueued.
     fn find_unpinned(
         &self,
         policy: &P,
@@ -519,7 +529,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         Some(thread)
     }
 
-    /// Whether the run queue has a thread that another CPU can run, at once or when this CPU has switched away from it.
+    /// Whether the run queue has a thread that another CPU can run, at once or when this CPU has switched
+    /// away from it.
     pub(crate) fn has_stealable(&self, loaded: &CpuMask) -> bool {
         self.run_queue.with(|policy| self.find_unpinned(policy, loaded, |_| true).is_some())
     }

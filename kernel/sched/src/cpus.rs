@@ -1,7 +1,7 @@
 //! All CPUs: placement of woken threads, work stealing, idle CPUs.
 //!
-//! Methods that make a thread ready return a [`Reschedule`]: the CPU that must look at its run queue again. The
-//! caller sends it a reschedule IPI, or acts at once if it is the CPU that runs.
+//! Methods that make a thread ready return a [`Reschedule`]: the CPU that must look at its run queue again.
+//! The caller sends it a reschedule IPI, or acts at once if it is the CPU that runs.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -27,8 +27,9 @@ pub struct Cpus<T: 'static, P: 'static, L: 'static> {
     count: AtomicU32,
     /// CPUs that are idle and that no waker has claimed.
     idle: CpuMask,
-    /// CPUs from which others may steal: all that run a thread while others are ready, unless all of these are pinned.
-    /// A CPU stays in the set until another one finds nothing to steal, so few switches of threads change it.
+    /// CPUs from which others may steal: all that run a thread while others are ready, unless all of these
+    /// are pinned. A CPU stays in the set until another one finds nothing to steal, so few switches of
+    /// threads change it.
     loaded: CpuMask,
 }
 
@@ -112,8 +113,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         }
     }
 
-    /// Makes a blocked or new thread ready: enqueues it on an idle CPU if it may migrate and one is idle, else on its
-    /// own CPU, or on one with fewer ready threads. `now` returns the time of the monotonic clock in nanoseconds.
+    /// Makes a blocked or new thread ready: enqueues it on an idle CPU if it may migrate and one is idle,
+    /// else on its own CPU, or on one with fewer ready threads. `now` returns the time of the monotonic clock
+    /// in nanoseconds.
     #[inline(always)]
     pub fn make_ready(&self, thread: &'static T, now: impl Fn() -> u64) -> Reschedule {
         if self.count() == 1 {
@@ -123,16 +125,16 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         }
     }
 
-    /// [`Self::make_ready`] on the only CPU that runs, which is the first. If it is idle, it is inside the interrupt that wakes the
-    /// thread, and looks at its run queue afterwards.
+    /// [`Self::make_ready`] on the only CPU that runs, which is the first. If it is idle, it is inside the
+    /// interrupt that wakes the thread, and looks at its run queue afterwards.
     #[inline(always)]
     fn place_on_first(&self, thread: &'static T, now: impl Fn() -> u64) -> Reschedule {
         let must_reschedule = self.slots[0].load().is_some_and(|cpu| cpu.enqueue(thread, &self.loaded, now));
         Reschedule::cpu_if(0, must_reschedule)
     }
 
-    /// [`Self::make_ready`] where several CPUs run: if none is idle, on the CPU `near`, or on a less loaded one, if the thread may
-    /// migrate.
+    /// [`Self::make_ready`] where several CPUs run: if none is idle, on the CPU `near`, or on a less loaded
+    /// one, if the thread may migrate.
     #[inline(never)]
     fn place(&self, thread: &'static T, near: u32, now: impl Fn() -> u64) -> Reschedule {
         let entity = thread.entity();
@@ -150,8 +152,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.enqueue_on(cpu, thread, !entity.is_pinned(), now)
     }
 
-    /// Enqueues a thread on a CPU that was not idle. If that need not be rescheduled, claims an idle one: it may have become idle,
-    /// or, if another one `may_steal` the thread, any.
+    /// Enqueues a thread on a CPU that was not idle. If that need not be rescheduled, claims an idle one: it
+    /// may have become idle, or, if another one `may_steal` the thread, any.
     fn enqueue_on(
         &self,
         cpu: &Cpu<T, P, L>,
@@ -166,8 +168,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.reschedule_idle(cpu.number(), !may_steal)
     }
 
-    /// Makes a new thread ready, which the current thread of the CPU `creator`, the caller's, starts: near that, or on the CPU
-    /// `pinned`, which it never leaves.
+    /// Makes a new thread ready, which the current thread of the CPU `creator`, the caller's, starts: near
+    /// that, or on the CPU `pinned`, which it never leaves.
     pub fn start(
         &self,
         creator: &Cpu<T, P, L>,
@@ -208,8 +210,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
 
     /// [`Self::place`] of a thread that the current thread of the CPU `waker` wakes.
     ///
-    /// If the two wake each other, one mostly waits for the other: on the same CPU neither takes the way over another one. If
-    /// they do run at the same time, the end of a trial ([`Cpu::end_trial`]) finds that out.
+    /// If the two wake each other, one mostly waits for the other: on the same CPU neither takes the way over
+    /// another one. If they do run at the same time, the end of a trial ([`Cpu::end_trial`]) finds that out.
     #[inline(never)]
     fn place_from(
         &self,
@@ -217,7 +219,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         thread: &'static T,
         now: impl Fn() -> u64,
     ) -> Reschedule {
-        // Without run times there are no trials, and a woken thread waits for the waker as for all other threads.
+        // Without run times there are no trials, and a woken thread waits for the waker as for all other
+        // threads.
         if P::LONG_RUN.is_none() {
             return self.place(thread, thread.entity().cpu(), now);
         }
@@ -231,8 +234,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.place(thread, if has_priority { waker.number() } else { thread.entity().cpu() }, now)
     }
 
-    /// Virtual runtime on the CPU `to` of a thread that was on another one: it is as far before or behind the virtual time as there
-    /// at the time `now`. `None` if it has none, or one of the CPUs does not account for run time.
+    /// Virtual runtime on the CPU `to` of a thread that was on another one: it is as far before or behind the
+    /// virtual time as there at the time `now`. `None` if it has none, or one of the CPUs does not account
+    /// for run time.
     fn runtime_on(&self, to: &Cpu<T, P, L>, thread: &'static T, now: u64) -> Option<u64> {
         let runtime = Some(thread.entity().runtime.load(Relaxed)).filter(|&runtime| runtime != NO_CREDIT)?;
         let from = self.get(thread.entity().cpu())?.virtual_time(now)?;
@@ -254,10 +258,12 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         others.min_by_key(|cpu| cpu.ready_count())
     }
 
-    /// Moves a ready thread from `cpu`, whose slice is over, to the one with the fewest, if that has fewer by two; now and then if it
-    /// has fewer by one, so that threads which cannot be distributed evenly take turns. Returns which CPU must be rescheduled.
+    /// Moves a ready thread from `cpu`, whose slice is over, to the one with the fewest, if that has fewer by
+    /// two; now and then if it has fewer by one, so that threads which cannot be distributed evenly take
+    /// turns. Returns which CPU must be rescheduled.
     ///
-    /// Called before the next thread is picked: afterwards the ready one may be the current one, which still uses its stack.
+    /// Called before the next thread is picked: afterwards the ready one may be the current one, which still
+    /// uses its stack.
     pub fn balance(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Reschedule {
         if self.count() == 1 || cpu.ready_count() == 0 {
             return Reschedule::None;
@@ -275,8 +281,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.enqueue_on(target, thread, false, now)
     }
 
-    /// Claims an idle CPU: `home` if that is idle, else the next one by number. A claimed CPU cannot be claimed again
-    /// until it has looked at the run queues.
+    /// Claims an idle CPU: `home` if that is idle, else the next one by number. A claimed CPU cannot be
+    /// claimed again until it has looked at the run queues.
     #[inline]
     fn claim_idle(&self, home: u32) -> Option<u32> {
         let mut idle = self.idle.load(Relaxed);
@@ -299,8 +305,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
 
     /// Claims an idle CPU for a thread that was enqueued on CPU `home` while that was busy.
     ///
-    /// `home` or another CPU may have become idle at the same time without having seen the thread; and if the thread
-    /// still uses its stack, its CPU may be about to switch to another thread.
+    /// `home` or another CPU may have become idle at the same time without having seen the thread; and if the
+    /// thread still uses its stack, its CPU may be about to switch to another thread.
     #[inline]
     fn reschedule_idle(&self, home: u32, pinned: bool) -> Reschedule {
         if self.count() > 1 {
@@ -311,8 +317,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         claimed.map_or(Reschedule::None, Reschedule::Cpu)
     }
 
-    /// Claims an idle CPU that can steal from the run queue of `cpu`, a busy one, if there is something to steal. A thread that was
-    /// placed beside its waker is left there for now.
+    /// Claims an idle CPU that can steal from the run queue of `cpu`, a busy one, if there is something to
+    /// steal. A thread that was placed beside its waker is left there for now.
     pub fn reschedule_stealer(&self, cpu: &Cpu<T, P, L>) -> Reschedule {
         let is_loaded = cpu.ready_count() > 0 && cpu.is_listed();
         if self.count() == 1 || !is_loaded || cpu.has_only_beside() || !cpu.has_stealable(&self.loaded) {
@@ -321,9 +327,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.reschedule_idle(cpu.number(), false)
     }
 
-    /// Picks the next thread of a CPU without a current one: from its own run queue, else stolen from another CPU. The
-    /// caller then calls [`Self::reschedule_stealer`] for the threads that are left. With `None` the CPU is marked
-    /// idle, and the next thread that it could run reschedules it.
+    /// Picks the next thread of a CPU without a current one: from its own run queue, else stolen from another
+    /// CPU. The caller then calls [`Self::reschedule_stealer`] for the threads that are left. With `None` the
+    /// CPU is marked idle, and the next thread that it could run reschedules it.
     pub fn pick_next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
         let loaded = &self.loaded;
         let mut pauses = 1;
@@ -335,22 +341,24 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
             };
             let stolen = || steal().map(adopt);
             if let Some(next) = cpu.pick_from_idle(&now, loaded).or_else(stolen) {
-                // The CPU may have been rescheduled without having been claimed: then its idle bit is still set.
+                // The CPU may have been rescheduled without having been claimed: then its idle bit is still
+                // set.
                 self.leave_idle(cpu.number());
                 return Some(next);
             }
             self.idle.fetch_or(bit(cpu.number()), SeqCst);
-            // A thread that was enqueued before the bit was set has rescheduled no CPU: either it is seen here, or
-            // `reschedule_idle` sees the bit.
+            // A thread that was enqueued before the bit was set has rescheduled no CPU: either it is seen
+            // here, or `reschedule_idle` sees the bit.
             fence(SeqCst);
             let has_work =
                 cpu.ready_count() > 0 || self.loaded_others(cpu).any(|other| other.has_stealable(loaded));
-            // A waker that has claimed this CPU in the meantime has another thread for it, and reschedules it.
+            // A waker that has claimed this CPU in the meantime has another thread for it, and reschedules
+            // it.
             if !has_work || !self.claim(cpu.number()) {
                 return None;
             }
-            // All threads that are ready still use their stacks, each until its CPU has switched to another one. Looking again
-            // takes the locks of those CPUs' run queues, and writes the set of idle ones.
+            // All threads that are ready still use their stacks, each until its CPU has switched to another
+            // one. Looking again takes the locks of those CPUs' run queues, and writes the set of idle ones.
             (0..pauses).for_each(|_| spin_loop());
             pauses = (2 * pauses).min(MAX_PAUSES);
         }

@@ -1,11 +1,12 @@
 //! Futexes: a hash table of wait queues by address, each with a lock of its own.
 //!
-//! Mostly one address of a bucket is waited for, and its waiters are a list. Those of other addresses are in a tree, so that no
-//! number of waiting threads makes the time long for which a lock is held.
+//! Mostly one address of a bucket is waited for, and its waiters are a list. Those of other addresses are in
+//! a tree, so that no number of waiting threads makes the time long for which a lock is held.
 //!
-//! A wake-up removes waiters under the lock, and makes them ready after it has released it. A thread whose address
-//! is 0 is in no queue, and a wake-up has counted it: if it runs before it is made ready, because of a timeout, it
-//! returns as one that was woken, and the wake-up that comes later is one that its next wait must expect.
+//! A wake-up removes waiters under the lock, and makes them ready after it has released it. A thread whose
+//! address is 0 is in no queue, and a wake-up has counted it: if it runs before it is made ready, because of
+//! a timeout, it returns as one that was woken, and the wake-up that comes later is one that its next wait
+//! must expect.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -17,8 +18,8 @@ use crate::wait_tree::WaitTree;
 /// Number of buckets of the hash table.
 pub const BUCKETS: usize = 256;
 
-/// Maximum number of waiters that a wake-up removes at a time under the lock of a bucket. The models have a wake-up
-/// of two waiters take the lock twice.
+/// Maximum number of waiters that a wake-up removes at a time under the lock of a bucket. The models have a
+/// wake-up of two waiters take the lock twice.
 const BATCH: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// Wait queue of the addresses that share a hash.
@@ -28,8 +29,8 @@ pub struct Bucket<T: 'static> {
     waiters: List<T, Waiting>,
     /// Waiters for other addresses.
     others: WaitTree<T>,
-    /// Number of [`WakeUp`]s that have begun. A waiter keeps the value with which it was enqueued, so the values
-    /// increase along the queue.
+    /// Number of [`WakeUp`]s that have begun. A waiter keeps the value with which it was enqueued, so the
+    /// values increase along the queue.
     epoch: u64,
 }
 
@@ -47,8 +48,8 @@ impl<T> Default for Bucket<T> {
     }
 }
 
-/// A wake-up of several waiters of an address, in batches. It ends, also if woken threads wait again at once: only
-/// threads that waited when it began are woken.
+/// A wake-up of several waiters of an address, in batches. It ends, also if woken threads wait again at once:
+/// only threads that waited when it began are woken.
 #[derive(Debug)]
 pub struct WakeUp {
     address: u64,
@@ -87,7 +88,8 @@ impl<L> FutexTable<L> {
     }
 }
 
-/// Hash of an address: another one for each futex, whose upper bits depend on all bits of the address (Fibonacci hashing).
+/// Hash of an address: another one for each futex, whose upper bits depend on all bits of the address
+/// (Fibonacci hashing).
 #[inline]
 pub(crate) const fn hash(address: u64) -> u64 {
     (address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -99,8 +101,9 @@ impl<L> FutexTable<L> {
         &self.buckets[usize::from(hash(address).to_le_bytes()[7])]
     }
 
-    /// Enqueues `thread` as a waiter for `address`, which is not 0, if `must_wait` returns true. Check and enqueue
-    /// are one atomic step with respect to [`Self::wake_one`]. Returns whether the thread was enqueued.
+    /// Enqueues `thread` as a waiter for `address`, which is not 0, if `must_wait` returns true. Check and
+    /// enqueue are one atomic step with respect to [`Self::wake_one`]. Returns whether the thread was
+    /// enqueued.
     #[inline]
     pub fn wait<T: Thread>(&self, address: u64, thread: &'static T, must_wait: impl FnOnce() -> bool) -> bool
     where
@@ -117,7 +120,8 @@ impl<L> FutexTable<L> {
         })
     }
 
-    /// Removes a thread that stops waiting, for example on a timeout. `false` if it was woken in the meantime.
+    /// Removes a thread that stops waiting, for example on a timeout. `false` if it was woken in the
+    /// meantime.
     pub fn cancel<T: Thread>(&self, address: u64, thread: &'static T) -> bool
     where
         L: Lock<Bucket<T>>,
@@ -134,8 +138,8 @@ impl<L> FutexTable<L> {
 
     /// Removes the first waiter for `address`, and then calls `wake` with it. Returns whether there was one.
     ///
-    /// `wake` is called without the lock. Until then the thread may already have found that it waits no longer, run,
-    /// and wait for another address, so `wake` may wake it spuriously.
+    /// `wake` is called without the lock. Until then the thread may already have found that it waits no
+    /// longer, run, and wait for another address, so `wake` may wake it spuriously.
     #[inline]
     pub fn wake_one<T: Thread>(&self, address: u64, wake: impl FnOnce(&'static T)) -> bool
     where
@@ -183,8 +187,8 @@ impl<L> FutexTable<L> {
     }
 
     /// Removes the next waiters of a wake-up, first come, first served, and then calls `wake` with each, as
-    /// [`Self::wake_one`] does. Returns whether there may be more. A caller that masks interrupts may unmask them
-    /// between two batches.
+    /// [`Self::wake_one`] does. Returns whether there may be more. A caller that masks interrupts may unmask
+    /// them between two batches.
     #[inline]
     pub fn wake_batch<T: Thread>(&self, wake_up: &mut WakeUp, wake: impl FnMut(&'static T)) -> bool
     where
@@ -237,8 +241,8 @@ impl<T: Thread> Bucket<T> {
         self.others.push(thread);
     }
 
-    /// Removes the first waiter for `address`, if it was enqueued before an epoch. From here on the thread may run, and wait for
-    /// another address.
+    /// Removes the first waiter for `address`, if it was enqueued before an epoch. From here on the thread
+    /// may run, and wait for another address.
     #[inline]
     fn dequeue_early(&mut self, address: u64, epoch: u64) -> Option<&'static T> {
         let is_listed = self.is_listed(address);
@@ -255,7 +259,8 @@ impl<T: Thread> Bucket<T> {
         if self.is_listed(address) { self.waiters.remove(thread) } else { self.others.remove(thread) }
     }
 
-    /// Removes the first waiter for `address` from the tree. From here on the thread may run, and wait for another address.
+    /// Removes the first waiter for `address` from the tree. From here on the thread may run, and wait for
+    /// another address.
     #[cold]
     fn dequeue_other(&mut self, address: u64) -> Option<&'static T> {
         let thread = self.others.first(address)?;
@@ -347,7 +352,8 @@ mod tests {
         assert!(!table.cancel(8, all[1]));
     }
 
-    /// Each woken thread waits again at once, for which it takes the lock that the wake-up must have released.
+    /// Each woken thread waits again at once, for which it takes the lock that the wake-up must have
+    /// released.
     #[test]
     fn wake_up_ends_and_is_exact_if_woken_threads_wait_again() {
         const COUNT: usize = 2 * BATCH + 8;
@@ -370,8 +376,8 @@ mod tests {
         assert_eq!(wake(&table, 8, usize::MAX).len(), COUNT);
     }
 
-    /// As [`std::thread::park`] waits, each thread for an address of its own; here all share a bucket, and their hashes differ
-    /// in the last bits only.
+    /// As [`std::thread::park`] waits, each thread for an address of its own; here all share a bucket, and
+    /// their hashes differ in the last bits only.
     #[test]
     fn wake_up_of_one_of_many_addresses_of_a_bucket_takes_few_steps() {
         const COUNT: usize = 2_000;
@@ -379,7 +385,8 @@ mod tests {
         let inverse = (0..6).fold(1_u64, |inverse, _| {
             inverse.wrapping_mul(2_u64.wrapping_sub(hash(4).wrapping_mul(inverse)))
         });
-        // Multiplied by it, these are numbers of futexes, of which those below 2^62 are addresses divided by 4.
+        // Multiplied by it, these are numbers of futexes, of which those below 2^62 are addresses divided by
+        // 4.
         let numbers = (0_u64..).map(|last| last.wrapping_mul(inverse)).filter(|number| number >> 62 == 0);
         let addresses: Vec<u64> = numbers.skip(1).map(|number| number << 2).take(COUNT).collect();
         let (table, all) = (table(), threads(COUNT));

@@ -1,8 +1,9 @@
 //! The scheduler: run queues and policies, placement and work stealing, futex wait queues, timers.
 //!
-//! Pure logic without hardware: it returns the thread to switch to and the CPU to reschedule, and its caller switches
-//! and sends the reschedule IPI. Threads are `&'static` objects that are reused and never freed, linked into queues
-//! through fields of their own (intrusively), so that nothing here allocates and nothing can fail.
+//! Pure logic without hardware: it returns the thread to switch to and the CPU to reschedule, and its caller
+//! switches and sends the reschedule IPI. Threads are `&'static` objects that are reused and never freed,
+//! linked into queues through fields of their own (intrusively), so that nothing here allocates and nothing
+//! can fail.
 //!
 //! | module | |
 //! | --- | --- |

@@ -8,8 +8,8 @@ use crate::sync::AtomicU32;
 /// A reference to a thread, or none, that can be replaced atomically.
 pub type Link<T> = AtomicCell<Option<&'static T>>;
 
-/// A link of a timer. An owner may insert its timer again as soon as it is no longer queued, so in the models loom
-/// may switch between two accesses.
+/// A link of a timer. An owner may insert its timer again as soon as it is no longer queued, so in the models
+/// loom may switch between two accesses.
 #[cfg(not(loom))]
 pub(crate) type TimerLink<T> = Link<T>;
 

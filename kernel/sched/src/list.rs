@@ -99,7 +99,8 @@ impl<T: Thread, K: ListKind> List<T, K> {
         Some(thread)
     }
 
-    /// Adds a thread at the end, and takes the first thread; on an empty list it returns `thread` and adds nothing.
+    /// Adds a thread at the end, and takes the first thread; on an empty list it returns `thread` and adds
+    /// nothing.
     #[inline]
     pub fn rotate(&mut self, thread: &'static T) -> &'static T {
         let Some(first) = self.first else { return thread };

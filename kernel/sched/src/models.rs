@@ -1,13 +1,13 @@
-//! Models for [loom](https://docs.rs/loom), which tries every order in which CPUs can do their steps, and every value
-//! that weakly ordered memory lets them see.
+//! Models for [loom](https://docs.rs/loom), which tries every order in which CPUs can do their steps, and
+//! every value that weakly ordered memory lets them see.
 //!
-//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test sched`. With
-//! `-- --show-output` each model prints how many executions were explored.
+//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test
+//! sched`. With `-- --show-output` each model prints how many executions were explored.
 //!
-//! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does not
-//! track [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current thread, which
-//! other CPUs use only as a hint, and the links of timers ([`TimerLink`](crate::link::TimerLink)), between whose
-//! accesses loom may switch.
+//! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does
+//! not track [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current
+//! thread, which other CPUs use only as a hint, and the links of timers
+//! ([`TimerLink`](crate::link::TimerLink)), between whose accesses loom may switch.
 
 extern crate std;
 
@@ -66,7 +66,8 @@ struct ModelThread {
     entity: Entity<Self>,
     running: AtomicBool,
     event: WakeEvent,
-    /// Stand-in for the contents of the stack: the number of uses, incremented without an atomic read-modify-write.
+    /// Stand-in for the contents of the stack: the number of uses, incremented without an atomic
+    /// read-modify-write.
     stack: AtomicU32,
     /// Number of uses of the stack, incremented atomically.
     uses: AtomicU32,

@@ -1,8 +1,8 @@
 //! The state of a mutex whose waiters sleep: a futex, from whose queue each unlock wakes one waiter.
 //!
-//! A mutex that is held has bit 0 set, whether threads wait for it or not: so locking is an instruction that sets the bit and
-//! says what it was. A woken thread may find the mutex locked again by one that arrived meanwhile, and then waits again. The
-//! mutex of std is the same (`xtask/src/setup/patches/short_paths.rs`).
+//! A mutex that is held has bit 0 set, whether threads wait for it or not: so locking is an instruction that
+//! sets the bit and says what it was. A woken thread may find the mutex locked again by one that arrived
+//! meanwhile, and then waits again. The mutex of std is the same (`xtask/src/setup/patches/short_paths.rs`).
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 
@@ -21,8 +21,8 @@ pub fn try_lock(futex: &AtomicU32) -> bool {
     futex.fetch_or(LOCKED, Acquire) & LOCKED == 0
 }
 
-/// Locks a mutex, after [`try_lock`] has failed. `wait` waits while the futex has the value that it is given, until it is
-/// woken; it may return early.
+/// Locks a mutex, after [`try_lock`] has failed. `wait` waits while the futex has the value that it is given,
+/// until it is woken; it may return early.
 pub fn lock_contended(futex: &AtomicU32, mut wait: impl FnMut(u32)) {
     // From the swap on, an unlock wakes a waiter: there may be others, which this thread knows nothing of.
     while futex.swap(CONTENDED, Acquire) != UNLOCKED {
@@ -30,8 +30,8 @@ pub fn lock_contended(futex: &AtomicU32, mut wait: impl FnMut(u32)) {
     }
 }
 
-/// Unlocks a mutex. Returns whether the caller is to wake one waiter of the futex, which may be freed already: the thread that
-/// locks the mutex next may do so.
+/// Unlocks a mutex. Returns whether the caller is to wake one waiter of the futex, which may be freed
+/// already: the thread that locks the mutex next may do so.
 #[inline]
 #[must_use]
 pub fn unlock(futex: &AtomicU32) -> bool {
@@ -54,8 +54,8 @@ mod tests {
         assert!(try_lock(&futex));
     }
 
-    /// A thread waits until another one, which was faster, has unlocked as well. It then holds the mutex contended: it does
-    /// not know whether more threads wait.
+    /// A thread waits until another one, which was faster, has unlocked as well. It then holds the mutex
+    /// contended: it does not know whether more threads wait.
     #[test]
     fn each_unlock_after_a_wait_wakes_a_waiter() {
         let futex = AtomicU32::new(UNLOCKED);

@@ -18,7 +18,8 @@ pub trait Policy<T: Thread>: Default + Send {
     /// Length of a time slice in nanoseconds; `None` if the policy has no time slices.
     const SLICE: Option<u64>;
 
-    /// Minimum run time, in nanoseconds, of a thread that computes; `None` if the policy never accounts for run time.
+    /// Minimum run time, in nanoseconds, of a thread that computes; `None` if the policy never accounts for
+    /// run time.
     const LONG_RUN: Option<u64> = None;
 
     /// Adds a woken or new thread. While run time is accounted, [`Self::place`] follows.
@@ -33,11 +34,12 @@ pub trait Policy<T: Thread>: Default + Send {
     /// Takes the thread to run instead of `current`, which yields; `None` if `current` keeps the CPU.
     fn pick_on_yield(&mut self, current: &'static T) -> Option<&'static T>;
 
-    /// Adds `current`, which yields, behind the threads of its priority, and takes the first of them; `None` if another thread is
-    /// next, or the policy decides by run time.
+    /// Adds `current`, which yields, behind the threads of its priority, and takes the first of them; `None`
+    /// if another thread is next, or the policy decides by run time.
     fn yield_to_equal(&mut self, current: &'static T) -> Option<&'static T>;
 
-    /// Takes the thread to run instead of `current`, whose time slice is over; `None` if `current` keeps the CPU.
+    /// Takes the thread to run instead of `current`, whose time slice is over; `None` if `current` keeps the
+    /// CPU.
     fn pick_after_slice(&mut self, current: &'static T) -> Option<&'static T> {
         self.pick_on_yield(current)
     }
@@ -48,7 +50,8 @@ pub trait Policy<T: Thread>: Default + Send {
     /// True if `woken`, which was added, preempts `current` while run time is not accounted.
     fn preempts(&self, woken: &'static T, current: &'static T) -> bool;
 
-    /// Puts `woken`, which was added last, in its place while run time is accounted. Returns true if it preempts `current`.
+    /// Puts `woken`, which was added last, in its place while run time is accounted. Returns true if it
+    /// preempts `current`.
     fn place(&mut self, woken: &'static T, current: &'static T) -> bool {
         self.preempts(woken, current)
     }
@@ -70,8 +73,8 @@ pub trait Policy<T: Thread>: Default + Send {
         0
     }
 
-    /// Begins to account for run time, at the time `now` in nanoseconds, if the policy wants to: `current` computes, and
-    /// has run for `ran_ns`.
+    /// Begins to account for run time, at the time `now` in nanoseconds, if the policy wants to: `current`
+    /// computes, and has run for `ran_ns`.
     fn begin_accounting(&mut self, now: u64, current: &'static T, ran_ns: u64) {
         let _ = (now, current, ran_ns);
     }

@@ -7,8 +7,8 @@ use crossbeam_utils::atomic::AtomicCell;
 use crate::list::is;
 use crate::sync::AtomicU64;
 
-/// Maximum number of switches during a probe beside a thread that computes: those of interrupts and of short runs of others.
-/// Threads that wake each other switch some hundred times.
+/// Maximum number of switches during a probe beside a thread that computes: those of interrupts and of short
+/// runs of others. Threads that wake each other switch some hundred times.
 const MAX_PROBE_SWITCHES: u64 = 32;
 
 /// The run time of a CPU's current thread. Written with the run queue locked, or by the CPU itself.
@@ -61,8 +61,8 @@ impl<T> RunTime<T> {
         ran_ns
     }
 
-    /// Returns how long the current thread has run at least, in nanoseconds: 0 if the CPU has switched since the last stamp.
-    /// Stamps in that case.
+    /// Returns how long the current thread has run at least, in nanoseconds: 0 if the CPU has switched since
+    /// the last stamp. Stamps in that case.
     pub(crate) fn at_least(&self, now: u64) -> u64 {
         if self.stamped.load(Relaxed) == self.switches.load(Relaxed) {
             return self.since_stamp(now);

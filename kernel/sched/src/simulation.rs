@@ -1,8 +1,8 @@
-//! Simulation of CPUs in virtual time: threads that compute, sleep, yield, wake each other, start others and lock a mutex, with
-//! the fair policy.
+//! Simulation of CPUs in virtual time: threads that compute, sleep, yield, wake each other, start others and
+//! lock a mutex, with the fair policy.
 //!
-//! The simulated kernel does what the real one does with the results of the scheduler: it starts time slices, handles the
-//! timers, sends reschedule IPIs, and preempts.
+//! The simulated kernel does what the real one does with the results of the scheduler: it starts time slices,
+//! handles the timers, sends reschedule IPIs, and preempts.
 
 extern crate std;
 
@@ -37,7 +37,8 @@ const SLICE: u64 = match Policy::SLICE {
     None => 0,
 };
 
-/// Time from the request of a reschedule IPI until it is handled by a CPU that runs a thread, and by an idle one.
+/// Time from the request of a reschedule IPI until it is handled by a CPU that runs a thread, and by an idle
+/// one.
 const IPI_NS: u64 = 2 * MICROSECOND;
 const IDLE_IPI_NS: u64 = 10 * MICROSECOND;
 

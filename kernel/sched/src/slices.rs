@@ -13,8 +13,8 @@ const MIN_COST_RISE_NS: u64 = 1_000;
 /// Greatest length of a slice, in multiples of its length on a fast CPU.
 const MAX_STRETCH: u64 = 4;
 
-/// Period, in slices, in which a CPU gives a thread to another one that has a single ready thread less. Odd: of two threads that
-/// alternate, a different one moves each time.
+/// Period, in slices, in which a CPU gives a thread to another one that has a single ready thread less. Odd:
+/// of two threads that alternate, a different one moves each time.
 pub(crate) const ROTATION: u32 = 15;
 
 /// The time slices of a CPU.
@@ -39,8 +39,8 @@ impl Slices {
         self.cost_ns.store(cost_ns.min(cost + cost / 8 + MIN_COST_RISE_NS), Relaxed);
     }
 
-    /// Length of a slice that is `length` nanoseconds long on a fast CPU. On a slow one it is longer, so that the ends of slices do
-    /// not take most of the time.
+    /// Length of a slice that is `length` nanoseconds long on a fast CPU. On a slow one it is longer, so that
+    /// the ends of slices do not take most of the time.
     pub(crate) fn stretched(&self, length: u64) -> u64 {
         let least = self.cost_ns.load(Relaxed).saturating_mul(SLICE_PER_COST);
         length.max(least).min(MAX_STRETCH * length)

@@ -17,8 +17,8 @@ pub const MAX_PRIORITY: u8 = 30;
 /// Virtual runtime of a thread that is new on its CPU: the virtual time.
 pub(crate) const NO_CREDIT: u64 = u64::MAX;
 
-/// Virtual runtime of a thread that has slept and wakes up on another CPU, if one of the two does not account for run time: as far
-/// before the virtual time as may be.
+/// Virtual runtime of a thread that has slept and wakes up on another CPU, if one of the two does not account
+/// for run time: as far before the virtual time as may be.
 pub(crate) const FULL_CREDIT: u64 = 0;
 
 /// Priority of std's threads.
@@ -27,7 +27,8 @@ pub const NORMAL_PRIORITY: u8 = 2;
 /// Rank of [`NORMAL_PRIORITY`]: the index of its list in a run queue.
 pub(crate) const NORMAL_RANK: usize = (MAX_PRIORITY - NORMAL_PRIORITY) as usize;
 
-/// Number of ranks between those of normal and of lower priorities, for a policy that keeps normal threads in several lists.
+/// Number of ranks between those of normal and of lower priorities, for a policy that keeps normal threads in
+/// several lists.
 pub(crate) const NORMAL_LISTS: u8 = 32;
 
 /// Returns the rank of a priority: ready threads of a lower rank run first.
@@ -41,8 +42,8 @@ pub trait Thread: Sync + Sized + 'static {
     /// The scheduler's part of the thread.
     fn entity(&self) -> &Entity<Self>;
 
-    /// Whether the thread uses its stack: true from the moment when a CPU switches to it until that CPU has switched
-    /// away from it.
+    /// Whether the thread uses its stack: true from the moment when a CPU switches to it until that CPU has
+    /// switched away from it.
     fn is_running(&self) -> bool;
 }
 
@@ -86,13 +87,16 @@ pub struct Entity<T: 'static> {
     pinned: AtomicBool,
     /// Position of the thread's priority in the order of priorities, highest first ([`rank`]).
     rank: AtomicU32,
-    /// Virtual runtime in nanoseconds on the thread's CPU, for the fair policy, or [`NO_CREDIT`] or [`FULL_CREDIT`].
+    /// Virtual runtime in nanoseconds on the thread's CPU, for the fair policy, or [`NO_CREDIT`] or
+    /// [`FULL_CREDIT`].
     pub(crate) runtime: AtomicU64,
     /// The thread that last woke this one, where several CPUs run. Threads are never freed.
     pub(crate) woken_by: Link<T>,
-    /// Number of the thread's next wake-ups that place no thread beside it. Only the CPU that runs the thread accesses it.
+    /// Number of the thread's next wake-ups that place no thread beside it. Only the CPU that runs the thread
+    /// accesses it.
     pub(crate) apart: AtomicU32,
-    /// Time, in nanoseconds, for which the thread has run since it last blocked or yielded, as far as it was accounted.
+    /// Time, in nanoseconds, for which the thread has run since it last blocked or yielded, as far as it was
+    /// accounted.
     pub(crate) run_ns: AtomicU64,
 }
 
@@ -159,14 +163,15 @@ impl<T> Entity<T> {
         }
     }
 
-    /// Assigns the thread to a CPU; with `pinned` it never migrates. Must be called before the thread is made ready.
+    /// Assigns the thread to a CPU; with `pinned` it never migrates. Must be called before the thread is made
+    /// ready.
     pub fn assign_cpu(&self, cpu: u32, pinned: bool) {
         self.set_cpu(cpu, NO_CREDIT);
         self.pinned.store(pinned, Relaxed);
     }
 
-    /// Sets a new thread's virtual runtime to that of its creator, whose CPU and priority it has. An entity that is used again keeps
-    /// its own if that is greater.
+    /// Sets a new thread's virtual runtime to that of its creator, whose CPU and priority it has. An entity
+    /// that is used again keeps its own if that is greater.
     pub(crate) fn inherit(&self, creator: &Self) {
         let own = self.runtime.load(Relaxed);
         let inherited = creator.accounted_runtime().filter(|_| self.rank() == NORMAL_RANK);
@@ -175,8 +180,8 @@ impl<T> Entity<T> {
         }
     }
 
-    /// Virtual runtime in nanoseconds; `None` if the thread is new on its CPU, or has another priority than std's threads: those are
-    /// not charged.
+    /// Virtual runtime in nanoseconds; `None` if the thread is new on its CPU, or has another priority than
+    /// std's threads: those are not charged.
     pub(crate) fn accounted_runtime(&self) -> Option<u64> {
         let runtime = self.runtime.load(Relaxed);
         (runtime != NO_CREDIT && self.rank() == NORMAL_RANK).then_some(runtime)
@@ -209,13 +214,14 @@ impl<T> Entity<T> {
 
     /// Clears the park token, for an entity that is reused for a new thread.
     ///
-    /// The virtual runtime is kept: a program that starts and joins threads gets no more than its share by that.
+    /// The virtual runtime is kept: a program that starts and joins threads gets no more than its share by
+    /// that.
     pub fn reset(&self) {
         self.token.store(EMPTY, Relaxed);
     }
 
-    /// Parks the thread, which is the caller. `false` if it was unparked before: then it must not block, and the
-    /// token is consumed.
+    /// Parks the thread, which is the caller. `false` if it was unparked before: then it must not block, and
+    /// the token is consumed.
     #[inline]
     #[must_use]
     pub fn park(&self) -> bool {
@@ -226,8 +232,8 @@ impl<T> Entity<T> {
         false
     }
 
-    /// Unparks the thread. `true` if it was parked: then the caller must make it ready. Else its next park returns at
-    /// once.
+    /// Unparks the thread. `true` if it was parked: then the caller must make it ready. Else its next park
+    /// returns at once.
     #[inline]
     #[must_use]
     pub fn unpark(&self) -> bool {
@@ -245,8 +251,8 @@ impl<T> Entity<T> {
         let mut token = self.token.load(Relaxed);
         loop {
             let next = if token == PARKED { EMPTY } else { NOTIFIED };
-            // Written even if the token keeps its value: the release makes what the waker did before visible to the
-            // thread.
+            // Written even if the token keeps its value: the release makes what the waker did before visible
+            // to the thread.
             match self.token.compare_exchange(token, next, AcqRel, Relaxed) {
                 Ok(_) => return token == PARKED,
                 Err(now) => token = now,
@@ -262,8 +268,9 @@ impl<T> Entity<T> {
 
     /// Polls several objects for the thread, which is the caller and waits if none is ready.
     ///
-    /// A poll may sleep, for a lock or for a device. That consumes the park token, which an object that was polled before may
-    /// have set. So after a sleep the token is set again: the thread then polls once more instead of waiting.
+    /// A poll may sleep, for a lock or for a device. That consumes the park token, which an object that was
+    /// polled before may have set. So after a sleep the token is set again: the thread then polls once more
+    /// instead of waiting.
     #[inline]
     pub fn poll_several<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
         let before = self.sleeps.load(Relaxed);

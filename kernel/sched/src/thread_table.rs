@@ -1,9 +1,9 @@
 //! The table of threads by number.
 //!
-//! A number has the index of the thread's entry, plus 1, in its lower bits. The bits above count the lives of the entry:
-//! a thread that is used again for another one has the next number. When an entry has had all its numbers, the thread
-//! moves to an entry that was not used before; entries are used again only when all have been. So a number comes again
-//! after 2^31 lives, or if nearly all entries are in use.
+//! A number has the index of the thread's entry, plus 1, in its lower bits. The bits above count the lives of
+//! the entry: a thread that is used again for another one has the next number. When an entry has had all its
+//! numbers, the thread moves to an entry that was not used before; entries are used again only when all have
+//! been. So a number comes again after 2^31 lives, or if nearly all entries are in use.
 
 use spin::Once;
 
@@ -23,8 +23,8 @@ const MAX_READ: usize = 64;
 
 /// Threads by number. The lower `INDEX_BITS` bits of a number are for the index, 5 to 20.
 ///
-/// The entries are in chunks that never move: the first has 32, and each further one as many as all before it. So a
-/// thread is found without a lock.
+/// The entries are in chunks that never move: the first has 32, and each further one as many as all before
+/// it. So a thread is found without a lock.
 #[derive(Debug)]
 pub struct ThreadTable<T: 'static, const INDEX_BITS: u32> {
     chunks: [Once<&'static [Link<T>]>; CHUNKS],
@@ -44,7 +44,8 @@ pub struct TableCursor {
 pub enum EnterError {
     /// A chunk is missing; the caller allocates that many empty entries and calls [`ThreadTable::add_chunk`].
     MissingChunk(usize),
-    /// The entries that were read are in use; the caller tries again, after it has released its lock for a moment.
+    /// The entries that were read are in use; the caller tries again, after it has released its lock for a
+    /// moment.
     Again,
     /// All entries are in use.
     Full,
@@ -113,8 +114,8 @@ impl<T, const INDEX_BITS: u32> ThreadTable<T, INDEX_BITS> {
         number & Self::INDEX_MASK
     }
 
-    /// Enters a thread in a vacant entry; returns the first number of that. The thread leaves the entry of `old`, its last
-    /// number, unless that is 0.
+    /// Enters a thread in a vacant entry; returns the first number of that. The thread leaves the entry of
+    /// `old`, its last number, unless that is 0.
     ///
     /// # Errors
     ///
@@ -148,8 +149,8 @@ impl<T, const INDEX_BITS: u32> ThreadTable<T, INDEX_BITS> {
         }
     }
 
-    /// Adds a chunk of `size` entries, which [`Self::enter`] misses: what `chunk` returns, which is called unless another
-    /// thread has added it meanwhile. `None` if `chunk` returns that.
+    /// Adds a chunk of `size` entries, which [`Self::enter`] misses: what `chunk` returns, which is called
+    /// unless another thread has added it meanwhile. `None` if `chunk` returns that.
     ///
     /// A second caller spins while `chunk` runs, unless the user of the table has a lock around the calls.
     pub fn add_chunk(&self, size: usize, chunk: impl FnOnce() -> Option<&'static [Link<T>]>) -> Option<()> {
@@ -270,7 +271,8 @@ mod tests {
         assert_eq!(table.find(1), Some(&1));
     }
 
-    /// One thread has many lives beside others that live on: no number comes twice before all entries have been used.
+    /// One thread has many lives beside others that live on: no number comes twice before all entries have
+    /// been used.
     #[test]
     fn numbers_come_again_only_after_all_entries_were_used() {
         type Table = ThreadTable<usize, 20>;

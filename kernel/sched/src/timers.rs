@@ -1,8 +1,9 @@
 //! Timers of sleeping threads: an intrusive leftist heap, whose nodes are fields of the threads.
 //!
-//! Insertion and removal take logarithmic time in the number of timers, each of them (Crane: Linear lists and priority queues
-//! as balanced binary trees, 1972): they are made under a spinlock, so a bound on the average would not do. The rank of a
-//! node, the length of the shortest path to a node that lacks a child, is nowhere greater on the right than on the left.
+//! Insertion and removal take logarithmic time in the number of timers, each of them (Crane: Linear lists and
+//! priority queues as balanced binary trees, 1972): they are made under a spinlock, so a bound on the average
+//! would not do. The rank of a node, the length of the shortest path to a node that lacks a child, is nowhere
+//! greater on the right than on the left.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -94,7 +95,8 @@ fn set_right<T: Thread>(parent: &'static T, node: &'static T) {
     timer(node).parent.store(Some(parent));
 }
 
-/// Exchanges the children of a node if the right one has the greater rank. Returns whether the node's own rank has changed.
+/// Exchanges the children of a node if the right one has the greater rank. Returns whether the node's own
+/// rank has changed.
 fn balance<T: Thread>(node: &'static T) -> bool {
     #[cfg(test)]
     #[cfg(not(loom))]
@@ -128,7 +130,8 @@ impl<T: Thread> TimerHeap<T> {
         self.root.map(deadline)
     }
 
-    /// Inserts the timer of a thread, which must not be in a heap. Returns whether its deadline is the earliest now.
+    /// Inserts the timer of a thread, which must not be in a heap. Returns whether its deadline is the
+    /// earliest now.
     pub fn insert(&mut self, thread: &'static T, deadline: u64) -> bool {
         let own = timer(thread);
         own.deadline.store(deadline, Relaxed);
@@ -169,9 +172,9 @@ impl<T: Thread> TimerHeap<T> {
         }
     }
 
-    /// Removes and returns the first threads in the order of their deadlines, if these are not later than `now`: at most
-    /// [`BATCH`]. The caller wakes them without the lock of the heap. It calls again if [`Self::next_deadline`] is not later
-    /// than `now` either, but lets other interrupts through before.
+    /// Removes and returns the first threads in the order of their deadlines, if these are not later than
+    /// `now`: at most [`BATCH`]. The caller wakes them without the lock of the heap. It calls again if
+    /// [`Self::next_deadline`] is not later than `now` either, but lets other interrupts through before.
     #[must_use = "the threads sleep until they are woken"]
     pub fn expire(&mut self, now: u64) -> heapless::Vec<&'static T, BATCH> {
         let mut due = heapless::Vec::new();

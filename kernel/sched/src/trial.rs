@@ -1,4 +1,5 @@
-//! Trials: short slices, after which it is known whether a thread that was placed beside its waker has to wait for it.
+//! Trials: short slices, after which it is known whether a thread that was placed beside its waker has to
+//! wait for it.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -11,8 +12,8 @@ use crate::thread::Thread;
 /// Length of a trial, in nanoseconds.
 pub(crate) const TRIAL_NS: u64 = 250_000;
 
-/// Least number of wake-ups in a trial between threads that wake each other and do little else: then a wait for the CPU is not longer
-/// than the way over another CPU.
+/// Least number of wake-ups in a trial between threads that wake each other and do little else: then a wait
+/// for the CPU is not longer than the way over another CPU.
 pub(crate) const MIN_TRIAL_PLACED: u64 = 8;
 
 /// Number of wake-ups by a thread that place no thread beside it after a trial in which one waited.
@@ -45,7 +46,8 @@ impl<T: Thread> Trial<T> {
         self.runs.load(Relaxed)
     }
 
-    /// Ends the trial, if there is one. Returns the number of threads that were placed beside their wakers in it.
+    /// Ends the trial, if there is one. Returns the number of threads that were placed beside their wakers in
+    /// it.
     pub(crate) fn end(&self) -> Option<u64> {
         let ran = self.runs();
         self.runs.store(false, Relaxed);
@@ -70,7 +72,8 @@ impl<T: Thread> Trial<T> {
     }
 }
 
-/// Records that `waker` wakes `thread`. Returns true if that waits for it: they wake each other, and have the same priority.
+/// Records that `waker` wakes `thread`. Returns true if that waits for it: they wake each other, and have the
+/// same priority.
 pub(crate) fn is_answer<T: Thread>(waker: &'static T, thread: &'static T) -> bool {
     let (own, other) = (waker.entity(), thread.entity());
     other.woken_by.store(Some(waker));

@@ -1,9 +1,10 @@
-//! Waiting threads of several futex addresses that share a bucket of the hash table: a tree of the addresses, whose nodes are
-//! fields of the threads.
+//! Waiting threads of several futex addresses that share a bucket of the hash table: a tree of the addresses,
+//! whose nodes are fields of the threads.
 //!
-//! It is a digital search tree (Coffman, Eve: File structures using hashing functions, 1970): a bit of the hash of an address
-//! chooses the child in each step, so there are no more steps than bits that differ between hashes of one bucket. That bounds
-//! the time under the lock of the bucket, whatever the addresses are, and nothing is ever balanced.
+//! It is a digital search tree (Coffman, Eve: File structures using hashing functions, 1970): a bit of the
+//! hash of an address chooses the child in each step, so there are no more steps than bits that differ
+//! between hashes of one bucket. That bounds the time under the lock of the bucket, whatever the addresses
+//! are, and nothing is ever balanced.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -15,7 +16,8 @@ use crate::thread::Thread;
 /// Number of leading bits of the hash that are the same for all addresses of a bucket.
 const BUCKET_BITS: u32 = 8;
 
-/// The node of an address in a [`WaitTree`]: the thread that has waited longest for it. The others are behind it in a list.
+/// The node of an address in a [`WaitTree`]: the thread that has waited longest for it. The others are behind
+/// it in a list.
 #[derive(Debug)]
 pub(crate) struct TreeNode<T: 'static> {
     children: [Link<T>; 2],
@@ -141,8 +143,8 @@ impl<T: Thread> WaitTree<T> {
         }
     }
 
-    /// Removes a leaf below a node; `None` if the node is one itself. Its hash has the bits that lead to the node, so it can be
-    /// in that place.
+    /// Removes a leaf below a node; `None` if the node is one itself. Its hash has the bits that lead to the
+    /// node, so it can be in that place.
     fn take_leaf(&mut self, node: &'static T) -> Option<&'static T> {
         let mut found = None;
         let mut node = node;

@@ -24,8 +24,8 @@ use crate::threads::wait::block_on;
 /// Maximum number of disks: one for each letter.
 pub(super) const MAX_DISKS: usize = 26;
 
-/// Maximum number of requests in flight per disk. Each has a buffer of [`MAX_TRANSFER`] bytes, allocated when so many
-/// requests are first in flight.
+/// Maximum number of requests in flight per disk. Each has a buffer of [`MAX_TRANSFER`] bytes, allocated when
+/// so many requests are first in flight.
 const MAX_REQUESTS: u16 = 64;
 
 /// Part of the free memory that the buffer of one more request may take.
@@ -43,8 +43,8 @@ type Driver = BlockDriver<Transport, Pages>;
 #[derive(Debug)]
 struct Disk {
     requests: SpinLock<Requests>,
-    /// Serialise writes to a region: a write of a part of a block reads the block, and writes it back. Regions whose
-    /// numbers are equal modulo [`REGION_LOCKS`] share a lock.
+    /// Serialise writes to a region: a write of a part of a block reads the block, and writes it back.
+    /// Regions whose numbers are equal modulo [`REGION_LOCKS`] share a lock.
     regions: [Mutex; REGION_LOCKS],
 }
 
@@ -52,8 +52,8 @@ struct Disk {
 #[derive(Debug)]
 struct Requests {
     driver: Driver,
-    /// A permit for each buffer of the driver. A thread has one from before it submits a request until it has released the
-    /// buffer, so the driver always has a buffer for it.
+    /// A permit for each buffer of the driver. A thread has one from before it submits a request until it has
+    /// released the buffer, so the driver always has a buffer for it.
     buffers: Semaphore,
 }
 
@@ -166,7 +166,8 @@ impl Disk {
         submitted
     }
 
-    /// Adds a buffer for the thread that has waited longest, if the queue has room for its request and the machine the memory.
+    /// Adds a buffer for the thread that has waited longest, if the queue has room for its request and the
+    /// machine the memory.
     fn add_buffer(&self) {
         if memory::available() / MEMORY_SHARE < MAX_TRANSFER as u64 {
             return;

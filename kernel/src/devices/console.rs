@@ -1,5 +1,5 @@
-//! The virtio console devices: the first one has standard input and output, or the input alone, the second one standard
-//! error.
+//! The virtio console devices: the first one has standard input and output, or the input alone, the second
+//! one standard error.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
@@ -53,15 +53,15 @@ static INPUT_CONSOLE: OnceLock<Option<&'static VirtioConsole>> = OnceLock::new()
 
 static ERROR_CONSOLE: OnceLock<OutputDevice> = OnceLock::new();
 
-/// Number of writes, to both streams, that are tried without a device: to initialise one costs more than some short writes to
-/// the platform's console, and many programs print little.
+/// Number of writes, to both streams, that are tried without a device: to initialise one costs more than some
+/// short writes to the platform's console, and many programs print little.
 static DRIVERLESS_WRITES: AtomicU32 = AtomicU32::new(0);
 
 /// Maximum size of a driverless write in bytes.
 const MAX_DRIVERLESS_SIZE: usize = 256;
 
-/// Makes the first console device the machine's console. It is initialised at once unless the platform's console takes
-/// output for it.
+/// Makes the first console device the machine's console. It is initialised at once unless the platform's
+/// console takes output for it.
 pub(super) fn init() {
     HAS_CONSOLE.store(true, Relaxed);
     let writes = driverless_writes();
@@ -91,8 +91,8 @@ fn console() -> Option<&'static VirtioConsole> {
     if HAS_CONSOLE.load(Relaxed) { *CONSOLE.get_or_init(start_first) } else { None }
 }
 
-/// Whether a write of `size` bytes is tried without a device. It is not once any console device is initialised: the streams may
-/// be one file of the host, in which the order of writes is kept.
+/// Whether a write of `size` bytes is tried without a device. It is not once any console device is
+/// initialised: the streams may be one file of the host, in which the order of writes is kept.
 pub(crate) fn is_driverless(size: usize) -> bool {
     let decrement = |left: u32| left.checked_sub(1);
     size <= MAX_DRIVERLESS_SIZE
@@ -121,8 +121,8 @@ fn start_input() -> Option<&'static VirtioConsole> {
     start_console(find(Id::Console, 0).ok()?)
 }
 
-/// Initialises the device of standard error: the second console device. Without one it is the device of standard output. If
-/// the second one cannot be initialised, as without memory, it is the platform's console.
+/// Initialises the device of standard error: the second console device. Without one it is the device of
+/// standard output. If the second one cannot be initialised, as without memory, it is the platform's console.
 fn start_error() -> OutputDevice {
     if !HAS_CONSOLE.load(Relaxed) {
         return OutputDevice::Platform;
@@ -131,8 +131,8 @@ fn start_error() -> OutputDevice {
     started.map_or(OutputDevice::Platform, OutputDevice::Device)
 }
 
-/// Waits until the host has taken all output of the console devices, for at most [`FLUSH_TIMEOUT`]; not at all for a host
-/// that takes it after the machine has ended.
+/// Waits until the host has taken all output of the console devices, for at most [`FLUSH_TIMEOUT`]; not at
+/// all for a host that takes it after the machine has ended.
 pub(crate) fn flush_consoles() {
     if drains_consoles() {
         return;

@@ -1,4 +1,5 @@
-//! Device discovery: virtio-mmio devices of the boot information and the command line, and functions on the PCI bus.
+//! Device discovery: virtio-mmio devices of the boot information and the command line, and functions on the
+//! PCI bus.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -69,7 +70,8 @@ fn probe_mmio(device: &boot_info::MmioDevice) -> Option<DiscoveredDevice> {
 
 fn mmio_transport(device: &boot_info::MmioDevice) -> Option<Mmio<Window>> {
     let mmio = devices::mmio_transport(device.registers.start, device.registers.size)?;
-    // Boot information with device IDs is uhyve's, which gives each device a line that it shares with no other.
+    // Boot information with device IDs is uhyve's, which gives each device a line that it shares with no
+    // other.
     Some(if device.kind == 0 { mmio } else { mmio.with_exclusive_line() })
 }
 
@@ -84,14 +86,14 @@ fn msi_line(index: usize) -> u8 {
     MSI_LINES.clone().nth(index).unwrap_or(MSI_LINES.end - 1)
 }
 
-/// CPU for the MSI-X of that driver's device: the machine's CPUs in turn. The first device, which for most programs is the
-/// only one, has the first CPU.
+/// CPU for the MSI-X of that driver's device: the machine's CPUs in turn. The first device, which for most
+/// programs is the only one, has the first CPU.
 fn msi_cpu(index: usize) -> u32 {
     (0..cpus::count()).cycle().nth(index).unwrap_or(0)
 }
 
-/// Devices whose messages go to the first CPU until theirs runs: numbers of their drivers, and addresses. Messages are moved
-/// under the lock, so that none are once their device is not among these.
+/// Devices whose messages go to the first CPU until theirs runs: numbers of their drivers, and addresses.
+/// Messages are moved under the lock, so that none are once their device is not among these.
 static WAITING_FOR_CPU: SpinLock<Vec<(usize, PciAddress)>> = SpinLock::new(Vec::new());
 
 /// Sends the messages of the devices of a CPU, which has started, to that one.
@@ -121,13 +123,14 @@ fn wait_for_cpu(index: usize, address: PciAddress) {
     }
 }
 
-/// Leaves the messages of a device where they are: its driver has failed to start, and a new one has a line of its own.
+/// Leaves the messages of a device where they are: its driver has failed to start, and a new one has a line
+/// of its own.
 fn stop_waiting(address: PciAddress) {
     WAITING_FOR_CPU.lock().retain(|&(_, other)| other != address);
 }
 
-/// The line of a global system interrupt: of the same number if the line is a wired one, else one for messages, which the
-/// interrupt controller sends. `None` if no interrupt controller has it.
+/// The line of a global system interrupt: of the same number if the line is a wired one, else one for
+/// messages, which the interrupt controller sends. `None` if no interrupt controller has it.
 fn line_of(interrupt: u32) -> Option<u8> {
     match u8::try_from(interrupt) {
         Ok(line) if line < TIMER => Some(line),
@@ -214,7 +217,8 @@ impl DiscoveredDevice {
         report::warn(format_args!("{self}: {reason}"));
     }
 
-    /// Prints a warning that there is no memory for the driver, once: each use of the device tries to start it.
+    /// Prints a warning that there is no memory for the driver, once: each use of the device tries to start
+    /// it.
     pub(super) fn warn_of_shortage(&self, shortage: &Shortage) {
         if !self.has_reported_shortage.swap(true, Relaxed) {
             self.warn(shortage);

@@ -1,4 +1,5 @@
-//! The virtio entropy device: `/dev/hwrng`, and the random generator's seed if the machine has no other source.
+//! The virtio entropy device: `/dev/hwrng`, and the random generator's seed if the machine has no other
+//! source.
 
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
@@ -68,8 +69,8 @@ impl InterruptHandler for EntropyDevice {
 }
 
 impl EntropyDevice {
-    /// Waits for random bytes; returns their number, at least 1 and at most the length of `bytes`. `None` at the deadline, a time of
-    /// the monotonic clock.
+    /// Waits for random bytes; returns their number, at least 1 and at most the length of `bytes`. `None` at
+    /// the deadline, a time of the monotonic clock.
     fn read(&self, bytes: &mut [u8], deadline: Option<u64>) -> Option<Result<usize, EntropyError>> {
         self.mutex.with(|| {
             match self.driver.lock().request(bytes.len()) {

@@ -21,8 +21,8 @@ use crate::interrupts::InterruptHandler;
 const GROUP_BIT: u8 = 1;
 const LOCAL_BIT: u8 = 2;
 
-/// A network device. Its interrupt handler takes the lock of the driver, so no method holds that while the network stack
-/// reads or writes a frame: frames are taken out of the driver.
+/// A network device. Its interrupt handler takes the lock of the driver, so no method holds that while the
+/// network stack reads or writes a frame: frames are taken out of the driver.
 #[derive(Debug)]
 pub(crate) struct NetworkDevice {
     driver: SpinLock<NetDriver<Transport, Pages, MirroredPages>>,
@@ -36,8 +36,8 @@ pub(crate) struct NetworkDevice {
 
 static NETWORK: Once<Option<&'static NetworkDevice>> = Once::new();
 
-/// Initialises the first network device, if there is one; `on_interrupt` is called after each of its interrupts, the first
-/// time perhaps before this returns.
+/// Initialises the first network device, if there is one; `on_interrupt` is called after each of its
+/// interrupts, the first time perhaps before this returns.
 ///
 /// # Errors
 ///
@@ -96,8 +96,8 @@ impl NetworkDevice {
         }
     }
 
-    /// Calls `take` with the next received frame, and whether the device has found its checksum correct; `false` if
-    /// there is none.
+    /// Calls `take` with the next received frame, and whether the device has found its checksum correct;
+    /// `false` if there is none.
     pub(crate) fn receive(&self, take: impl FnOnce(&[u8], bool)) -> bool {
         let taken = self.driver.lock().take_frame();
         let Ok(Some(mut frame)) = taken else { return false };
@@ -112,7 +112,8 @@ impl NetworkDevice {
         self.driver.lock().can_transmit(size)
     }
 
-    /// Queues a frame of `size` bytes that `fill` writes. Without room, or if the device is broken, the frame is lost.
+    /// Queues a frame of `size` bytes that `fill` writes. Without room, or if the device is broken, the frame
+    /// is lost.
     pub(crate) fn transmit(&self, size: usize, offload: &net::Offload, fill: impl FnOnce(&mut [u8])) {
         let reserved = self.driver.lock().reserve_frame(size, tx_offload(offload));
         let Ok(frame) = reserved else { return };
@@ -140,8 +141,8 @@ impl NetworkDevice {
         }
     }
 
-    /// Enables or disables RX interrupts; returns whether frames have been received already, for which no interrupt may
-    /// come.
+    /// Enables or disables RX interrupts; returns whether frames have been received already, for which no
+    /// interrupt may come.
     pub(crate) fn receive_interrupts(&self, on: bool) -> bool {
         self.driver.lock().set_rx_interrupt(on).unwrap_or(false)
     }

@@ -16,8 +16,8 @@ use super::{DiscoveredDevice, Transport, find, start};
 use crate::interrupts::InterruptHandler;
 use crate::sync::Mutex;
 
-/// Maximum size in bytes of the data of a request. The servers take twice as much, with which uhyve is faster, and virtiofsd under
-/// QEMU's TCG eight times slower, for a reason that is not known.
+/// Maximum size in bytes of the data of a request. The servers take twice as much, with which uhyve is
+/// faster, and virtiofsd under QEMU's TCG eight times slower, for a reason that is not known.
 const MAX_DATA: usize = 512 << 10;
 
 /// Minimum of that maximum, for machines with little memory.
@@ -35,7 +35,8 @@ struct FsDevice {
     max_data: usize,
 }
 
-/// The devices that [`start_all`] has initialised, in the order of discovery; `None` for one that cannot be used.
+/// The devices that [`start_all`] has initialised, in the order of discovery; `None` for one that cannot be
+/// used.
 static DEVICES: SpinLock<Vec<Option<&'static FsDevice>>> = SpinLock::new(Vec::new());
 
 /// Serialises initialisation of devices.
@@ -93,7 +94,8 @@ fn start_device(device: &DiscoveredDevice) -> Result<&'static FsDevice, Errno> {
 }
 
 impl FsDevice {
-    /// Wakes the tasks whose replies have arrived, and those that can submit a request now; each without the lock.
+    /// Wakes the tasks whose replies have arrived, and those that can submit a request now; each without the
+    /// lock.
     fn wake(&self) {
         let next = || self.driver.lock().next_waker();
         while let Some(waker) = next() {

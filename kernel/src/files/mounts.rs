@@ -19,8 +19,8 @@ use crate::{command_line, fallible, report};
 
 type Client = FuseClient<FuseTransport>;
 
-/// The connected clients and their devices: a mount that has failed for want of memory is tried again with its client, since a
-/// server may refuse a second handshake.
+/// The connected clients and their devices: a mount that has failed for want of memory is tried again with
+/// its client, since a server may refuse a second handshake.
 static CLIENTS: SpinLock<Vec<(FuseTransport, Arc<Client>)>> = SpinLock::new(Vec::new());
 
 /// Gives back the memory of names and data that are kept.
@@ -32,8 +32,8 @@ fn reclaim() {
     (0..).map_while(client).for_each(|client| client.reclaim());
 }
 
-/// Mounts all devices that the command line names, and changes to the program's working directory. What cannot be mounted is
-/// reported, and calls below its path fail.
+/// Mounts all devices that the command line names, and changes to the program's working directory. What
+/// cannot be mounted is reported, and calls below its path fail.
 ///
 /// # Errors
 ///
@@ -64,8 +64,8 @@ pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
     }
 }
 
-/// Changes to the program's working directory. Without it the machine ends: elsewhere the program would read and write other
-/// files than it is meant to.
+/// Changes to the program's working directory. Without it the machine ends: elsewhere the program would read
+/// and write other files than it is meant to.
 async fn enter(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
     let (reason, error) = match vfs.change_directory(path).await {
         Ok(()) => return Ok(()),

@@ -1,5 +1,5 @@
-//! The thread that writes what is collected of small writes to folders of the host, and the end of the program, before which
-//! everything is written.
+//! The thread that writes what is collected of small writes to folders of the host, and the end of the
+//! program, before which everything is written.
 
 use core::cell::Cell;
 use core::future::poll_fn;
@@ -42,7 +42,8 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Whether the thread runs; nothing is collected without it.
 static THREAD: OnceLock<Result<(), Errno>> = OnceLock::new();
 
-/// Has the thread write what is collected from now on when it is due. Returns false if there is no thread, or the machine ends.
+/// Has the thread write what is collected from now on when it is due. Returns false if there is no thread, or
+/// the machine ends.
 pub(super) fn data_collected() -> bool {
     let is_running = THREAD.get_or_init(start).is_ok() && !IS_ENDING.load(Acquire);
     if is_running && !HAS_COLLECTED.swap(true, AcqRel) {
@@ -67,7 +68,8 @@ fn start() -> Result<(), Errno> {
     Ok(())
 }
 
-/// What the thread has seen, for its futures: one for each mount, so that a host that does not answer delays only its own.
+/// What the thread has seen, for its futures: one for each mount, so that a host that does not answer delays
+/// only its own.
 #[derive(Debug, Default)]
 struct Seen {
     /// How often writes had been collected, and everything was to be written, when the futures were polled.
@@ -93,7 +95,8 @@ impl Seen {
         let due = self.due.get();
         block_until(due, |context| {
             WAITER.add(context);
-            // What is collected while something is due is found then: while the flag is set, nothing wakes the thread for it.
+            // What is collected while something is due is found then: while the flag is set, nothing wakes
+            // the thread for it.
             let is_time = due.is_none_or(|due| due <= clock::monotonic());
             for (looks, flag, count) in
                 [(is_time, &HAS_COLLECTED, &self.collected), (true, &IS_URGENT, &self.urgent)]
@@ -106,8 +109,8 @@ impl Seen {
         });
     }
 
-    /// Waits until what is collected for a mount is due, something was collected while nothing was, or everything is to be written;
-    /// returns whether that is so. `last` has the counts from the last time.
+    /// Waits until what is collected for a mount is due, something was collected while nothing was, or
+    /// everything is to be written; returns whether that is so. `last` has the counts from the last time.
     fn poll_next(&self, last: &mut (u64, u64), due: Option<u64>) -> Poll<bool> {
         let counts = (self.collected.get(), self.urgent.get());
         let is_urgent = counts.1 != last.1;
@@ -120,7 +123,8 @@ impl Seen {
         Poll::Pending
     }
 
-    /// Writes what is collected for a mount when it is due, or everything when that is urgent. It does not end.
+    /// Writes what is collected for a mount when it is due, or everything when that is urgent. It does not
+    /// end.
     async fn keep_writing(&self, vfs: &Vfs<Kernel>, mount: usize) {
         let (mut last, mut due) = ((0, 0), None);
         loop {
@@ -140,7 +144,8 @@ async fn write(vfs: &Vfs<Kernel>, mount: usize) {
 /// Writes everything before the machine ends.
 fn finish() {
     let Ok(vfs) = mounted() else { return };
-    // Other threads ask for it with the file locked that `write_back` locks, too: it finds what they have collected before.
+    // Other threads ask for it with the file locked that `write_back` locks, too: it finds what they have
+    // collected before.
     IS_ENDING.store(true, Release);
     let deadline = clock::monotonic() + EXIT_TIMEOUT;
     join_each(vfs.write_back_mounts(), &|mount| write(vfs, mount), &mut |poll| {

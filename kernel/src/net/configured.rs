@@ -1,7 +1,7 @@
 //! Waits for the automatic configuration of the machine's address.
 //!
-//! Non-blocking sockets wait, too: on Linux a machine has its address before programs start, so they treat "network is
-//! unreachable" as permanent. std's `connect_timeout` uses such sockets.
+//! Non-blocking sockets wait, too: on Linux a machine has its address before programs start, so they treat
+//! "network is unreachable" as permanent. std's `connect_timeout` uses such sockets.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -15,8 +15,8 @@ use super::stack::{Network, Stack};
 use crate::sync::WaitQueue;
 use crate::threads::wait::block_until;
 
-/// Timeout in nanoseconds of the wait for an address, from the first waiter on: without a DHCP server there will be
-/// none.
+/// Timeout in nanoseconds of the wait for an address, from the first waiter on: without a DHCP server there
+/// will be none.
 const CONFIGURE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 static WAITERS: WaitQueue = WaitQueue::new();

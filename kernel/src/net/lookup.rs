@@ -44,8 +44,8 @@ impl From<Errno> for Failure {
     }
 }
 
-/// Addresses of a name, at least one, the best first. `file` returns the text of a file, which is empty if it cannot be
-/// read.
+/// Addresses of a name, at least one, the best first. `file` returns the text of a file, which is empty if it
+/// cannot be read.
 pub(crate) fn resolve(
     name: &[u8],
     families: Families,

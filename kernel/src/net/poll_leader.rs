@@ -1,6 +1,7 @@
-//! The poll leader of the network ([`PollLeader`]): a thread blocked in a call of the stack, which the network device's
-//! next interrupt wakes. It polls the stack itself, which saves two context switches, to the poll thread and back. If the
-//! interrupted CPU runs another thread, the interrupt wakes the poll thread instead, which has a higher priority.
+//! The poll leader of the network ([`PollLeader`]): a thread blocked in a call of the stack, which the
+//! network device's next interrupt wakes. It polls the stack itself, which saves two context switches, to the
+//! poll thread and back. If the interrupted CPU runs another thread, the interrupt wakes the poll thread
+//! instead, which has a higher priority.
 
 use core::task::Context;
 
@@ -50,14 +51,14 @@ pub(super) fn lead(context: &Context<'_>) -> bool {
     must_poll || rx_interrupt::enable()
 }
 
-/// True if the calling thread runs at once when the interrupt finds an idle CPU: a thread that is pinned to another CPU
-/// may wait there for one that computes.
+/// True if the calling thread runs at once when the interrupt finds an idle CPU: a thread that is pinned to
+/// another CPU may wait there for one that computes.
 fn may_lead() -> bool {
     !schedule::current().entity().is_pinned() || cpu::count() == 1
 }
 
-/// Ends the calling thread's role as the poll leader: it does not wait any more, and the poll thread handles received
-/// frames.
+/// Ends the calling thread's role as the poll leader: it does not wait any more, and the poll thread handles
+/// received frames.
 pub(super) fn resign() {
     if devices::network().is_none() {
         return;

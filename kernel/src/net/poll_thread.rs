@@ -18,9 +18,8 @@ use crate::threads::wait::block_until;
 /// Size of the thread's stack in bytes.
 const STACK_SIZE: usize = 256 << 10;
 
-/// Number of polls in a row after which the thread pauses: the device drops frames that come faster than they are
-/// handled,
-/// and a flood does not keep programs from running.
+/// Number of polls in a row after which the thread pauses: the device drops frames that come faster than they
+/// are handled, and a flood does not keep programs from running.
 const MAX_ROUNDS: u32 = 16;
 
 /// Length of the pause in nanoseconds.
@@ -29,9 +28,8 @@ const PAUSE: u64 = 1_000_000;
 /// Wait queue of the thread.
 static WAITER: WaitQueue = WaitQueue::new();
 
-/// When the thread polls the stack next if no other thread calls it, in nanoseconds of the monotonic clock; `u64::MAX`
-/// while
-/// it polls and if no timer of the stack runs.
+/// When the thread polls the stack next if no other thread calls it, in nanoseconds of the monotonic clock;
+/// `u64::MAX` while it polls and if no timer of the stack runs.
 static WAKES: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Whether the thread has been called since its last poll.

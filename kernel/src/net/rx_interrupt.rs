@@ -1,5 +1,5 @@
-//! The network device's RX interrupt. It is raised once: then a thread receives all frames, and enables the interrupt
-//! again before it sleeps or returns to its program.
+//! The network device's RX interrupt. It is raised once: then a thread receives all frames, and enables the
+//! interrupt again before it sleeps or returns to its program.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};

@@ -15,7 +15,8 @@ pub(super) static SERVICES: Services =
 
 unsafe extern "C" fn device(description: *mut DeviceInfo) -> bool {
     let Some(device) = devices::network() else { return false };
-    // SAFETY: `Services::device` requires a pointer valid for writes; the stack passes one to a local variable.
+    // SAFETY: `Services::device` requires a pointer valid for writes; the stack passes one to a local
+    // variable.
     unsafe { description.write(device.describe()) };
     true
 }
@@ -23,8 +24,8 @@ unsafe extern "C" fn device(description: *mut DeviceInfo) -> bool {
 unsafe extern "C" fn receive(context: *mut c_void, take: ReceiveFrame) -> bool {
     let Some(device) = devices::network() else { return false };
     device.receive(|frame, is_checked| {
-        // SAFETY: `take` and `context` are a pair that the stack passes to this call, and the frame is valid until
-        // `take` returns.
+        // SAFETY: `take` and `context` are a pair that the stack passes to this call, and the frame is valid
+        // until `take` returns.
         unsafe { take(context, frame.as_ptr(), frame.len(), is_checked) }
     })
 }
@@ -38,8 +39,8 @@ unsafe extern "C" fn transmit(size: usize, offload: *const Offload, context: *mu
     // SAFETY: `Services::transmit` requires a valid pointer; the stack passes one to a local variable.
     let offload = unsafe { *offload };
     device.transmit(size, &offload, |frame| {
-        // SAFETY: `fill` and `context` are a pair that the stack passes to this call, and the frame is borrowed mutably
-        // until `fill` returns.
+        // SAFETY: `fill` and `context` are a pair that the stack passes to this call, and the frame is
+        // borrowed mutably until `fill` returns.
         unsafe { fill(context, frame.as_mut_ptr(), frame.len()) }
     });
 }
@@ -64,7 +65,8 @@ unsafe extern "C" fn wake(waker_key: usize) {
 }
 
 unsafe extern "C" fn warn(text: *const u8, size: usize) {
-    // SAFETY: `Services::warn` requires `size` readable bytes, which the stack borrows until the call returns.
+    // SAFETY: `Services::warn` requires `size` readable bytes, which the stack borrows until the call
+    // returns.
     let text = unsafe { slice::from_raw_parts(text, size) };
     let text = str::from_utf8(text).unwrap_or("?");
     report::warn(format_args!("network: {text}"));

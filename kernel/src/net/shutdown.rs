@@ -21,8 +21,8 @@ pub(super) fn prepare() {
     SHUTDOWN_HOOK.call_once(|| deliver_all);
 }
 
-/// Closes all connections, and waits until sent data is delivered or the timeout expires. Sockets cannot be used
-/// afterwards.
+/// Closes all connections, and waits until sent data is delivered or the timeout expires. Sockets cannot be
+/// used afterwards.
 pub(crate) fn shut_down() {
     if let (Some(hook), Some(network)) = (SHUTDOWN_HOOK.get(), NETWORK.get()) {
         hook(network);

@@ -13,8 +13,8 @@ use super::inet;
 ///
 /// # Errors
 ///
-/// `EAFNOSUPPORT`, `EINVAL` or `EPROTONOSUPPORT` if family, type or protocol is not supported, `ENOMEM`, or an error of
-/// the family.
+/// `EAFNOSUPPORT`, `EINVAL` or `EPROTONOSUPPORT` if family, type or protocol is not supported, `ENOMEM`, or
+/// an error of the family.
 pub(crate) fn create(
     domain: i32,
     socket_type: i32,

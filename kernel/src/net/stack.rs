@@ -25,7 +25,8 @@ pub(super) struct Network {
     instance: &'static StackInstance,
 }
 
-// SAFETY: all uses of the stack, including those through `Stack`, hold `mutex`, so they are exclusive on any thread.
+// SAFETY: all uses of the stack, including those through `Stack`, hold `mutex`, so they are exclusive on any
+// thread.
 unsafe impl Send for Network {}
 // SAFETY: a shared `Network` gives access to the stack only with `mutex` held.
 unsafe impl Sync for Network {}
@@ -33,11 +34,11 @@ unsafe impl Sync for Network {}
 impl Network {
     /// Starts the stack; `None` without memory.
     pub(super) fn start(services: &'static Services, settings: &'static StackConfig) -> Option<Self> {
-        // SAFETY: `Start` requires arguments that are valid and unchanged for the life of the machine: both are
-        // `'static`.
+        // SAFETY: `Start` requires arguments that are valid and unchanged for the life of the machine: both
+        // are `'static`.
         let instance = unsafe { hermit_net_start(services, settings) };
-        // SAFETY: `Start` returns null, or a pointer to an instance that is valid and unchanged for the life of the
-        // machine.
+        // SAFETY: `Start` returns null, or a pointer to an instance that is valid and unchanged for the life
+        // of the machine.
         let instance = unsafe { instance.as_ref() }?;
         Some(Self { mutex: Mutex::new(), instance })
     }
@@ -57,16 +58,18 @@ impl Network {
     /// Size in bytes of the buffers that the stack keeps for later connections.
     pub(super) fn kept_memory(&self) -> usize {
         self.mutex.with(|| {
-            // SAFETY: the mutex is held, and this is the pointer that the stack has returned for its functions.
+            // SAFETY: the mutex is held, and this is the pointer that the stack has returned for its
+            // functions.
             unsafe { (self.instance.calls.kept_memory)(self.instance.stack) }
         })
     }
 
-    /// Frees the buffers that the stack keeps for later connections, unless a thread holds the lock, which may be this
-    /// one.
+    /// Frees the buffers that the stack keeps for later connections, unless a thread holds the lock, which
+    /// may be this one.
     pub(super) fn reclaim(&self) {
         let _: Option<()> = self.mutex.try_with(|| {
-            // SAFETY: the mutex is held, and this is the pointer that the stack has returned for its functions.
+            // SAFETY: the mutex is held, and this is the pointer that the stack has returned for its
+            // functions.
             unsafe { (self.instance.calls.reclaim)(self.instance.stack) }
         });
     }
@@ -91,9 +94,9 @@ fn success(number: CallResult) -> Result<(), Errno> {
     result(number).map(drop)
 }
 
-// SAFETY of all calls below: `Network` creates a `Stack` only with its mutex held, so the calls are exclusive; `own` is
-// the pointer that the stack has returned for its functions, and all other pointers are to values that are borrowed
-// until the call returns, as long as the stack uses them.
+// SAFETY of all calls below: `Network` creates a `Stack` only with its mutex held, so the calls are
+// exclusive; `own` is the pointer that the stack has returned for its functions, and all other pointers are
+// to values that are borrowed until the call returns, as long as the stack uses them.
 impl Stack {
     fn own(&self) -> *mut c_void {
         self.instance.stack
@@ -198,8 +201,8 @@ impl Stack {
     ) -> Result<&'buffer mut [u8], Errno> {
         let from = from.map_or(ptr::null_mut(), ptr::from_mut);
         let (start, room) = (buffer.as_mut_ptr().cast::<u8>(), buffer.len());
-        // SAFETY: `Stack` exists only with the mutex held; the stack only writes to the buffer and to `from`, which are
-        // borrowed until the call returns.
+        // SAFETY: `Stack` exists only with the mutex held; the stack only writes to the buffer and to `from`,
+        // which are borrowed until the call returns.
         let received = unsafe { (self.instance.calls.receive)(self.own(), socket, start, room, flags, from) };
         let received = buffer.get_mut(..to_usize(result(received)?)).unwrap_or_default();
         // SAFETY: the stack has initialised as many bytes from the buffer's start on as it returns

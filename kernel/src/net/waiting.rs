@@ -1,7 +1,7 @@
 //! Blocking calls: retries a call of the stack until it succeeds.
 //!
-//! The stack wakes waiters only while it is locked. So a thread that tries a call and adds itself to the waiters with
-//! the stack locked once misses no wake-up.
+//! The stack wakes waiters only while it is locked. So a thread that tries a call and adds itself to the
+//! waiters with the stack locked once misses no wake-up.
 
 use core::mem;
 use core::task::{Context, Poll};
@@ -14,12 +14,12 @@ use super::{act, poll_leader};
 use crate::sync::WaitQueue;
 use crate::threads::{deferred_block, schedule, wait};
 
-/// Maximum number of retries before the thread yields and checks its timeout: received frames of other sockets may keep
-/// the device busy without end.
+/// Maximum number of retries before the thread yields and checks its timeout: received frames of other
+/// sockets may keep the device busy without end.
 const MAX_ROUNDS: u32 = 16;
 
-/// Calls the stack, and blocks while the call fails with `EAGAIN`, until the deadline in nanoseconds; then returns
-/// `EAGAIN`. If the first try succeeds, the device is not polled.
+/// Calls the stack, and blocks while the call fails with `EAGAIN`, until the deadline in nanoseconds; then
+/// returns `EAGAIN`. If the first try succeeds, the device is not polled.
 ///
 /// A thread that leaves the waiters tries once more, so that a wake-up of an exclusive waiter is not lost.
 pub(super) fn wait_until<R>(
@@ -40,8 +40,9 @@ pub(super) fn wait_until<R>(
     })
 }
 
-/// Blocks until `poll` is ready, or until the deadline in nanoseconds: then `None`. Sockets may be among what it waits
-/// for: while the thread waits, it is the poll leader, which polls the stack after an interrupt of the device.
+/// Blocks until `poll` is ready, or until the deadline in nanoseconds: then `None`. Sockets may be among what
+/// it waits for: while the thread waits, it is the poll leader, which polls the stack after an interrupt of
+/// the device.
 pub(crate) fn block_until<R>(
     deadline: Option<u64>,
     poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
@@ -137,8 +138,8 @@ fn poll<R>(
     })
 }
 
-/// Calls the stack, or adds the thread to the waiters, with the stack locked once. Polls only if the call fails: the
-/// thread that woke this one has polled already.
+/// Calls the stack, or adds the thread to the waiters, with the stack locked once. Polls only if the call
+/// fails: the thread that woke this one has polled already.
 fn try_or_wait<R>(
     network: &Network,
     waiters: &WaitQueue,
@@ -170,8 +171,8 @@ fn try_or_wait<R>(
     })
 }
 
-/// Removes the thread from the waiters, polls, and calls the stack: events that this poll finds need not wake the
-/// thread.
+/// Removes the thread from the waiters, polls, and calls the stack: events that this poll finds need not wake
+/// the thread.
 pub(super) fn poll_and<R>(
     network: &Network,
     waiters: &WaitQueue,

@@ -42,8 +42,8 @@ impl WakerKey {
             }
             let plan = table.plan();
             drop(table);
-            // Allocated without the spinlock, which masks interrupts; freed without it if another thread has grown the
-            // table.
+            // Allocated without the spinlock, which masks interrupts; freed without it if another thread has
+            // grown the table.
             let chunk = plan.ok_or(Errno::ENOMEM)?.allocate().map_err(|_| Errno::ENOMEM)?;
             let surplus = TABLE.lock().grow(chunk);
             drop(surplus);
@@ -60,11 +60,12 @@ impl WakerKey {
         &self.waiters.all
     }
 
-    /// Exclusive waiters, of which each event wakes one: for events that one thread consumes: a connection to accept, a
-    /// datagram.
+    /// Exclusive waiters, of which each event wakes one: for events that one thread consumes: a connection to
+    /// accept, a datagram.
     ///
-    /// No wake-up is lost: a woken thread retries its call, and waits again only if that fails with `EAGAIN`. So while
-    /// threads wait, the number of woken threads that have not retried yet is at least the number of events.
+    /// No wake-up is lost: a woken thread retries its call, and waits again only if that fails with `EAGAIN`.
+    /// So while threads wait, the number of woken threads that have not retried yet is at least the number of
+    /// events.
     pub(super) fn exclusive_waiters(&self) -> &WaitQueue {
         &self.waiters.exclusive
     }

@@ -10,8 +10,8 @@ use crate::threads::{futex, schedule};
 
 /// A sleeping mutex around operations rather than around data.
 ///
-/// Unlocking wakes the thread that has waited longest. The lock is not handed over: a thread that arrives before that one
-/// runs may take it first.
+/// Unlocking wakes the thread that has waited longest. The lock is not handed over: a thread that arrives
+/// before that one runs may take it first.
 ///
 /// A thread that locks it may sleep, so it must hold no spinlock, which is checked even if the mutex is free.
 #[derive(Debug)]

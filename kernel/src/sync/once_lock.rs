@@ -4,8 +4,8 @@ use hermit_hal::once::Once;
 
 use super::Mutex;
 
-/// A value that the first thread that asks for it initialises. Others sleep meanwhile: initialisation may take long,
-/// and the thread that does it may be preempted by one that asks.
+/// A value that the first thread that asks for it initialises. Others sleep meanwhile: initialisation may
+/// take long, and the thread that does it may be preempted by one that asks.
 #[derive(Debug)]
 pub(crate) struct OnceLock<T> {
     value: Once<T>,
@@ -29,7 +29,8 @@ impl<T> OnceLock<T> {
         self.get().unwrap_or_else(|| self.mutex.with(|| self.value.call_once(initialize)))
     }
 
-    /// The value, which the first call initialises whose `initialize` does not fail. That must not use this value.
+    /// The value, which the first call initialises whose `initialize` does not fail. That must not use this
+    /// value.
     pub(crate) fn get_or_try_init<E>(&self, initialize: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.get() {
             Some(value) => Ok(value),

@@ -151,8 +151,8 @@ export! {
             return Err(Errno::ENOTTY);
         }
         let call = Call;
-        // SAFETY: the ABI requires that `argp` points to what the command takes, which is an `int` for this one
-        // (checked).
+        // SAFETY: the ABI requires that `argp` points to what the command takes, which is an `int` for this
+        // one (checked).
         let argument = unsafe { UserPtr::<i32>::new(&call, argp.cast_const().cast()) };
         object.set_nonblocking(argument.read()? != 0).map(|()| 0)
     }

@@ -15,8 +15,8 @@ use crate::files::system::File;
 use crate::files::system::mounted;
 use crate::threads::wait::complete;
 
-/// Buffers up to this size, in bytes, get all entries or none, since std as published asks once and takes `EINVAL` for a
-/// buffer that is too small, up to this size.
+/// Buffers up to this size, in bytes, get all entries or none, since std as published asks once and takes
+/// `EINVAL` for a buffer that is too small, up to this size.
 const MAX_BUFFER_FOR_ALL: usize = 1 << 20;
 
 /// Alignment of entries in bytes.

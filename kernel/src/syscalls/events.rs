@@ -21,7 +21,8 @@ use crate::{descriptors, fallible, shutdown};
 
 pub(super) const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// Fills in the events of each descriptor, and returns the number of those that have any; pending if none has.
+/// Fills in the events of each descriptor, and returns the number of those that have any; pending if none
+/// has.
 fn poll_all(context: &mut Context<'_>, descriptors: &mut [pollfd]) -> Poll<i32> {
     let mut count = 0;
     for entry in descriptors {

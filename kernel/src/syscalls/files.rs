@@ -190,7 +190,8 @@ export! {
     ) -> i32
     where path: UserSlice::new(path, length), out: UserOut::new(out) {
         let (path, mut out) = (path.get()?, out);
-        // Without a descriptor: the properties are stored in their place, whatever the flags say of symbolic links.
+        // Without a descriptor: the properties are stored in their place, whatever the flags say of symbolic
+        // links.
         if fd == AT_FDCWD
             && let Ok(place) = out.get_mut()
             && files::properties_now(path, place).is_some()

@@ -132,8 +132,8 @@ fn read_text(file: &dyn FileObject) -> Result<Vec<u8>, Errno> {
         assert!(buffer.starts_at(start), "a read has put another buffer in the place of its own");
         let count = buffer.len();
         let len = text.len() + count;
-        // SAFETY: a read buffer counts only bytes that have been written to it, and it begins behind the vector's bytes
-        // (asserted), where no other buffer can.
+        // SAFETY: a read buffer counts only bytes that have been written to it, and it begins behind the
+        // vector's bytes (asserted), where no other buffer can.
         unsafe { text.set_len(len) };
     }
     Ok(text)
@@ -178,7 +178,8 @@ fn list(lookup: Lookup, addresses: &[Found]) -> Result<*mut addrinfo, GaiError> 
             ai_next: next,
         };
         let Some(entry) = allocate(ResultEntry { info, address }) else {
-            // SAFETY: the list consists of the entries that this loop has allocated, and no other code has a pointer to it.
+            // SAFETY: the list consists of the entries that this loop has allocated, and no other code has a
+            // pointer to it.
             unsafe { free(next) };
             return Err(EAI_MEMORY);
         };
@@ -192,12 +193,13 @@ fn list(lookup: Lookup, addresses: &[Found]) -> Result<*mut addrinfo, GaiError> 
 ///
 /// # Safety
 ///
-/// Each `addrinfo` of the list must be the first field of a `ResultEntry` of [`allocate`], and not be used any more.
+/// Each `addrinfo` of the list must be the first field of a `ResultEntry` of [`allocate`], and not be used
+/// any more.
 unsafe fn free(list: *mut addrinfo) {
     let mut next = list;
     while !next.is_null() {
-        // SAFETY: the pointer is to an entry (contract), with which `allocate` has leaked a boxed slice of one: its
-        // memory has the layout of a box of the entry.
+        // SAFETY: the pointer is to an entry (contract), with which `allocate` has leaked a boxed slice of
+        // one: its memory has the layout of a box of the entry.
         let entry = unsafe { Box::from_raw(next.cast::<ResultEntry>()) };
         next = entry.info.ai_next;
     }
@@ -252,8 +254,8 @@ export_plain! {
     }
 
     fn sys_freeaddrinfo as freeaddrinfo(list: *mut addrinfo) {
-        // SAFETY: the ABI requires that the list is one of `getaddrinfo` and not freed yet: each `addrinfo` of it is
-        // the first field of an entry that `self::list` has allocated.
+        // SAFETY: the ABI requires that the list is one of `getaddrinfo` and not freed yet: each `addrinfo`
+        // of it is the first field of an entry that `self::list` has allocated.
         unsafe { free(list) };
     }
 }

@@ -28,20 +28,20 @@ export_plain! {
     }
 
     fn sys_realloc as realloc(pointer: *mut u8, size: usize, align: usize, new_size: usize) -> *mut u8 {
-        // SAFETY: the ABI requires of the caller that the block is allocated from this heap, with this size and
-        // alignment, and that it is not used any more if the result is not null.
+        // SAFETY: the ABI requires of the caller that the block is allocated from this heap, with this size
+        // and alignment, and that it is not used any more if the result is not null.
         unsafe { memory::reallocate(pointer, size, align, new_size) }
     }
 
     fn sys_free as free(pointer: *mut u8, size: usize, align: usize) {
-        // SAFETY: the ABI requires of the caller that the block is allocated from this heap, with this size and
-        // alignment, and that it is not used any more.
+        // SAFETY: the ABI requires of the caller that the block is allocated from this heap, with this size
+        // and alignment, and that it is not used any more.
         unsafe { memory::deallocate(pointer, size, align) }
     }
 
     fn sys_dealloc as dealloc(pointer: *mut u8, size: usize, align: usize) {
-        // SAFETY: the ABI requires of the caller that the block is allocated from this heap, with this size and
-        // alignment, and that it is not used any more.
+        // SAFETY: the ABI requires of the caller that the block is allocated from this heap, with this size
+        // and alignment, and that it is not used any more.
         unsafe { memory::deallocate(pointer, size, align) }
     }
 

@@ -15,7 +15,8 @@ use crate::threads::{deferred_block, errno, name, schedule};
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// Stack size in bytes of threads created by `sys_spawn`, which does not take one: the same as std's default on Hermit.
+/// Stack size in bytes of threads created by `sys_spawn`, which does not take one: the same as std's default
+/// on Hermit.
 const DEFAULT_STACK_SIZE: usize = 1 << 20;
 
 /// The thread may run on any CPU.
@@ -93,8 +94,8 @@ unsafe extern "C" fn backtrace(
     stack_pointer: u64,
     frame_pointer: u64,
 ) -> usize {
-    // SAFETY: the caller keeps the contract of the declaration in `hermit-abi`: the pointer is null, or valid for
-    // `count` values that no other code accesses until the function returns.
+    // SAFETY: the caller keeps the contract of the declaration in `hermit-abi`: the pointer is null, or valid
+    // for `count` values that no other code accesses until the function returns.
     let addresses = unsafe { UserSliceMut::new(&Call, addresses, count) };
     let store = |calls: &mut [usize]| symbols::calls(stack_pointer, frame_pointer, calls);
     addresses.get().map_or(0, store)

@@ -10,7 +10,8 @@ use crate::threads::schedule;
 
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 
-/// A duration or time in nanoseconds, saturating; `EINVAL` if it is negative or `tv_nsec` is not below a second.
+/// A duration or time in nanoseconds, saturating; `EINVAL` if it is negative or `tv_nsec` is not below a
+/// second.
 pub(super) fn nanoseconds(time: timespec) -> Result<u64, Errno> {
     let seconds = u64::try_from(time.tv_sec).map_err(|_| Errno::EINVAL)?;
     let rest = u64::try_from(time.tv_nsec).ok().filter(|&rest| rest < NANOSECONDS).ok_or(Errno::EINVAL)?;

@@ -1,7 +1,8 @@
 //! Reading, writing and seeking: the short path of open files, and what goes the long way.
 //!
-//! A byte of a descriptor's window is read and written without any call, so that no register need be saved. The rest is called
-//! last: first what is done in the window, then with the descriptor locked, then what takes longer than a lock may be held.
+//! A byte of a descriptor's window is read and written without any call, so that no register need be saved.
+//! The rest is called last: first what is done in the window, then with the descriptor locked, then what
+//! takes longer than a lock may be held.
 
 use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_fs::{PAGE_SIZE, Whence};

@@ -1,12 +1,12 @@
 //! Pointers that the program passes to system calls, and what they point at.
 //!
-//! Program and kernel share one address space. The kernel checks a pointer for null and misalignment and a length for
-//! overflow; that the memory is valid is the contract of the ABI's functions (`# Safety` in `hermit-abi`), which are
-//! `unsafe` for their callers.
+//! Program and kernel share one address space. The kernel checks a pointer for null and misalignment and a
+//! length for overflow; that the memory is valid is the contract of the ABI's functions (`# Safety` in
+//! `hermit-abi`), which are `unsafe` for their callers.
 //!
-//! The types of this module carry that contract. The macros of the shims wrap each pointer in the type that a `where`
-//! clause names, at no run-time cost; from there on, using it is safe code. What it points at is borrowed until the
-//! call returns ([`Call`]).
+//! The types of this module carry that contract. The macros of the shims wrap each pointer in the type that a
+//! `where` clause names, at no run-time cost; from there on, using it is safe code. What it points at is
+//! borrowed until the call returns ([`Call`]).
 
 use core::ffi::{c_char, c_void};
 use core::marker::PhantomData;
@@ -78,9 +78,9 @@ impl<'a, T> UserOut<'a, T> {
     #[inline]
     pub(super) fn get_mut(&mut self) -> Result<&mut MaybeUninit<T>, Errno> {
         check(self.pointer, 1)?;
-        // SAFETY: not null and aligned (checked), so valid for writes by the contract of `new`, and for reads as uninitialised
-        // bytes. The `&mut Call` that `self` stands for excludes other accesses during the call, and `self` is borrowed
-        // exclusively as long as the reference exists.
+        // SAFETY: not null and aligned (checked), so valid for writes by the contract of `new`, and for reads
+        // as uninitialised bytes. The `&mut Call` that `self` stands for excludes other accesses during the
+        // call, and `self` is borrowed exclusively as long as the reference exists.
         Ok(unsafe { &mut *self.pointer.cast() })
     }
 
@@ -116,15 +116,16 @@ impl<'a, T> UserSlice<'a, T> {
         self.len
     }
 
-    /// The values; `EFAULT` if there are any and the pointer is null or misaligned, `EINVAL` if the size overflows.
+    /// The values; `EFAULT` if there are any and the pointer is null or misaligned, `EINVAL` if the size
+    /// overflows.
     #[inline]
     pub(super) fn get(&self) -> Result<&'a [T], Errno> {
         check(self.start, self.len)?;
         if self.len == 0 {
             return Ok(&[]);
         }
-        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid for reads and unchanged during
-        // the call, which is `'a`, by the contract of `new`.
+        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid for reads and unchanged
+        // during the call, which is `'a`, by the contract of `new`.
         Ok(unsafe { slice::from_raw_parts(self.start, self.len) })
     }
 }
@@ -189,7 +190,8 @@ pub(super) struct UserSliceMut<'a, T> {
 impl<'a, T> UserSliceMut<'a, T> {
     /// # Safety
     ///
-    /// `start` is null, or valid for reads and writes of `len` values that no other code accesses during the call.
+    /// `start` is null, or valid for reads and writes of `len` values that no other code accesses during the
+    /// call.
     #[inline]
     pub(super) const unsafe fn new(_: &'a Call, start: *mut T, len: usize) -> Self {
         Self { start, len, call: PhantomData }
@@ -199,16 +201,17 @@ impl<'a, T> UserSliceMut<'a, T> {
         self.start.is_null()
     }
 
-    /// The values; `EFAULT` if there are any and the pointer is null or misaligned, `EINVAL` if the size overflows.
+    /// The values; `EFAULT` if there are any and the pointer is null or misaligned, `EINVAL` if the size
+    /// overflows.
     #[inline]
     pub(super) fn get(self) -> Result<&'a mut [T], Errno> {
         check(self.start.cast_const(), self.len)?;
         if self.len == 0 {
             return Ok(&mut []);
         }
-        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid and not accessed otherwise during
-        // the call, which is `'a`, by the contract of `new`. `self` is consumed, so there is no second reference: one
-        // of `get_mut` has ended.
+        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid and not accessed
+        // otherwise during the call, which is `'a`, by the contract of `new`. `self` is consumed, so there is
+        // no second reference: one of `get_mut` has ended.
         Ok(unsafe { slice::from_raw_parts_mut(self.start, self.len) })
     }
 
@@ -219,9 +222,9 @@ impl<'a, T> UserSliceMut<'a, T> {
         if self.len == 0 {
             return Ok(&mut []);
         }
-        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid and not accessed otherwise during
-        // the call, which outlives the borrow of `self`, by the contract of `new`. `self` is borrowed exclusively as
-        // long as the reference exists, so there is no second one.
+        // SAFETY: not null, aligned and of a size below `isize::MAX` (checked); valid and not accessed
+        // otherwise during the call, which outlives the borrow of `self`, by the contract of `new`. `self` is
+        // borrowed exclusively as long as the reference exists, so there is no second one.
         Ok(unsafe { slice::from_raw_parts_mut(self.start, self.len) })
     }
 }
@@ -264,7 +267,8 @@ impl<'a> UserBuffer<'a> {
     /// As for [`Self::buffer`].
     #[inline]
     pub(super) const unsafe fn entries(call: &'a Call, start: *mut dirent64, len: usize) -> Self {
-        // SAFETY: valid for writes of `len` bytes that no other code accesses, by the contract of this function.
+        // SAFETY: valid for writes of `len` bytes that no other code accesses, by the contract of this
+        // function.
         unsafe { Self::buffer(call, start.cast(), len) }
     }
 }
@@ -290,25 +294,27 @@ impl<'a> UserText<'a> {
         if self.start.is_null() { Ok(None) } else { self.get(max_len).map(Some) }
     }
 
-    /// The text without its end; `ENAMETOOLONG` if it has more than `max_len` bytes, `EFAULT` if the pointer is null.
+    /// The text without its end; `ENAMETOOLONG` if it has more than `max_len` bytes, `EFAULT` if the pointer
+    /// is null.
     pub(super) fn get(&self, max_len: usize) -> Result<&'a [u8], Errno> {
         let text = self.get_prefix(max_len + 1)?;
         if text.len() > max_len { Err(Errno::ENAMETOOLONG) } else { Ok(text) }
     }
 
-    /// The text without its end, or its first `max_len` bytes; `EFAULT` if the pointer is null. Reads nothing behind
-    /// the zero byte.
+    /// The text without its end, or its first `max_len` bytes; `EFAULT` if the pointer is null. Reads nothing
+    /// behind the zero byte.
     pub(super) fn get_prefix(&self, max_len: usize) -> Result<&'a [u8], Errno> {
         check(self.start, max_len)?;
-        // SAFETY: `find` asks for indices in ascending order and stops at the first zero byte, so all bytes before this
-        // one are part of the text, and the byte is part of it or its end: valid for a read by the contract of `new`.
+        // SAFETY: `find` asks for indices in ascending order and stops at the first zero byte, so all bytes
+        // before this one are part of the text, and the byte is part of it or its end: valid for a read by
+        // the contract of `new`.
         let is_end = |index: &usize| unsafe { self.start.wrapping_add(*index).read() } == 0;
         let len = (0..max_len).find(is_end).unwrap_or(max_len);
         if len == 0 {
             return Ok(&[]);
         }
-        // SAFETY: not null and not too long (checked); all of these bytes have just been read, and they do not change
-        // during the call, which is `'a`, by the contract of `new`.
+        // SAFETY: not null and not too long (checked); all of these bytes have just been read, and they do
+        // not change during the call, which is `'a`, by the contract of `new`.
         Ok(unsafe { slice::from_raw_parts(self.start, len) })
     }
 }
@@ -323,8 +329,8 @@ pub(super) struct UserAtomic<'a> {
 impl<'a> UserAtomic<'a> {
     /// # Safety
     ///
-    /// `pointer` is null or misaligned, or valid for atomic reads and writes of 4 bytes during the call, and all other
-    /// accesses meanwhile are atomic, too.
+    /// `pointer` is null or misaligned, or valid for atomic reads and writes of 4 bytes during the call, and
+    /// all other accesses meanwhile are atomic, too.
     #[inline]
     pub(super) const unsafe fn new<T>(_: &'a Call, pointer: *mut T) -> Self {
         Self { pointer: pointer.cast(), call: PhantomData }
@@ -336,14 +342,14 @@ impl<'a> UserAtomic<'a> {
         if self.pointer.is_null() || !self.pointer.is_aligned() {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: aligned (checked), so valid for atomic accesses only during the call, which is `'a`, by the contract
-        // of `new`.
+        // SAFETY: aligned (checked), so valid for atomic accesses only during the call, which is `'a`, by the
+        // contract of `new`.
         Ok(unsafe { AtomicU32::from_ptr(self.pointer) })
     }
 }
 
-/// A value-result argument: the destination of a result, and a pointer to its size, which the call replaces by that of the
-/// result.
+/// A value-result argument: the destination of a result, and a pointer to its size, which the call replaces
+/// by that of the result.
 #[derive(Debug)]
 pub(super) struct UserResult<'a> {
     destination: *mut c_void,
@@ -354,8 +360,8 @@ pub(super) struct UserResult<'a> {
 impl<'a> UserResult<'a> {
     /// # Safety
     ///
-    /// `size` is null, or valid for reads and writes during the call; `destination` is null, or valid for writes of `*size`
-    /// bytes. No other code accesses either.
+    /// `size` is null, or valid for reads and writes during the call; `destination` is null, or valid for
+    /// writes of `*size` bytes. No other code accesses either.
     #[inline]
     pub(super) const unsafe fn new<T>(_: &'a Call, destination: *mut T, size: *mut socklen_t) -> Self {
         Self { destination: destination.cast(), size, call: PhantomData }
@@ -374,8 +380,8 @@ impl<'a> UserResult<'a> {
 
     fn set_size(&self, size: usize) -> Result<(), Errno> {
         let size = socklen_t::try_from(size).map_err(|_| Errno::EOVERFLOW)?;
-        // SAFETY: the callers of `store`, the only caller of this, have called `room`, which has found the pointer not
-        // null and aligned, so it is valid for a write by the contract of `new`.
+        // SAFETY: the callers of `store`, the only caller of this, have called `room`, which has found the
+        // pointer not null and aligned, so it is valid for a write by the contract of `new`.
         unsafe { self.size.write(size) };
         Ok(())
     }
@@ -386,9 +392,9 @@ impl<'a> UserResult<'a> {
         check(destination.cast_const(), room)?;
         let stored = result.get(..room).unwrap_or(result);
         if !stored.is_empty() {
-            // SAFETY: not null (checked, for `room` is not 0); valid for writes of `room` bytes, and not accessed
-            // otherwise, by the contract of `new`. `self` is borrowed exclusively for longer than the reference
-            // exists, so there is no second one.
+            // SAFETY: not null (checked, for `room` is not 0); valid for writes of `room` bytes, and not
+            // accessed otherwise, by the contract of `new`. `self` is borrowed exclusively for longer than
+            // the reference exists, so there is no second one.
             let destination = unsafe { slice::from_raw_parts_mut(destination, stored.len()) };
             destination.write_copy_of_slice(stored);
         }
@@ -408,8 +414,8 @@ impl ValueResult for UserResult<'_> {
     }
 }
 
-/// Checks a pointer to `len` values: `EINVAL` if their size exceeds `isize::MAX`, `EFAULT` if there are any and the
-/// pointer is null or misaligned.
+/// Checks a pointer to `len` values: `EINVAL` if their size exceeds `isize::MAX`, `EFAULT` if there are any
+/// and the pointer is null or misaligned.
 #[inline]
 pub(super) fn check<T>(pointer: *const T, len: usize) -> Result<(), Errno> {
     let fits = len.checked_mul(size_of::<T>()).is_some_and(|size| isize::try_from(size).is_ok());

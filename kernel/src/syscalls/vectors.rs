@@ -1,7 +1,7 @@
 //! Vectored I/O: the buffers of `readv` and `writev`.
 //!
-//! A vectored call is one operation, since a datagram is received or sent as a whole. Vectors of which only one has
-//! bytes are that buffer; others go through a bounce buffer.
+//! A vectored call is one operation, since a datagram is received or sent as a whole. Vectors of which only
+//! one has bytes are that buffer; others go through a bounce buffer.
 
 use alloc::vec::Vec;
 use core::ptr;
@@ -26,8 +26,8 @@ pub(super) struct UserVectors<'a> {
 impl<'a> UserVectors<'a> {
     /// # Safety
     ///
-    /// `vectors` is null, or valid for reads of `count` vectors that do not change during the call. Each of them is
-    /// null, or valid for reads of its length in bytes, which do not change either.
+    /// `vectors` is null, or valid for reads of `count` vectors that do not change during the call. Each of
+    /// them is null, or valid for reads of its length in bytes, which do not change either.
     #[inline]
     pub(super) const unsafe fn new(call: &'a Call, vectors: *const iovec, count: usize) -> Self {
         // SAFETY: the requirement on the vectors themselves is the same.
@@ -36,8 +36,8 @@ impl<'a> UserVectors<'a> {
 
     /// The bytes of a vector of these.
     fn bytes(&self, vector: iovec) -> Result<&'a [u8], Errno> {
-        // SAFETY: `vector` is one of these, or has no bytes: the contract of `new` makes the same requirement on its
-        // bytes.
+        // SAFETY: `vector` is one of these, or has no bytes: the contract of `new` makes the same requirement
+        // on its bytes.
         unsafe { UserSlice::new(self.call, vector.iov_base.cast_const().cast(), vector.iov_len) }.get()
     }
 
@@ -68,8 +68,8 @@ pub(super) struct UserVectorsMut<'a> {
 impl<'a> UserVectorsMut<'a> {
     /// # Safety
     ///
-    /// `vectors` is null, or valid for reads of `count` vectors that do not change during the call. Each of them is
-    /// null, or valid for writes of its length in bytes, which no other code accesses.
+    /// `vectors` is null, or valid for reads of `count` vectors that do not change during the call. Each of
+    /// them is null, or valid for writes of its length in bytes, which no other code accesses.
     #[inline]
     pub(super) const unsafe fn new(call: &'a Call, vectors: *const iovec, count: usize) -> Self {
         // SAFETY: the requirement on the vectors themselves is the same.
@@ -78,12 +78,13 @@ impl<'a> UserVectorsMut<'a> {
 
     /// The buffer of a vector of these. It is borrowed from `self`, for vectors may overlap.
     fn buffer(&mut self, vector: iovec) -> UserBuffer<'_> {
-        // SAFETY: `vector` is one of these, or has no bytes: the contract of `new` makes the same requirement on its
-        // bytes. `self` is borrowed, so there is no other reference to them.
+        // SAFETY: `vector` is one of these, or has no bytes: the contract of `new` makes the same requirement
+        // on its bytes. `self` is borrowed, so there is no other reference to them.
         unsafe { UserBuffer::buffer(self.call, vector.iov_base.cast(), vector.iov_len) }
     }
 
-    /// Calls `read` once, and spreads the bytes that it has added over the vectors, each filled before the next.
+    /// Calls `read` once, and spreads the bytes that it has added over the vectors, each filled before the
+    /// next.
     pub(super) fn read(
         mut self,
         read: impl FnOnce(&mut ReadBuffer<'_>) -> Result<(), Errno>,
@@ -102,8 +103,8 @@ impl<'a> UserVectorsMut<'a> {
         read(&mut buffer)?;
         assert!(buffer.starts_at(start), "a read has put another buffer in the place of its own");
         let total = buffer.len();
-        // SAFETY: a read buffer counts only bytes that have been written to it, and it begins where the vector's memory
-        // does (asserted), which no other buffer can.
+        // SAFETY: a read buffer counts only bytes that have been written to it, and it begins where the
+        // vector's memory does (asserted), which no other buffer can.
         unsafe { bounce.set_len(total) };
         let mut rest = bounce.as_slice();
         for &vector in vectors {

@@ -61,8 +61,8 @@ pub(crate) struct Cpu {
     armed: AtomicU64,
     /// End of the running time slice, or [`NEVER`].
     slice_end: AtomicU64,
-    /// Time for which the CPU was idle, in nanoseconds; while it is idle, less the time since the start of the machine until it
-    /// became so, which makes it negative.
+    /// Time for which the CPU was idle, in nanoseconds; while it is idle, less the time since the start of
+    /// the machine until it became so, which makes it negative.
     idle_ns: AtomicI64,
 }
 
@@ -135,7 +135,8 @@ pub(crate) fn idle(masked: &mut Masked) -> ! {
     }
 }
 
-/// Time for which a CPU was idle, in nanoseconds; of one that does not run, the time since the start of the machine.
+/// Time for which a CPU was idle, in nanoseconds; of one that does not run, the time since the start of the
+/// machine.
 pub(crate) fn idle_ns(number: u32) -> u64 {
     let idle_ns = get(number).map_or(-1, |cpu| cpu.idle_ns.load(Relaxed));
     // Asked afterwards, so that the sum is not negative.
@@ -266,8 +267,9 @@ impl Cpu {
         }
     }
 
-    /// Wakes threads whose deadlines have passed, ends the time slice if it is over, and sets the timer again. If more threads
-    /// are due than one batch, the timer is due at once, and interrupts that came meanwhile are handled in between.
+    /// Wakes threads whose deadlines have passed, ends the time slice if it is over, and sets the timer
+    /// again. If more threads are due than one batch, the timer is due at once, and interrupts that came
+    /// meanwhile are handled in between.
     fn timer_fired(&self, masked: &Masked) {
         self.armed.store(NEVER, Relaxed);
         let now = clock::monotonic();

@@ -1,6 +1,6 @@
-//! Deferred blocks: waiting in two steps, as old functions of the ABI do. A thread first says for what it will wait
-//! (`sys_add_queue`, `sys_block_current_task`), and blocks in a later call (`sys_wait`, `sys_yield`), unless it was
-//! woken in between.
+//! Deferred blocks: waiting in two steps, as old functions of the ABI do. A thread first says for what it
+//! will wait (`sys_add_queue`, `sys_block_current_task`), and blocks in a later call (`sys_wait`,
+//! `sys_yield`), unless it was woken in between.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -12,7 +12,8 @@ use hermit_interface::Errno;
 use super::thread::Thread;
 use super::{cpu, futex, schedule};
 
-/// Notification counts of the wait queues. Queues whose addresses hash to the same entry wake each other spuriously.
+/// Notification counts of the wait queues. Queues whose addresses hash to the same entry wake each other
+/// spuriously.
 static COUNTS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 
 /// A deadline that never comes.
@@ -69,7 +70,8 @@ pub(crate) fn wake(thread: &'static Thread) {
 
 /// Yields to other ready threads, or blocks if the thread has called [`block`].
 ///
-/// A CPU that runs no thread yet has none to yield to: it does not panic, so that this function needs no stack.
+/// A CPU that runs no thread yet has none to yield to: it does not panic, so that this function needs no
+/// stack.
 #[inline]
 pub(crate) fn yield_now() {
     let masked = Masked::new();
@@ -84,8 +86,8 @@ pub(crate) fn yield_now() {
     }
 }
 
-/// Blocks the current thread until [`wake`] or its deadline. Wake-ups by other means, such as those of a descriptor
-/// that it polled before, do not end the block.
+/// Blocks the current thread until [`wake`] or its deadline. Wake-ups by other means, such as those of a
+/// descriptor that it polled before, do not end the block.
 #[cold]
 fn block_now() {
     let deferred = &schedule::current().deferred_block;

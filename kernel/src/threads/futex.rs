@@ -20,8 +20,8 @@ fn address(futex: &AtomicU32) -> u64 {
     core::ptr::from_ref(futex).addr() as u64
 }
 
-/// Waits while the futex has the value `expected`, until a [`wake_one`] of its address or until `deadline`, a time of the
-/// monotonic clock.
+/// Waits while the futex has the value `expected`, until a [`wake_one`] of its address or until `deadline`, a
+/// time of the monotonic clock.
 ///
 /// # Errors
 ///
@@ -85,16 +85,16 @@ pub(crate) fn wait_until(futex: &AtomicU32, expected: u32, deadline: u64) -> Res
     }
 }
 
-/// Wakes the first thread that waits for an address. Returns the number of threads that it has woken, 0 or 1, as the call of
-/// the ABI does, which so ends with a jump to this function.
+/// Wakes the first thread that waits for an address. Returns the number of threads that it has woken, 0 or 1,
+/// as the call of the ABI does, which so ends with a jump to this function.
 #[inline(never)]
 pub(crate) fn wake_one(address: u64) -> i32 {
     let masked = Masked::new();
     TABLE.wake_one(address, |thread| cpu::wake_inline(&masked, thread)).into()
 }
 
-/// Wakes at most `count` threads that wait for an address, and returns their number, in batches. Interrupts are unmasked
-/// between two of them, so the caller may be preempted there.
+/// Wakes at most `count` threads that wait for an address, and returns their number, in batches. Interrupts
+/// are unmasked between two of them, so the caller may be preempted there.
 #[inline(never)]
 pub(crate) fn wake_many(address: u64, count: usize) -> usize {
     let mut wake_up = WakeUp::new(address, count);

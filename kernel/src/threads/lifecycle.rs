@@ -42,8 +42,8 @@ struct Ended {
 }
 
 impl Ended {
-    /// The last thread is the first to be used again: its stack is in the caches, and a program that starts and joins threads goes
-    /// on with the virtual runtime of the last one.
+    /// The last thread is the first to be used again: its stack is in the caches, and a program that starts
+    /// and joins threads goes on with the virtual runtime of the last one.
     fn push_with_stack(&mut self, thread: &'static Thread) {
         self.with_stack.push_front(thread);
         KEPT_STACKS.store(KEPT_STACKS.load(Relaxed) + 1, Relaxed);
@@ -67,8 +67,8 @@ pub(crate) struct SpawnArgs {
     pub(crate) cpu: Option<u32>,
 }
 
-/// Starts the scheduler on the boot CPU and creates the main thread. The calling code becomes the CPU's idle thread:
-/// the main thread runs when it calls [`cpu::idle`].
+/// Starts the scheduler on the boot CPU and creates the main thread. The calling code becomes the CPU's idle
+/// thread: the main thread runs when it calls [`cpu::idle`].
 pub(crate) fn start(masked: &Masked, main_thread: &SpawnArgs) -> Result<(), OutOfMemory> {
     // Before there are threads, since it locks a mutex while interrupts are masked.
     let main = prepare(main_thread)?;
@@ -90,8 +90,8 @@ fn start_cpus() {
 /// What each of the other CPUs calls with its number once it has started; a program without devices has none.
 static CPU_HOOK: SpinLock<Option<fn(u32)>> = SpinLock::new(None);
 
-/// Has the other CPUs call a function with their numbers once they have started. A CPU that does not is one that
-/// [`cpu::get`] finds from now on: it has looked under the same lock before.
+/// Has the other CPUs call a function with their numbers once they have started. A CPU that does not is one
+/// that [`cpu::get`] finds from now on: it has looked under the same lock before.
 pub(crate) fn set_cpu_hook(hook: fn(u32)) {
     *CPU_HOOK.lock() = Some(hook);
 }
@@ -117,8 +117,8 @@ fn secondary_cpu_main(mut masked: Masked) -> ! {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a priority or a CPU that does not exist; `EAGAIN`, as of `pthread_create`, if there is no memory, no
-/// mapping (of a process of Linux) or no number for one more thread.
+/// `EINVAL` for a priority or a CPU that does not exist; `EAGAIN`, as of `pthread_create`, if there is no
+/// memory, no mapping (of a process of Linux) or no number for one more thread.
 pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
     if args.priority > MAX_PRIORITY || args.cpu.is_some_and(|cpu| cpu >= cpus::count()) {
         return Err(Errno::EINVAL);
@@ -130,7 +130,8 @@ pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
     spawn_for_kernel(args)
 }
 
-/// Creates a thread for the kernel's own work, which is no reason to start the other CPUs, and returns its number.
+/// Creates a thread for the kernel's own work, which is no reason to start the other CPUs, and returns its
+/// number.
 ///
 /// # Errors
 ///
@@ -245,8 +246,8 @@ pub(crate) fn find_alive(id: u32) -> Option<&'static Thread> {
 /// Function that frees memory which files keep for later use, if they do.
 static RECLAIM_FILES: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that frees memory which files keep; the first call counts. It is called without a spinlock, and must not sleep: its
-/// caller may hold other locks.
+/// Sets the function that frees memory which files keep; the first call counts. It is called without a
+/// spinlock, and must not sleep: its caller may hold other locks.
 pub(crate) fn set_reclaim_files(reclaim: fn()) {
     RECLAIM_FILES.get_or_init(|| reclaim);
 }
@@ -254,7 +255,8 @@ pub(crate) fn set_reclaim_files(reclaim: fn()) {
 /// Function that frees memory which the network keeps for later use, if there is one.
 static RECLAIM_NETWORK: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that frees memory which the network keeps; the first call counts. It is called without a spinlock.
+/// Sets the function that frees memory which the network keeps; the first call counts. It is called without a
+/// spinlock.
 pub(crate) fn set_reclaim_network(reclaim: fn()) {
     RECLAIM_NETWORK.get_or_init(|| reclaim);
 }

@@ -31,14 +31,14 @@ pub(super) fn yield_masked(mut masked: Masked, cpu: &'static Cpu, thread: &'stat
 }
 
 /// Counts a sleep of the current thread by other means than [`wait`]
-/// ([`Entity::poll_several`](hermit_sched::thread::Entity::poll_several)). Waits of programs for futexes need not be counted: they
-/// are not within a poll.
+/// ([`Entity::poll_several`](hermit_sched::thread::Entity::poll_several)). Waits of programs for futexes need
+/// not be counted: they are not within a poll.
 pub(crate) fn count_sleep() {
     current().entity().count_sleep();
 }
 
-/// Sleeps until a [`wake`] of the current thread or until `deadline`, a time of the monotonic clock. Returns at once if
-/// the thread was woken since it last slept; may return spuriously.
+/// Sleeps until a [`wake`] of the current thread or until `deadline`, a time of the monotonic clock. Returns
+/// at once if the thread was woken since it last slept; may return spuriously.
 pub(crate) fn wait(deadline: Option<u64>) {
     let mut masked = Masked::new();
     let thread = cpu::here(&masked).sched.current();
@@ -46,8 +46,8 @@ pub(crate) fn wait(deadline: Option<u64>) {
     wait_masked(&mut masked, thread, deadline);
 }
 
-/// [`wait`] without a deadline for the current thread, `thread`, which this CPU, `cpu`, runs. When it returns, the thread may be
-/// on another CPU.
+/// [`wait`] without a deadline for the current thread, `thread`, which this CPU, `cpu`, runs. When it
+/// returns, the thread may be on another CPU.
 #[inline(always)]
 pub(super) fn park(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
     if thread.entity().park() {

@@ -1,7 +1,7 @@
 //! A thread, and the table of all threads.
 //!
-//! Threads are never freed: a thread that has ended is used again for the next one, with its stack if that has the
-//! right size.
+//! Threads are never freed: a thread that has ended is used again for the next one, with its stack if that
+//! has the right size.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
@@ -23,8 +23,8 @@ use crate::sync::Mutex;
 /// Function of a thread, and the argument with which it is called.
 pub(crate) type ThreadFunction = (extern "C" fn(usize), usize);
 
-/// State of a thread's deferred block ([`super::deferred_block`]). Only the thread itself accesses it, except for
-/// `woken`.
+/// State of a thread's deferred block ([`super::deferred_block`]). Only the thread itself accesses it, except
+/// for `woken`.
 #[derive(Debug, Default)]
 pub(super) struct DeferredBlock {
     /// The thread blocks when it next yields.
@@ -43,7 +43,8 @@ pub(crate) struct Thread {
     entity: Entity<Self>,
     /// Stack and saved registers.
     pub(super) context: Context,
-    /// Number of the thread while it is alive, else 0. A futex: threads that join this one wait for it to change.
+    /// Number of the thread while it is alive, else 0. A futex: threads that join this one wait for it to
+    /// change.
     alive_id: AtomicU32,
     /// Number of the thread; kept after its end.
     id: AtomicU32,
@@ -54,7 +55,8 @@ pub(crate) struct Thread {
     /// CPU whose timer wakes the thread.
     pub(super) timer_cpu: AtomicU32,
     pub(super) deferred_block: DeferredBlock,
-    /// What the thread runs, and its argument. Set before the thread is made ready, and read by the thread alone.
+    /// What the thread runs, and its argument. Set before the thread is made ready, and read by the thread
+    /// alone.
     function: AtomicCell<Option<extern "C" fn(usize)>>,
     argument: AtomicUsize,
     /// Waker of the thread; an idle thread, which never sleeps, has none.
@@ -172,8 +174,8 @@ impl Thread {
         *self.name.lock() = name;
     }
 
-    /// Name of the thread; [`Name::NONE`] while another CPU changes it. Never waits, so that the fault handler can call
-    /// it.
+    /// Name of the thread; [`Name::NONE`] while another CPU changes it. Never waits, so that the fault
+    /// handler can call it.
     pub(crate) fn name(&self) -> Name {
         self.name.try_lock().map_or(Name::NONE, |name| *name)
     }
@@ -184,8 +186,8 @@ impl Thread {
     }
 }
 
-/// Bits of a thread number for the index of its entry in the table: 262,143 threads, for whose stacks of std's default size
-/// a machine of 2 GiB has addresses.
+/// Bits of a thread number for the index of its entry in the table: 262,143 threads, for whose stacks of
+/// std's default size a machine of 2 GiB has addresses.
 const INDEX_BITS: u32 = 18;
 
 type Table = ThreadTable<Thread, INDEX_BITS>;
@@ -196,7 +198,8 @@ static TABLE: Table = Table::new();
 /// Cursor of [`TABLE`].
 static CURSOR: SpinLock<TableCursor> = SpinLock::new(TableCursor::new());
 
-/// Enters a thread in the table; returns the first number of its entry. It leaves the entry of its last number, `old`.
+/// Enters a thread in the table; returns the first number of its entry. It leaves the entry of its last
+/// number, `old`.
 fn enter(thread: &'static Thread, old: u32) -> Result<u32, OutOfMemory> {
     loop {
         let entered = TABLE.enter(&mut CURSOR.lock(), thread, old);
@@ -209,8 +212,8 @@ fn enter(thread: &'static Thread, old: u32) -> Result<u32, OutOfMemory> {
     }
 }
 
-/// Adds a chunk of up to 1 MiB to the table. Other threads that need it sleep; interrupts are masked while its memory is
-/// allocated, not while it is filled.
+/// Adds a chunk of up to 1 MiB to the table. Other threads that need it sleep; interrupts are masked while
+/// its memory is allocated, not while it is filled.
 fn add_chunk(size: usize) -> Result<(), OutOfMemory> {
     static GROWTH: Mutex = Mutex::new();
     let chunk = || memory::leak_slice(size, || Link::new(None));

@@ -9,8 +9,8 @@ use hermit_sched::thread::Thread as _;
 use super::schedule;
 use super::thread::Thread;
 
-/// Polls, and sleeps in between, until the poll is ready; `None` if it is not at `deadline`, a time of the monotonic
-/// clock.
+/// Polls, and sleeps in between, until the poll is ready; `None` if it is not at `deadline`, a time of the
+/// monotonic clock.
 pub(crate) fn block_until<T>(
     deadline: Option<u64>,
     poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
@@ -18,8 +18,8 @@ pub(crate) fn block_until<T>(
     block(schedule::current(), deadline, poll)
 }
 
-/// [`block_until`] for a poll of several objects, some of which may sleep while they are polled: the wake-up of one that was
-/// polled before is not lost.
+/// [`block_until`] for a poll of several objects, some of which may sleep while they are polled: the wake-up
+/// of one that was polled before is not lost.
 #[inline]
 pub(crate) fn block_until_any<T>(
     deadline: Option<u64>,

@@ -1,8 +1,8 @@
 //! Demangling of symbol names.
 //!
 //! rustc has two mangling schemes: legacy (`_ZN..E`, an Itanium mangling) and v0 (`_R..`, RFC 2603). Generic
-//! arguments are omitted: they make backtraces hard to read, and printing them (as the crate rustc-demangle does)
-//! makes every image a third larger.
+//! arguments are omitted: they make backtraces hard to read, and printing them (as the crate rustc-demangle
+//! does) makes every image a third larger.
 
 mod legacy;
 mod v0;

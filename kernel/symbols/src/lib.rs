@@ -1,8 +1,9 @@
-//! Symbolisation of addresses for backtraces: the function that contains an address of the image, and its demangled
-//! name.
+//! Symbolisation of addresses for backtraces: the function that contains an address of the image, and its
+//! demangled name.
 //!
-//! The symbol table is the image's, as the linker wrote it (ELF gABI, "Symbol Table"). Lookups run after a fault or
-//! panic, so they do not allocate or sort, and tolerate any bytes: an invalid table yields a wrong name or none.
+//! The symbol table is the image's, as the linker wrote it (ELF gABI, "Symbol Table"). Lookups run after a
+//! fault or panic, so they do not allocate or sort, and tolerate any bytes: an invalid table yields a wrong
+//! name or none.
 //!
 //! ```
 //! use hermit_symbols::SymbolTable;
@@ -86,7 +87,8 @@ impl SymbolEntry {
         offset.checked_sub(self.start).is_some_and(|distance| distance < self.size)
     }
 
-    /// Whether the function may contain an offset although its size is 0, as that of functions in assembly may be.
+    /// Whether the function may contain an offset although its size is 0, as that of functions in assembly
+    /// may be.
     fn may_reach(&self, offset: u64) -> bool {
         self.size == 0 && self.start <= offset
     }

@@ -1,7 +1,7 @@
 //! Function prologues of x86-64: where a function without a frame pointer has its return address.
 //!
-//! rustc emits frame pointers only on request, and no unwind tables where panics abort. But a function allocates its
-//! stack in its first instructions, which are of few kinds (SDM volume 2: PUSH, MOV, SUB).
+//! rustc emits frame pointers only on request, and no unwind tables where panics abort. But a function
+//! allocates its stack in its first instructions, which are of few kinds (SDM volume 2: PUSH, MOV, SUB).
 
 /// Size of the code that [`Prologue::parse`] looks at, in bytes.
 pub const MAX_PROLOGUE: usize = 48;
@@ -18,8 +18,8 @@ pub struct Prologue {
 }
 
 impl Prologue {
-    /// Parses the code of a function from its start on, up to where it is executing, and stops at the first other
-    /// instruction.
+    /// Parses the code of a function from its start on, up to where it is executing, and stops at the first
+    /// other instruction.
     #[must_use]
     pub fn parse(mut code: &[u8]) -> Self {
         let mut prologue = Self::default();
@@ -60,8 +60,8 @@ impl Prologue {
     }
 }
 
-/// Whether the code before a return address ends with a call: CALL with a relative target, or through a register or
-/// memory (opcode FF /2, of two to seven bytes).
+/// Whether the code before a return address ends with a call: CALL with a relative target, or through a
+/// register or memory (opcode FF /2, of two to seven bytes).
 #[must_use]
 pub fn ends_with_call(code: [u8; 7]) -> bool {
     let is_indirect = |pair: &[u8]| pair[0] == 0xff && pair[1] >> 3 & 7 == 2;

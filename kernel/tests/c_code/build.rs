@@ -27,7 +27,8 @@ fn compile_cxx() {
     }
 }
 
-/// Fortran without its run-time library. `FC_TARGET` names the compiler of a target, as `CC_TARGET` does for the crate cc.
+/// Fortran without its run-time library. `FC_TARGET` names the compiler of a target, as `CC_TARGET` does for
+/// the crate cc.
 fn compile_fortran() {
     let target = env::var("TARGET").unwrap_or_default().replace('-', "_");
     let variable = format!("FC_{target}");

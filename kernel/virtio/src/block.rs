@@ -1,12 +1,14 @@
 //! The block device (virtio 1.2, section 5.2): reads, writes and flushes, several requests at a time.
 //!
-//! Submitting a request returns a [`Ticket`], with which [`BlockDriver::take`] later returns a [`CompletedRequest`]. It owns
-//! the data of a read, which can be copied out without the driver's lock, and is returned with [`BlockDriver::release`],
-//! since later requests use its buffers. The waker of a request is woken when the device has served it:
-//! [`BlockDriver::next_waker`] returns the wakers one by one, so that they are woken without the lock, too.
+//! Submitting a request returns a [`Ticket`], with which [`BlockDriver::take`] later returns a
+//! [`CompletedRequest`]. It owns the data of a read, which can be copied out without the driver's lock, and
+//! is returned with [`BlockDriver::release`], since later requests use its buffers. The waker of a request is
+//! woken when the device has served it: [`BlockDriver::next_waker`] returns the wakers one by one, so that
+//! they are woken without the lock, too.
 //!
-//! A request can be submitted if there are buffers for it. There are those of one request at first, and further ones can be
-//! added ([`BlockDriver::plan`]). In which order tasks get them is not the driver's concern.
+//! A request can be submitted if there are buffers for it. There are those of one request at first, and
+//! further ones can be added ([`BlockDriver::plan`]). In which order tasks get them is not the driver's
+//! concern.
 
 pub mod byte_access;
 mod config;
@@ -33,7 +35,8 @@ use crate::virtqueue::{SubmitError, Virtqueue};
 /// Size of a sector in bytes: the unit of the protocol, whatever the device's block size.
 pub const SECTOR_SIZE: usize = 512;
 
-/// Maximum size of a request's data, in bytes. The device's limit may be lower: see [`BlockDriver::max_transfer`].
+/// Maximum size of a request's data, in bytes. The device's limit may be lower: see
+/// [`BlockDriver::max_transfer`].
 pub const MAX_TRANSFER: usize = 64 << 10;
 
 /// Index of the virtqueue in use (section 5.2.2).
@@ -72,8 +75,8 @@ pub struct BlockDriver<T: Transport, M> {
 }
 
 impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
-    /// Initializes the device. At most `requests` requests are in flight, and at most 64, of up to [`MAX_TRANSFER`] bytes, or the device's
-    /// limits if those are lower.
+    /// Initializes the device. At most `requests` requests are in flight, and at most 64, of up to
+    /// [`MAX_TRANSFER`] bytes, or the device's limits if those are lower.
     ///
     /// # Errors
     ///
@@ -107,14 +110,15 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.limits.is_read_only
     }
 
-    /// Whether the device has a write-back cache that [`BlockDriver::submit_flush`] flushes; without one, completed
-    /// writes are durable.
+    /// Whether the device has a write-back cache that [`BlockDriver::submit_flush`] flushes; without one,
+    /// completed writes are durable.
     #[must_use]
     pub const fn has_flush(&self) -> bool {
         self.limits.has_flush
     }
 
-    /// Block size in bytes, a power of two of at least [`SECTOR_SIZE`]: requests begin and end at multiples of it.
+    /// Block size in bytes, a power of two of at least [`SECTOR_SIZE`]: requests begin and end at multiples
+    /// of it.
     #[must_use]
     pub const fn block_size(&self) -> usize {
         self.limits.block_size
@@ -126,14 +130,16 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.limits.max_transfer()
     }
 
-    /// What to allocate, without the driver's lock, so that one more request can be in flight; `None` if there are buffers
-    /// for as many as the queue holds, with those that are planned. Each plan is followed by one call of [`Self::add`].
+    /// What to allocate, without the driver's lock, so that one more request can be in flight; `None` if
+    /// there are buffers for as many as the queue holds, with those that are planned. Each plan is followed
+    /// by one call of [`Self::add`].
     #[must_use]
     pub fn plan(&mut self) -> Option<DataPlan> {
         self.slots.plan().then(|| DataPlan::new(self.limits.max_transfer(), self.device.permit()))
     }
 
-    /// Adds a buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the plan.
+    /// Adds a buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the
+    /// plan.
     pub fn add(&mut self, buffer: Option<DataBuffer<M>>) {
         self.slots.grow(buffer.map(|buffer| buffer.0));
     }
@@ -149,8 +155,8 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.submit((RequestType::In, sector, length), &[], waker)
     }
 
-    /// Submits a write of whole sectors; the waker is woken when the device has served it. The bytes have been copied
-    /// when this returns.
+    /// Submits a write of whole sectors; the waker is woken when the device has served it. The bytes have
+    /// been copied when this returns.
     ///
     /// # Errors
     ///
@@ -167,7 +173,8 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
     ///
     /// # Errors
     ///
-    /// The request is not submitted; [`BlockError::Unsupported`] if there is no cache ([`BlockDriver::has_flush`]).
+    /// The request is not submitted; [`BlockError::Unsupported`] if there is no cache
+    /// ([`BlockDriver::has_flush`]).
     pub fn submit_flush(&mut self, waker: &Waker) -> Result<Ticket, BlockError> {
         if !self.has_flush() {
             return Err(BlockError::Unsupported);
@@ -175,8 +182,8 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.submit((RequestType::Flush, 0, 0), &[], waker)
     }
 
-    /// Returns a request once the device has served it, to be [released](Self::release) after its data was read. Else the
-    /// waker is woken when it has.
+    /// Returns a request once the device has served it, to be [released](Self::release) after its data was
+    /// read. Else the waker is woken when it has.
     ///
     /// # Errors
     ///
@@ -200,7 +207,8 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.slots.free(ticket, buffers);
     }
 
-    /// Removes the next waker of a request that the device has served; of any request if the device has failed.
+    /// Removes the next waker of a request that the device has served; of any request if the device has
+    /// failed.
     #[must_use]
     pub fn next_waker(&mut self) -> Option<Waker> {
         let has_failed = self.device.ensure_usable().is_err();
@@ -244,7 +252,8 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.device.check_status()
     }
 
-    /// Submits a request of a type, from a sector on, with a number of bytes, which are `bytes` if it is a write.
+    /// Submits a request of a type, from a sector on, with a number of bytes, which are `bytes` if it is a
+    /// write.
     fn submit(
         &mut self,
         (request_type, sector, length): (RequestType, u64, usize),

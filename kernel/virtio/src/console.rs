@@ -1,8 +1,8 @@
 //! The console device: port 0 (virtio 1.2, section 5.3).
 //!
-//! Output is copied into free buffers: a short line costs one buffer, at most one notification, and no allocation. The
-//! interrupt for output stays disarmed: a write reclaims the buffers that the device has used, and arms the interrupt
-//! only if it finds no free buffer.
+//! Output is copied into free buffers: a short line costs one buffer, at most one notification, and no
+//! allocation. The interrupt for output stays disarmed: a write reclaims the buffers that the device has
+//! used, and arms the interrupt only if it finds no free buffer.
 
 mod rx;
 #[cfg(test)]
@@ -43,8 +43,8 @@ impl<T: Transport, M: DmaMemory> ConsoleDriver<T, M> {
         Ok(console)
     }
 
-    /// Writes as many bytes as fit into free buffers; returns the number of bytes. If that is 0 for non-empty `bytes`,
-    /// an interrupt follows once a buffer is free.
+    /// Writes as many bytes as fit into free buffers; returns the number of bytes. If that is 0 for non-empty
+    /// `bytes`, an interrupt follows once a buffer is free.
     ///
     /// # Errors
     ///
@@ -76,8 +76,8 @@ impl<T: Transport, M: DmaMemory> ConsoleDriver<T, M> {
         Ok(byte.first().copied().filter(|_| count > 0))
     }
 
-    /// Reads as much input as has arrived and fits; returns the number of bytes. If that is 0 for non-empty `bytes`, an
-    /// interrupt follows with the next input.
+    /// Reads as much input as has arrived and fits; returns the number of bytes. If that is 0 for non-empty
+    /// `bytes`, an interrupt follows with the next input.
     ///
     /// # Errors
     ///

@@ -66,9 +66,9 @@ pub enum DeviceError {
 
 /// A device whose features have been negotiated.
 ///
-/// Dropping it resets the device. Drivers declare it before their queues and buffers, so that it is dropped first:
-/// memory that is dropped before the device has been reset, or after a reset that timed out, is not freed
-/// ([`DmaPermit`]).
+/// Dropping it resets the device. Drivers declare it before their queues and buffers, so that it is dropped
+/// first: memory that is dropped before the device has been reset, or after a reset that timed out, is not
+/// freed ([`DmaPermit`]).
 #[derive(Debug)]
 pub struct Device<T: Transport> {
     transport: T,
@@ -79,11 +79,11 @@ pub struct Device<T: Transport> {
 }
 
 impl<T: Transport> Device<T> {
-    /// Resets the device, sets `ACKNOWLEDGE` and `DRIVER`, and negotiates features (virtio 1.2, section 3.1.1,
-    /// steps 1 to 6).
+    /// Resets the device, sets `ACKNOWLEDGE` and `DRIVER`, and negotiates features (virtio 1.2, section
+    /// 3.1.1, steps 1 to 6).
     ///
-    /// `wanted` are the features that the driver supports, besides `VIRTIO_F_VERSION_1`, which is required, and
-    /// `VIRTIO_F_EVENT_IDX`. [`Device::setup_queue`] and [`Device::set_driver_ok`] follow.
+    /// `wanted` are the features that the driver supports, besides `VIRTIO_F_VERSION_1`, which is required,
+    /// and `VIRTIO_F_EVENT_IDX`. [`Device::setup_queue`] and [`Device::set_driver_ok`] follow.
     ///
     /// # Errors
     ///
@@ -188,7 +188,8 @@ impl<T: Transport> Device<T> {
         self.add_status(DeviceStatus::DRIVER_OK);
     }
 
-    /// Reads fields of the device configuration within one generation, so that they are consistent (section 2.5.3).
+    /// Reads fields of the device configuration within one generation, so that they are consistent (section
+    /// 2.5.3).
     ///
     /// # Errors
     ///
@@ -211,8 +212,8 @@ impl<T: Transport> Device<T> {
 
     /// Acknowledges an interrupt and returns its cause.
     ///
-    /// If the transport does not report a cause, `has_used` says whether a virtqueue raised it. If not, it is taken
-    /// for a configuration change, and the device status is checked.
+    /// If the transport does not report a cause, `has_used` says whether a virtqueue raised it. If not, it is
+    /// taken for a configuration change, and the device status is checked.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Memory that driver and device share (DMA), and buffers in it with a single owner; the hal implements the traits.
+//! Memory that driver and device share (DMA), and buffers in it with a single owner; the hal implements the
+//! traits.
 
 pub mod mirrored;
 
@@ -7,20 +8,22 @@ use core::fmt::Debug;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// DMA memory that the device may read and change at any time: bytes are copied in and out, no references to them exist.
+/// DMA memory that the device may read and change at any time: bytes are copied in and out, no references to
+/// them exist.
 ///
-/// The hal implements it over physically contiguous pages. It must be sound whatever the device writes and from whatever
-/// thread it is called: a copy that races with the device, or with another copy, yields arbitrary bytes, but no undefined
-/// behaviour.
+/// The hal implements it over physically contiguous pages. It must be sound whatever the device writes and
+/// from whatever thread it is called: a copy that races with the device, or with another copy, yields
+/// arbitrary bytes, but no undefined behaviour.
 ///
-/// Callers stay inside the memory. For other offsets an implementation may panic, and must access nothing outside the
-/// memory. Drivers can move between threads if the memory is `Send` and `Sync`.
+/// Callers stay inside the memory. For other offsets an implementation may panic, and must access nothing
+/// outside the memory. Drivers can move between threads if the memory is `Send` and `Sync`.
 ///
 /// # Safety
 ///
-/// Drivers, which are safe code, have devices access [`DmaMemory::size`] bytes from [`DmaMemory::device_address`] on. So
-/// these are memory that nothing else uses as long as the value lives, and after it was dropped as long as the
-/// [`DmaPermit`] with which it was allocated is granted: then the memory is never freed.
+/// Drivers, which are safe code, have devices access [`DmaMemory::size`] bytes from
+/// [`DmaMemory::device_address`] on. So these are memory that nothing else uses as long as the value lives,
+/// and after it was dropped as long as the [`DmaPermit`] with which it was allocated is granted: then the
+/// memory is never freed.
 #[expect(unsafe_code, reason = "declares a contract on which memory safety rests; it is fulfilled elsewhere")]
 pub unsafe trait DmaMemory: Debug {
     /// Size in bytes.
@@ -51,25 +54,26 @@ pub unsafe trait DmaMemory: Debug {
     }
 }
 
-/// Allocates DMA memory. The hal implements it; drivers call it only during initialization, and plan what they need later
-/// ([`DataPlan`]).
+/// Allocates DMA memory. The hal implements it; drivers call it only during initialization, and plan what
+/// they need later ([`DataPlan`]).
 pub trait DmaAllocator {
     /// The allocated memory.
     type Memory: DmaMemory;
 
-    /// Allocates at least `size` bytes: zeroed, physically contiguous, page-aligned; `None` if there is no such memory.
-    /// The memory keeps a clone of the permit: see [`DmaMemory`].
+    /// Allocates at least `size` bytes: zeroed, physically contiguous, page-aligned; `None` if there is no
+    /// such memory. The memory keeps a clone of the permit: see [`DmaMemory`].
     fn allocate(&self, size: usize, permit: &DmaPermit) -> Option<Self::Memory>;
 
-    /// Moves a value, which is no larger than a few words, to where several values can own it; `None` if there is no memory.
-    /// (`Arc::try_new` is not stable.)
+    /// Moves a value, which is no larger than a few words, to where several values can own it; `None` if
+    /// there is no memory. (`Arc::try_new` is not stable.)
     fn share<V>(&self, value: V) -> Option<Arc<V>>;
 }
 
-/// A device's permission to access its DMA memory: granted with `DRIVER_OK`, before which devices do not use virtqueues
-/// (virtio 1.2, section 2.1.2), and revoked when a reset has completed.
+/// A device's permission to access its DMA memory: granted with `DRIVER_OK`, before which devices do not use
+/// virtqueues (virtio 1.2, section 2.1.2), and revoked when a reset has completed.
 ///
-/// Memory that is dropped while the permit is granted, as after a reset that timed out, is leaked and not freed.
+/// Memory that is dropped while the permit is granted, as after a reset that timed out, is leaked and not
+/// freed.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub struct DmaPermit(Arc<AtomicBool>);
@@ -98,8 +102,8 @@ impl DmaPermit {
 /// A part of [`DmaMemory`] with a single owner.
 ///
 /// Only the owner accesses its bytes. To pass the bytes to the device, the driver moves the value into a
-/// [`Virtqueue`](crate::virtqueue::Virtqueue), and gets it back when the device has used them: an access while the device
-/// owns the buffer does not compile.
+/// [`Virtqueue`](crate::virtqueue::Virtqueue), and gets it back when the device has used them: an access
+/// while the device owns the buffer does not compile.
 #[derive(Debug)]
 pub struct DmaBuffer<M> {
     memory: Arc<M>,
@@ -108,7 +112,8 @@ pub struct DmaBuffer<M> {
 }
 
 impl<M: DmaMemory> DmaBuffer<M> {
-    /// Allocates a zeroed buffer; `None` if there is no memory, or for 4 GiB and more, which no descriptor can describe.
+    /// Allocates a zeroed buffer; `None` if there is no memory, or for 4 GiB and more, which no descriptor
+    /// can describe.
     pub fn allocate(dma: &impl DmaAllocator<Memory = M>, size: usize, permit: &DmaPermit) -> Option<Self> {
         u32::try_from(size).ok()?;
         let memory = dma.allocate(size, permit).filter(|memory| memory.size() >= size)?;
@@ -131,7 +136,8 @@ impl<M: DmaMemory> DmaBuffer<M> {
         self.size
     }
 
-    /// Copies bytes out, from `offset` to the end of the buffer or of `bytes`; returns the number of bytes copied.
+    /// Copies bytes out, from `offset` to the end of the buffer or of `bytes`; returns the number of bytes
+    /// copied.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> usize {
         let length = bytes.len().min(self.size.saturating_sub(offset));
         if let Some(bytes) = bytes.get_mut(..length).filter(|bytes| !bytes.is_empty()) {
@@ -140,7 +146,8 @@ impl<M: DmaMemory> DmaBuffer<M> {
         length
     }
 
-    /// Copies bytes in, from `offset` to the end of the buffer or of `bytes`; returns the number of bytes copied.
+    /// Copies bytes in, from `offset` to the end of the buffer or of `bytes`; returns the number of bytes
+    /// copied.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
         let length = bytes.len().min(self.size.saturating_sub(offset));
         if let Some(bytes) = bytes.get(..length).filter(|bytes| !bytes.is_empty()) {
@@ -194,8 +201,8 @@ impl DataPlan {
 #[derive(Debug)]
 pub struct DataBuffer<M>(pub(crate) DmaBuffer<M>);
 
-/// Contents of one descriptor: a contiguous part of a [`DmaBuffer`] or a [`Span`](mirrored::Span), and the direction of the
-/// transfer.
+/// Contents of one descriptor: a contiguous part of a [`DmaBuffer`] or a [`Span`](mirrored::Span), and the
+/// direction of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaSegment {
     pub(crate) address: u64,

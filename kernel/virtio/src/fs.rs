@@ -1,10 +1,11 @@
 //! The file system device (virtio 1.2, section 5.11): messages to a FUSE server, several at a time.
 //!
-//! The driver does not know the messages' contents. It copies a request into buffers of its own, keeps it apart from others by
-//! a [`Ticket`], and returns the reply as a [`ServedRequest`], which is read without the driver's lock. The waker of a request
-//! is woken when its reply has arrived: [`FsDriver::next_waker`] returns the wakers one by one, so that they are woken
-//! without the lock, too. It also returns those of tasks that wait to submit a request: one for each slot and each data buffer
-//! that becomes free, however many wait.
+//! The driver does not know the messages' contents. It copies a request into buffers of its own, keeps it
+//! apart from others by a [`Ticket`], and returns the reply as a [`ServedRequest`], which is read without the
+//! driver's lock. The waker of a request is woken when its reply has arrived: [`FsDriver::next_waker`]
+//! returns the wakers one by one, so that they are woken without the lock, too. It also returns those of
+//! tasks that wait to submit a request: one for each slot and each data buffer that becomes free, however
+//! many wait.
 
 mod config;
 mod messages;
@@ -38,14 +39,15 @@ const REQUESTS: u16 = 1;
 /// Maximum number of requests in flight, and of messages in the high-priority queue.
 const MAX_REQUESTS: u16 = 16;
 
-/// Maximum number of descriptors of a request: two headers and data that the device reads, a header and data that it writes.
+/// Maximum number of descriptors of a request: two headers and data that the device reads, a header and data
+/// that it writes.
 const MAX_SEGMENTS: u16 = 5;
 
 /// Maximum number of buffers for data that does not fit into the page that each request has.
 const MAX_DATA_BUFFERS: usize = 4;
 
-/// Minimum size in bytes of such a buffer, unless requests are smaller. The sizes are powers of two, up to the maximum of a
-/// request: a program that reads small files needs no large buffers.
+/// Minimum size in bytes of such a buffer, unless requests are smaller. The sizes are powers of two, up to
+/// the maximum of a request: a program that reads small files needs no large buffers.
 const MIN_DATA_BUFFER: usize = 64 << 10;
 
 /// Why a request was not submitted.
@@ -242,8 +244,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     /// Size in bytes of data for which each request has memory.
     pub const INLINE_DATA: usize = INLINE - MAX_HEAD;
 
-    /// What to allocate before a request is submitted, without the driver's lock; `None` if there is enough. Each plan is
-    /// followed by one call of [`Self::add`].
+    /// What to allocate before a request is submitted, without the driver's lock; `None` if there is enough.
+    /// Each plan is followed by one call of [`Self::add`].
     #[must_use]
     pub fn plan(&mut self, request: &Request<'_>) -> Option<BufferPlan<M>> {
         let wanted = request::data_size(request);
@@ -261,8 +263,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         Some(BufferPlan { plan: DataPlan::new(size, self.device.permit()), replaced })
     }
 
-    /// Adds a data buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the plan. Then follows
-    /// [`Self::reserve`], which lets another task go on if this one cannot.
+    /// Adds a data buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the
+    /// plan. Then follows [`Self::reserve`], which lets another task go on if this one cannot.
     pub fn add(&mut self, buffer: Option<DataBuffer<M>>) {
         match buffer {
             Some(buffer) => self.free_data.push(buffer.0),
@@ -278,8 +280,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         unused
     }
 
-    /// Takes what a request needs; its waker is woken when the reply has arrived. The caller copies the request without the
-    /// driver's lock ([`ReservedRequest::fill`]), and [submits](Self::submit) it.
+    /// Takes what a request needs; its waker is woken when the reply has arrived. The caller copies the
+    /// request without the driver's lock ([`ReservedRequest::fill`]), and [submits](Self::submit) it.
     ///
     /// # Errors
     ///
@@ -313,8 +315,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)))
     }
 
-    /// Has a task wait for a data buffer, or fail. It may have been woken for the slot that is free, which another task then
-    /// takes.
+    /// Has a task wait for a data buffer, or fail. It may have been woken for the slot that is free, which
+    /// another task then takes.
     #[cold]
     fn lacks_data(&mut self, waker: &Waker) -> FsError {
         self.waiting_for_slot.wake_next();
@@ -414,8 +416,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.free_data.extend(data);
     }
 
-    /// Returns the reply to a request once it has arrived, to be [released](Self::release) after it was read. Else the waker is
-    /// woken when it has.
+    /// Returns the reply to a request once it has arrived, to be [released](Self::release) after it was read.
+    /// Else the waker is woken when it has.
     ///
     /// # Errors
     ///
@@ -442,8 +444,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.send_late();
     }
 
-    /// Removes the next waker of a request whose reply has arrived, or of a task that can go on; any waker if the device has
-    /// failed. It is woken without the driver's lock.
+    /// Removes the next waker of a request whose reply has arrived, or of a task that can go on; any waker if
+    /// the device has failed. It is woken without the driver's lock.
     #[must_use]
     pub fn next_waker(&mut self) -> Option<Waker> {
         let is_broken = self.device.ensure_usable().is_err();
@@ -478,7 +480,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.device.ensure_usable().is_err()
     }
 
-    /// Stops a device whose replies are invalid: it is reset, and all requests fail from now on. Their wakers are to be woken.
+    /// Stops a device whose replies are invalid: it is reset, and all requests fail from now on. Their wakers
+    /// are to be woken.
     pub fn stop(&mut self) {
         self.device.stop(DeviceError::InvalidReply);
     }

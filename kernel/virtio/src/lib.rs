@@ -1,7 +1,8 @@
 //! Virtio 1.2 drivers of the guest, as state machines without hardware access, threads or `unsafe` code.
 //!
-//! The kernel finds a device, makes a [`transport`] for it, and owns the driver behind a lock. The hal implements the
-//! traits for register access and DMA memory; tests implement them over a device model in ordinary memory.
+//! The kernel finds a device, makes a [`transport`] for it, and owns the driver behind a lock. The hal
+//! implements the traits for register access and DMA memory; tests implement them over a device model in
+//! ordinary memory.
 //!
 //! | module | contents | used by |
 //! | --- | --- | --- |
@@ -14,9 +15,10 @@
 //! | [`balloon`], [`block`], [`console`], [`entropy`], [`fs`], [`net`] | drivers | the kernel, each behind a lock |
 //! | [`block::byte_access`] | reads and writes at any byte of a device with whole sectors | the kernel's disks |
 //!
-//! A driver never waits. Its calls return what is ready, and an interrupt follows when that changes. The interrupt
-//! handler calls the driver's `interrupt` and wakes the waiting threads. A thread that waits calls the driver first, and
-//! blocks only if there was nothing ready; every change after that call raises an interrupt.
+//! A driver never waits. Its calls return what is ready, and an interrupt follows when that changes. The
+//! interrupt handler calls the driver's `interrupt` and wakes the waiting threads. A thread that waits calls
+//! the driver first, and blocks only if there was nothing ready; every change after that call raises an
+//! interrupt.
 //!
 //! # Example
 //!
@@ -66,8 +68,9 @@
 //!
 //! # Trust
 //!
-//! Devices are untrusted: an invalid answer breaks the device permanently ([`device::DeviceError`]), and never causes a
-//! panic or an endless loop. But there is no IOMMU: a malicious device can write to any memory.
+//! Devices are untrusted: an invalid answer breaks the device permanently ([`device::DeviceError`]), and
+//! never causes a panic or an endless loop. But there is no IOMMU: a malicious device can write to any
+//! memory.
 //!
 //! Memory safety rests on the addresses that drivers pass to devices. They are those of memory whose traits
 //! are unsafe to implement ([`dma::DmaMemory`], [`dma::mirrored::MirroredMemory`], [`balloon::FreeMemory`]),
@@ -76,8 +79,8 @@
 //!
 //! # Limits
 //!
-//! Not supported are legacy interfaces, packed virtqueues, indirect descriptors, multiport consoles, block devices and
-//! network devices with several queues, and the network control queue.
+//! Not supported are legacy interfaces, packed virtqueues, indirect descriptors, multiport consoles, block
+//! devices and network devices with several queues, and the network control queue.
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -1,20 +1,22 @@
-//! The network device (virtio 1.2, section 5.1): one receive queue, one transmit queue, frames without copies.
+//! The network device (virtio 1.2, section 5.1): one receive queue, one transmit queue, frames without
+//! copies.
 //!
-//! Frames are read and written in place, in [mirrored memory](crate::dma::mirrored), one piece for each direction.
-//! After initialization nothing is copied or allocated.
+//! Frames are read and written in place, in [mirrored memory](crate::dma::mirrored), one piece for each
+//! direction. After initialization nothing is copied or allocated.
 //!
-//! - **RX.** The memory is split into buffers, which are posted in order of address. A frame in several buffers
-//!   (`VIRTIO_NET_F_MRG_RXBUF`) is contiguous, since the buffers are adjacent and only the first one begins with a
-//!   header. If a device uses buffers in another order, frames in several buffers are dropped.
+//! - **RX.** The memory is split into buffers, which are posted in order of address. A frame in several
+//!   buffers (`VIRTIO_NET_F_MRG_RXBUF`) is contiguous, since the buffers are adjacent and only the first one
+//!   begins with a header. If a device uses buffers in another order, frames in several buffers are dropped.
 //! - **TX.** The memory is a ring: a frame takes the bytes behind the previous frame, and frees them once all
 //!   earlier frames have been used.
 //!
 //! # Calls
 //!
-//! [`NetDriver::release_frame`] and [`NetDriver::submit_frame`] do not notify the device; [`NetDriver::notify`] does, after a
-//! batch of calls. Interrupts are disarmed until [`NetDriver::set_rx_interrupt`] enables them or
-//! [`NetDriver::can_transmit`] returns `false`. To wait for frames, a thread takes and releases frames until there is none, then
-//! `notify`, then `set_rx_interrupt(true)`, and blocks if that returns `false`.
+//! [`NetDriver::release_frame`] and [`NetDriver::submit_frame`] do not notify the device;
+//! [`NetDriver::notify`] does, after a batch of calls. Interrupts are disarmed until
+//! [`NetDriver::set_rx_interrupt`] enables them or [`NetDriver::can_transmit`] returns `false`. To wait for
+//! frames, a thread takes and releases frames until there is none, then `notify`, then
+//! `set_rx_interrupt(true)`, and blocks if that returns `false`.
 
 mod buffer_sizes;
 mod config;
@@ -43,8 +45,8 @@ use crate::transport::{InterruptCause, Transport};
 /// Size of an Ethernet header in bytes.
 pub const ETHERNET_HEADER: usize = 14;
 
-/// Maximum size of a frame in bytes, without the frame check sequence: an IPv4 packet of 65,535 bytes with its
-/// Ethernet header, and one more byte as the specification counts (section 5.1.6.3.1).
+/// Maximum size of a frame in bytes, without the frame check sequence: an IPv4 packet of 65,535 bytes with
+/// its Ethernet header, and one more byte as the specification counts (section 5.1.6.3.1).
 pub const MAX_FRAME: usize = 65_550;
 
 /// Indices of the virtqueues (section 5.1.2).
@@ -108,8 +110,9 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         self.info
     }
 
-    /// Takes the next received frame; `None` if there is none, or while one is taken. Its bytes are read without the
-    /// driver, whose owner need not hold a lock meanwhile; then [`NetDriver::release_frame`] posts its buffers again.
+    /// Takes the next received frame; `None` if there is none, or while one is taken. Its bytes are read
+    /// without the driver, whose owner need not hold a lock meanwhile; then [`NetDriver::release_frame`]
+    /// posts its buffers again.
     ///
     /// Invalid frames are dropped ([`NetDriver::rx_dropped`]).
     ///
@@ -134,17 +137,17 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         self.rx.dropped()
     }
 
-    /// Whether a frame of `size` bytes can be transmitted now. If not, the device is notified, and an interrupt
-    /// follows once there is more room; never if the device has failed.
+    /// Whether a frame of `size` bytes can be transmitted now. If not, the device is notified, and an
+    /// interrupt follows once there is more room; never if the device has failed.
     ///
-    /// If this returns `true`, a call of [`NetDriver::reserve_frame`] for such a frame fails only for its [`TxOffload`],
-    /// until the next call of another method.
+    /// If this returns `true`, a call of [`NetDriver::reserve_frame`] for such a frame fails only for its
+    /// [`TxOffload`], until the next call of another method.
     pub fn can_transmit(&mut self, size: usize) -> bool {
         self.device.ensure_usable().is_ok() && self.tx.make_room(&mut self.device, size).unwrap_or(false)
     }
 
-    /// Reserves room for a frame of `size` bytes, at most one at a time. It is filled without the driver, whose owner need
-    /// not hold a lock meanwhile; then [`NetDriver::submit_frame`] queues it.
+    /// Reserves room for a frame of `size` bytes, at most one at a time. It is filled without the driver,
+    /// whose owner need not hold a lock meanwhile; then [`NetDriver::submit_frame`] queues it.
     ///
     /// # Errors
     ///
@@ -187,11 +190,12 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         Ok(self.tx.is_empty())
     }
 
-    /// Enables or disables interrupts for received frames; returns whether there is a frame already, for which
-    /// there may be no interrupt.
+    /// Enables or disables interrupts for received frames; returns whether there is a frame already, for
+    /// which there may be no interrupt.
     ///
-    /// Once enabled, an interrupt follows with the next frame; there may be further ones. Disabling is a hint: the
-    /// device may still raise some. The interrupt line must be unmasked before interrupts are first enabled.
+    /// Once enabled, an interrupt follows with the next frame; there may be further ones. Disabling is a
+    /// hint: the device may still raise some. The interrupt line must be unmasked before interrupts are first
+    /// enabled.
     ///
     /// # Errors
     ///
@@ -216,8 +220,8 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         Ok(cause)
     }
 
-    /// Checks the link and `DEVICE_NEEDS_RESET`, for callers that have timed out. With MSI-X, the interrupt for a
-    /// configuration change may be taken for one of a virtqueue.
+    /// Checks the link and `DEVICE_NEEDS_RESET`, for callers that have timed out. With MSI-X, the interrupt
+    /// for a configuration change may be taken for one of a virtqueue.
     ///
     /// # Errors
     ///

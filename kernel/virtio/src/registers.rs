@@ -4,12 +4,12 @@ use core::fmt::{self, Debug, Formatter};
 
 /// A window of memory-mapped device registers.
 ///
-/// The transports call it; the hal implements it over uncached mappings. Each call is one access of the named width,
-/// neither elided nor merged nor reordered with other register accesses. Stores to [`DmaMemory`] that precede a call
-/// are visible to the device before the access reaches it.
+/// The transports call it; the hal implements it over uncached mappings. Each call is one access of the named
+/// width, neither elided nor merged nor reordered with other register accesses. Stores to [`DmaMemory`] that
+/// precede a call are visible to the device before the access reaches it.
 ///
-/// Callers stay inside the window and align accesses naturally. For other offsets an implementation may panic, and
-/// must access nothing outside the window.
+/// Callers stay inside the window and align accesses naturally. For other offsets an implementation may
+/// panic, and must access nothing outside the window.
 ///
 /// [`DmaMemory`]: crate::dma::DmaMemory
 pub trait DeviceRegisters {

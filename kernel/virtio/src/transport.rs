@@ -1,8 +1,8 @@
 //! The trait that all transports implement: access to device status, features, virtqueues, notifications and
 //! configuration.
 //!
-//! [`Device`](crate::device::Device) calls it in the order that virtio 1.2, section 3.1.1, demands; drivers use
-//! only `Device`. Implementations are [`mmio::Mmio`] and [`pci::Pci`].
+//! [`Device`](crate::device::Device) calls it in the order that virtio 1.2, section 3.1.1, demands; drivers
+//! use only `Device`. Implementations are [`mmio::Mmio`] and [`pci::Pci`].
 
 pub mod mmio;
 pub mod pci;
@@ -31,7 +31,8 @@ pub trait Transport {
     /// Writes 32 of the driver's feature bits, from bit `32 * word` on.
     fn accept_features(&mut self, word: u32, features: u32);
 
-    /// Assigns the interrupt vector for configuration changes, after a reset and before any virtqueue is set up.
+    /// Assigns the interrupt vector for configuration changes, after a reset and before any virtqueue is set
+    /// up.
     ///
     /// # Errors
     ///
@@ -121,8 +122,8 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
     }
 }
 
-/// Size and DMA addresses of a virtqueue's parts (section 2.7). Only this crate makes them, of memory that the virtqueue
-/// owns: devices write there.
+/// Size and DMA addresses of a virtqueue's parts (section 2.7). Only this crate makes them, of memory that
+/// the virtqueue owns: devices write there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueAddresses {
     /// Number of descriptors, a power of two.

@@ -1,24 +1,25 @@
-//! A split virtqueue: the driver makes descriptor chains available, and the device uses them in any order (virtio
-//! 1.2, section 2.7).
+//! A split virtqueue: the driver makes descriptor chains available, and the device uses them in any order
+//! (virtio 1.2, section 2.7).
 //!
-//! A [`DescriptorChain`] is moved into [`Virtqueue::submit`] and out of [`Virtqueue::complete`], so the driver
-//! cannot access its buffers while the device owns them. The state of submitted chains is kept in driver-private
-//! memory. Of the memory that the device writes only the used ring is read, and it is validated: an invalid entry
-//! is a [`QueueError`], which breaks the queue permanently. The cost of every operation is independent of the
-//! queue's size.
+//! A [`DescriptorChain`] is moved into [`Virtqueue::submit`] and out of [`Virtqueue::complete`], so the
+//! driver cannot access its buffers while the device owns them. The state of submitted chains is kept in
+//! driver-private memory. Of the memory that the device writes only the used ring is read, and it is
+//! validated: an invalid entry is a [`QueueError`], which breaks the queue permanently. The cost of every
+//! operation is independent of the queue's size.
 //!
 //! # Notifications
 //!
-//! With `VIRTIO_F_EVENT_IDX` each side publishes the ring index at which it wants to be notified (sections 2.7.7
-//! and 2.7.10):
+//! With `VIRTIO_F_EVENT_IDX` each side publishes the ring index at which it wants to be notified (sections
+//! 2.7.7 and 2.7.10):
 //!
 //! - [`Virtqueue::notify`] notifies the device (available buffer notification) at most once for any number of
 //!   submissions, and only if `avail_event` asks for it.
-//! - The interrupt (used buffer notification) is armed by [`Virtqueue::complete_or_arm`] only once the used ring is
-//!   empty, so none is raised while completions are processed. Queues whose completions are collected later arm it
-//!   with [`Virtqueue::arm`] only.
+//! - The interrupt (used buffer notification) is armed by [`Virtqueue::complete_or_arm`] only once the used
+//!   ring is empty, so none is raised while completions are processed. Queues whose completions are collected
+//!   later arm it with [`Virtqueue::arm`] only.
 //!
-//! Both are a store, a full barrier and a load, as on the other side: at least one side sees the other's store.
+//! Both are a store, a full barrier and a load, as on the other side: at least one side sees the other's
+//! store.
 
 #[cfg(test)]
 mod tests;
@@ -142,8 +143,8 @@ pub struct Virtqueue<M, C> {
 }
 
 impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
-    /// Creates a queue of `size` descriptors, rounded down to a power of two; `None` if that is 0, or there is no
-    /// memory.
+    /// Creates a queue of `size` descriptors, rounded down to a power of two; `None` if that is 0, or there
+    /// is no memory.
     ///
     /// The interrupt is disarmed. `Device::setup_queue` creates queues and registers them with the device.
     pub(crate) fn new(
@@ -237,8 +238,8 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         Ok(Token(head))
     }
 
-    /// Writes the descriptors of a chain into the first descriptors of the free list; returns the last of them, and
-    /// the total size of the writable segments.
+    /// Writes the descriptors of a chain into the first descriptors of the free list; returns the last of
+    /// them, and the total size of the writable segments.
     fn write_descriptors(&self, chain: &C, length: u16) -> (u16, u32) {
         let (mut last, mut index) = (self.first_free, self.first_free);
         let mut writable = 0_u32;
@@ -253,14 +254,16 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         (last, writable)
     }
 
-    /// Notifies the device of the chains submitted since the last call, unless it suppresses the notification.
+    /// Notifies the device of the chains submitted since the last call, unless it suppresses the
+    /// notification.
     pub fn notify(&mut self, transport: &mut impl Transport) {
         if self.avail_index == self.notified_index {
             return;
         }
         let before = core::mem::replace(&mut self.notified_index, self.avail_index);
-        // Full barrier between the store of the index and the load of `avail_event`: either the device sees the new
-        // index before it waits, or the driver sees that it wants a notification (section 2.7.13.4.1).
+        // Full barrier between the store of the index and the load of `avail_event`: either the device sees
+        // the new index before it waits, or the driver sees that it wants a notification (section
+        // 2.7.13.4.1).
         self.ring.fence();
         let wanted = if self.has_event_index {
             needs_event(self.ring.avail_event(), before, self.avail_index)
@@ -316,8 +319,8 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         let count = count.max(1);
         let event = if self.has_event_index { self.completed_index.wrapping_add(count - 1) } else { 0 };
         if self.armed_event == Some(event) {
-            // No used chain is missed: `used_event` is unchanged since the used ring's index was last read with it
-            // armed.
+            // No used chain is missed: `used_event` is unchanged since the used ring's index was last read
+            // with it armed.
             return Ok(false);
         }
         self.armed_event = Some(event);
@@ -326,8 +329,8 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         } else {
             self.ring.suppress_interrupts(false);
         }
-        // Full barrier: either the device sees `used_event`, or the driver sees the device's new index (section
-        // 2.7.8.2).
+        // Full barrier: either the device sees `used_event`, or the driver sees the device's new index
+        // (section 2.7.8.2).
         self.ring.fence();
         self.update_used_index()?;
         Ok(self.used_index.wrapping_sub(self.completed_index) >= count)
@@ -387,8 +390,8 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
     }
 }
 
-/// Whether an index that advances from `before` to `after` passes `event`, modulo 65536 (`vring_need_event` in
-/// section 2.7.10).
+/// Whether an index that advances from `before` to `after` passes `event`, modulo 65536 (`vring_need_event`
+/// in section 2.7.10).
 const fn needs_event(event: u16, before: u16, after: u16) -> bool {
     after.wrapping_sub(event).wrapping_sub(1) < after.wrapping_sub(before)
 }

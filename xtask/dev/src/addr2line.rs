@@ -1,7 +1,8 @@
-//! `cargo xtask addr2line`: the lines of source that addresses of an image belong to, from its debugging information.
+//! `cargo xtask addr2line`: the lines of source that addresses of an image belong to, from its debugging
+//! information.
 //!
-//! Guests print addresses relative to the image, since a machine has no debugging information: in the report of a fault, and
-//! in a panic's backtrace with `RUST_BACKTRACE=full`.
+//! Guests print addresses relative to the image, since a machine has no debugging information: in the report
+//! of a fault, and in a panic's backtrace with `RUST_BACKTRACE=full`.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
@@ -15,8 +16,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 pub(crate) struct Arguments {
     /// The image, as cargo has built it
     image: PathBuf,
-    /// Addresses relative to the image, such as 0x1c5a0. Without, standard input is copied, and each frame of a backtrace in it
-    /// is followed by its lines
+    /// Addresses relative to the image, such as 0x1c5a0. Without, standard input is copied, and each frame of
+    /// a backtrace in it is followed by its lines
     addresses: Vec<String>,
 }
 
@@ -69,8 +70,8 @@ fn copy(input: impl BufRead, mut output: impl Write, lines: impl Fn(u64) -> Resu
     Ok(())
 }
 
-/// The address of a line `NUMBER: 0xADDRESS ...` to be looked up: the fault's own, or the byte before a return address, which may
-/// be the first one of the next line.
+/// The address of a line `NUMBER: 0xADDRESS ...` to be looked up: the fault's own, or the byte before a
+/// return address, which may be the first one of the next line.
 fn frame(line: &str) -> Option<u64> {
     let (number, rest) = line.trim_start().split_once(':')?;
     let number: u32 = number.parse().ok()?;

@@ -178,7 +178,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.record { figures::write() } else { Ok(()) }
 }
 
-/// Measures the suite `net` or `web`. They need privileges; without them they are skipped, unless they were named.
+/// Measures the suite `net` or `web`. They need privileges; without them they are skipped, unless they were
+/// named.
 fn net(arguments: &Arguments, suite: Suite, name: &str, selection: &net::NetSelection) -> Result<Value> {
     net::main(selection, arguments.platform).or_else(|error| {
         if arguments.suites.contains(&suite) {

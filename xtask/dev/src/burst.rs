@@ -32,15 +32,15 @@ const MAX_EVENTS: usize = 256;
 /// How fast the clients of a burst connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// As fast as they can. The host's kernel drops SYNs, and acknowledgements of handshakes, for which the queue of the
-    /// listener has no room.
+    /// As fast as they can. The host's kernel drops SYNs, and acknowledgements of handshakes, for which the
+    /// queue of the listener has no room.
     Fastest,
     /// As fast as the listener on the host accepts them: none is dropped before it reaches the guest.
     Accepted,
 }
 
-/// Number of clients that connect at [`Pace::Accepted`] before the listener must have accepted them all: less than its
-/// queue holds.
+/// Number of clients that connect at [`Pace::Accepted`] before the listener must have accepted them all: less
+/// than its queue holds.
 const PACED_CLIENTS: usize = 64;
 
 /// Interval at which the queue of the listener is read.
@@ -172,8 +172,8 @@ fn await_accepted(port: u16, limit: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Has `clients` clients connect to `examples/httpd` at once; each sends a request and reads its response. Clients
-/// without one after `limit` have failed.
+/// Has `clients` clients connect to `examples/httpd` at once; each sends a request and reads its response.
+/// Clients without one after `limit` have failed.
 pub(crate) fn run(address: SocketAddr, clients: usize, pace: Pace, limit: Duration) -> Result<Burst> {
     raise_descriptor_limit(clients)?;
     let counters = host::counters();

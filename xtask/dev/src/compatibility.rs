@@ -1,4 +1,5 @@
-//! The list of crates that programs use in machines, `kernel/tests/crates/crates.toml`, and its tables in documents.
+//! The list of crates that programs use in machines, `kernel/tests/crates/crates.toml`, and its tables in
+//! documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

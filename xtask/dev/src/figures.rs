@@ -1,8 +1,10 @@
-//! `cargo xtask figures`: the tables and pictures of figures in documents, generated from the record of measurements.
+//! `cargo xtask figures`: the tables and pictures of figures in documents, generated from the record of
+//! measurements.
 //!
-//! `cargo xtask bench --record` writes the record, `docs/figures.json`; the tables of crates are made from the list that the ring
-//! `crates` tests. A table stands in a Markdown file between the lines `<!-- figures: NAME -->` and `<!-- /figures -->`; [`tables`]
-//! lists the names. `cargo xtask lint` fails if a document differs from the tables that record and list yield.
+//! `cargo xtask bench --record` writes the record, `docs/figures.json`; the tables of crates are made from
+//! the list that the ring `crates` tests. A table stands in a Markdown file between the lines `<!-- figures:
+//! NAME -->` and `<!-- /figures -->`; [`tables`] lists the names. `cargo xtask lint` fails if a document
+//! differs from the tables that record and list yield.
 
 mod markdown;
 mod markers;

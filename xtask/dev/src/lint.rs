@@ -42,8 +42,8 @@ pub(crate) const LONG_PACKAGES: [&str; 6] =
 
 const LONG: Selection = Selection { target: None, packages: &LONG_PACKAGES, features: None };
 
-/// What clippy checks beside the default members. Kernel and loader are checked separately: in one command cargo would unify their
-/// features.
+/// What clippy checks beside the default members. Kernel and loader are checked separately: in one command
+/// cargo would unify their features.
 const OTHERS: [Selection; 6] = [
     Selection { target: Some(BARE_TARGET), packages: &["hermit-kernel", "hermit-hal"], features: None },
     Selection {
@@ -62,7 +62,8 @@ const OTHERS: [Selection; 6] = [
         features: Some("hermit-kernel/tlsf"),
     },
     Selection { target: Some(BARE_TARGET), packages: &["hermit-loader"], features: None },
-    // Those with code for this target only. All other code of programs is checked for the development machine.
+    // Those with code for this target only. All other code of programs is checked for the development
+    // machine.
     Selection {
         target: Some(GUEST_TARGET),
         packages: &["hermit-sys", "hermit-net", "abi_calls", "heap_scaling", "net_calls", "threads"],
@@ -70,7 +71,8 @@ const OTHERS: [Selection; 6] = [
     },
 ];
 
-/// Overrides the workspace's `-Cpanic=unwind`, which rustc refuses for crates without std: the network stack is built so, too.
+/// Overrides the workspace's `-Cpanic=unwind`, which rustc refuses for crates without std: the network stack
+/// is built so, too.
 const ABORT: &str = r#"target.x86_64-unknown-hermit.rustflags=["-Cpanic=abort"]"#;
 
 #[derive(Debug, clap::Args)]
@@ -95,14 +97,15 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     check(setup::ensure)
 }
 
-/// Runs all checks but those of packages that are compiled [with clippy](compile_with_clippy) meanwhile: the default members,
-/// and with `--long` [`LONG_PACKAGES`].
+/// Runs all checks but those of packages that are compiled [with clippy](compile_with_clippy) meanwhile: the
+/// default members, and with `--long` [`LONG_PACKAGES`].
 pub(crate) fn check_beside_default_members(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     check_others(set_up)
 }
 
-/// Runs all checks. `set_up` installs the libraries of other targets; what does not need them is checked first.
+/// Runs all checks. `set_up` installs the libraries of other targets; what does not need them is checked
+/// first.
 pub(crate) fn check(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     clippy(&DEFAULT_MEMBERS)?;
@@ -121,7 +124,8 @@ fn check_text_and_format() -> Result<()> {
         .with_context(|| format!("`cargo fmt --all` in {} mends this", compatibility::FOLDER))
 }
 
-/// Runs clippy on [`OTHERS`], and for the kernel's allocations. `set_up` installs the libraries of their targets.
+/// Runs clippy on [`OTHERS`], and for the kernel's allocations. `set_up` installs the libraries of their
+/// targets.
 fn check_others(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     set_up()?;
     OTHERS.iter().try_for_each(clippy)?;

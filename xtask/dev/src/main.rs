@@ -1,4 +1,5 @@
-//! The developers' commands of `cargo xtask`: lint, test, bench, figures and addr2line. `cargo xtask` builds and starts this program for them.
+//! The developers' commands of `cargo xtask`: lint, test, bench, figures and addr2line. `cargo xtask` builds
+//! and starts this program for them.
 
 #![forbid(unsafe_code)]
 

@@ -12,8 +12,9 @@
 //! | `std` | tests of core, alloc and std in machines; only if it is named or with `--long` |
 //! | `crates` | programs that use crates from crates.io, on Linux and in machines; only if it is named or with `--long` |
 //!
-//! Without a ring: the lints and all other rings, as CI runs them. A ring whose engine the host lacks is then skipped. The tests of
-//! all other rings are one queue in this order, so that one ring's slow tests run beside the next ring's.
+//! Without a ring: the lints and all other rings, as CI runs them. A ring whose engine the host lacks is then
+//! skipped. The tests of all other rings are one queue in this order, so that one ring's slow tests run
+//! beside the next ring's.
 
 mod boot;
 mod build_tool;
@@ -73,8 +74,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, require_equals = true, default_missing_value = "HEAD")]
     #[arg(conflicts_with = "rings")]
     changed: Option<String>,
-    /// Of the rings named, run only tests whose names contain a text; all that the rings need is built, of `crates` the programs
-    /// of these tests
+    /// Of the rings named, run only tests whose names contain a text; all that the rings need is built, of
+    /// `crates` the programs of these tests
     #[arg(long, value_name = "TEXT", requires = "rings")]
     only: Option<String>,
     /// How long each fuzz target runs, and the soak
@@ -100,7 +101,8 @@ enum Ring {
     Soak,
     /// Tests of core, alloc and std in virtual machines; not run unless named or with --long
     Std,
-    /// Programs that use crates from crates.io, on Linux and in machines of uhyve; not run unless named or with --long
+    /// Programs that use crates from crates.io, on Linux and in machines of uhyve; not run unless named or
+    /// with --long
     Crates,
 }
 
@@ -210,8 +212,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     report.finish()
 }
 
-/// Runs all rings but those that run by themselves. One whose parts could not be built is left out: the failed build is in the report.
-/// With a text, only tests whose names contain it run.
+/// Runs all rings but those that run by themselves. One whose parts could not be built is left out: the
+/// failed build is in the report. With a text, only tests whose names contain it run.
 fn test(report: &mut Report, builds: &Builds, plan: &TestPlan, only: Option<&str>) -> Result<()> {
     let has = |ring| plan.rings.contains(&ring);
     let mut engines = Vec::new();

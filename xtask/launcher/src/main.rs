@@ -1,8 +1,8 @@
 //! `cargo xtask`: has cargo build the build tool `xtask`, and becomes it.
 //!
-//! The build tool has dependencies that take half a minute to compile, and the alias `cargo xtask` is quiet. This program has
-//! none, so it says within the first second what is being done. Later it compares times of files as cargo does, and starts
-//! the build tool without another run of cargo.
+//! The build tool has dependencies that take half a minute to compile, and the alias `cargo xtask` is quiet.
+//! This program has none, so it says within the first second what is being done. Later it compares times of
+//! files as cargo does, and starts the build tool without another run of cargo.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,8 @@ fn main() -> ExitCode {
 
 /// Builds the build tool if need be and becomes it. Returns only if cargo reports an error.
 fn launch() -> Result<ExitCode> {
-    // Cargo tracks this variable of the workspace's configuration: after a move of the repository it compiles this again.
+    // Cargo tracks this variable of the workspace's configuration: after a move of the repository it compiles
+    // this again.
     let xtask = option_env!("HERMIT_XTASK").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let root = Path::new(xtask).join("..").canonicalize()?;
     let xtask = env::current_exe()?.with_file_name("xtask");
@@ -80,7 +81,8 @@ fn modified(file: &Path) -> Result<SystemTime> {
     fs::metadata(file)?.modified().map_err(Error::other)
 }
 
-/// Returns the files that the rule `OUTPUT: FILE FILE ...` of a makefile names; a blank in a name follows a backslash.
+/// Returns the files that the rule `OUTPUT: FILE FILE ...` of a makefile names; a blank in a name follows a
+/// backslash.
 fn sources(rule: &str) -> Vec<PathBuf> {
     let Some((_, files)) = rule.split_once(": ") else { return Vec::new() };
     // No file name contains a null character.

@@ -1,8 +1,9 @@
 //! The init process of a Linux guest: it configures the network and executes the program that is measured.
 //!
-//! `linux_init ADDRESS/PREFIX PROGRAM [ARGUMENT...]` loads the kernel modules in `/modules`, sets the IPv4 address of the first
-//! Ethernet device, and executes the program. Debian's kernel for virtual machines has its network driver in a module, so it cannot
-//! set an address from its command line (`ip=`). With `lo` in place of the address there is the loopback device alone.
+//! `linux_init ADDRESS/PREFIX PROGRAM [ARGUMENT...]` loads the kernel modules in `/modules`, sets the IPv4
+//! address of the first Ethernet device, and executes the program. Debian's kernel for virtual machines has
+//! its network driver in a module, so it cannot set an address from its command line (`ip=`). With `lo` in
+//! place of the address there is the loopback device alone.
 
 #![forbid(unsafe_code)]
 
@@ -61,8 +62,8 @@ fn parse_network(text: &str) -> Option<(Ipv4Addr, u8)> {
     Some((address.parse().ok()?, prefix.parse().ok().filter(|&prefix| prefix <= 32)?))
 }
 
-/// Loads the modules. A module fails to load before those that it depends on, and dependencies differ between kernel versions: so
-/// failed ones are tried again as long as at least one was loaded.
+/// Loads the modules. A module fails to load before those that it depends on, and dependencies differ between
+/// kernel versions: so failed ones are tried again as long as at least one was loaded.
 fn load_modules() -> io::Result<()> {
     let entries = fs::read_dir(MODULES)?.map(|entry| Ok(entry?.path()));
     let mut left = entries.collect::<io::Result<Vec<PathBuf>>>()?;

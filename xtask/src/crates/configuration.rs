@@ -11,9 +11,10 @@ use super::Copy;
 use crate::digest::hex;
 use crate::quote::toml_string;
 
-/// Cargo has `resolver.lockfile-path` behind a flag, which it accepts if it takes itself for a nightly one. Unlike
-/// `RUSTC_BOOTSTRAP`, this variable does not reach the compiler. Build scripts inherit it, too: it matters to those only that run
-/// cargo themselves, which then takes flags of nightly ones without needing them.
+/// Cargo has `resolver.lockfile-path` behind a flag, which it accepts if it takes itself for a nightly one.
+/// Unlike `RUSTC_BOOTSTRAP`, this variable does not reach the compiler. Build scripts inherit it, too: it
+/// matters to those only that run cargo themselves, which then takes flags of nightly ones without needing
+/// them.
 const NIGHTLY_CARGO: (&str, &str) = ("__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS", "nightly");
 
 /// Files for cargo.
@@ -26,14 +27,15 @@ pub(super) struct Configuration {
 }
 
 impl Configuration {
-    /// The configuration of the workspace `root` for all its builds, with its own lock file. Its name stays when the patches
-    /// change.
+    /// The configuration of the workspace `root` for all its builds, with its own lock file. Its name stays
+    /// when the patches change.
     pub(super) fn of_workspace(root: &Path, copies: &[Copy]) -> Result<Self> {
         let folder = super::folder().join("workspaces").join(digest(&root.to_string_lossy()));
         Ok(Self { file: write_patches(&folder, copies)?, lock: None })
     }
 
-    /// The configuration of a build for the guest, whose lock file is derived from that of the workspace `root`.
+    /// The configuration of a build for the guest, whose lock file is derived from that of the workspace
+    /// `root`.
     pub(super) fn of_build(root: &Path, copies: &[Copy]) -> Result<Self> {
         let key = format!("{}\n{}", root.display(), patches(copies));
         let folder = super::folder().join("builds").join(digest(&key));
@@ -41,8 +43,8 @@ impl Configuration {
         Ok(Self { file, lock: Some(derive_lock(&root.join("Cargo.lock"), &folder)?) })
     }
 
-    /// What includes the file in a workspace's configuration. It is optional: the workspace has to stay usable when this
-    /// repository's target folder is cleaned.
+    /// What includes the file in a workspace's configuration. It is optional: the workspace has to stay
+    /// usable when this repository's target folder is cleaned.
     pub(super) fn include(&self) -> String {
         format!(
             "# Crates that are patched for x86_64-unknown-hermit; `cargo xtask patch-config` renews the file.\n\
@@ -84,8 +86,8 @@ fn write_patches(folder: &Path, copies: &[Copy]) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Copies a lock file to a folder if it has changed since the last time. Cargo then makes local packages of those that are patched,
-/// and leaves the others as they are.
+/// Copies a lock file to a folder if it has changed since the last time. Cargo then makes local packages of
+/// those that are patched, and leaves the others as they are.
 fn derive_lock(original: &Path, folder: &Path) -> Result<PathBuf> {
     let (lock, origin) = (folder.join("Cargo.lock"), folder.join("Cargo.lock.original"));
     let text = fs::read_to_string(original).with_context(|| format!("cannot read {}", original.display()))?;

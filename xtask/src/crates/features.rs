@@ -1,13 +1,15 @@
 //! Which dependencies features enable, by cargo's rules.
 //!
-//! Cargo's metadata list more: a weak feature, `NAME?/FEATURE`, counts there as if it enabled the optional dependency `NAME`. It
-//! only enables a feature of the dependency if something else enables the dependency itself.
+//! Cargo's metadata list more: a weak feature, `NAME?/FEATURE`, counts there as if it enabled the optional
+//! dependency `NAME`. It only enables a feature of the dependency if something else enables the dependency
+//! itself.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-/// The packages of cargo's metadata with what is enabled of them. Features of a package are united over all that depend on it.
+/// The packages of cargo's metadata with what is enabled of them. Features of a package are united over all
+/// that depend on it.
 pub(super) struct Features<'a> {
     packages: HashMap<&'a str, Enabled<'a>>,
 }
@@ -30,7 +32,8 @@ struct Dependency<'a> {
 }
 
 impl<'a> Features<'a> {
-    /// Enables what follows from the enabled features of the workspace's members, by the dependencies that `is_used` selects.
+    /// Enables what follows from the enabled features of the workspace's members, by the dependencies that
+    /// `is_used` selects.
     pub(super) fn new(metadata: &'a Value, is_used: impl Fn(&Value) -> bool) -> Self {
         let packages: HashMap<_, _> = by_id(&metadata["packages"]).collect();
         let nodes: HashMap<_, _> = by_id(&metadata["resolve"]["nodes"]).collect();
@@ -76,7 +79,8 @@ impl<'a> Features<'a> {
 }
 
 impl<'a> Enabled<'a> {
-    /// Enables the package's own features and optional dependencies that enabled features name; returns whether there are more.
+    /// Enables the package's own features and optional dependencies that enabled features name; returns
+    /// whether there are more.
     fn follow(&mut self) -> bool {
         let before = self.features.len() + self.optional.len();
         for value in self.values() {
@@ -177,7 +181,8 @@ mod tests {
         json!({ "name": to, "pkg": to, "dep_kinds": [{ "kind": null, "target": null }] })
     }
 
-    /// Which of the packages that `crypto` may depend on it is built with, if a program uses it with these features.
+    /// Which of the packages that `crypto` may depend on it is built with, if a program uses it with these
+    /// features.
     fn enabled(features: &[&str]) -> Vec<&'static str> {
         let metadata = json!({
             "workspace_members": ["program"],

@@ -1,4 +1,5 @@
-//! The dependencies of a workspace's packages for the guest that cargo builds: their names, and where the sources are.
+//! The dependencies of a workspace's packages for the guest that cargo builds: their names, and where the
+//! sources are.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use super::features::Features;
 use crate::process;
 use crate::target::GUEST_TARGET;
 
-/// The table below `[package.metadata]` by which patched copies are recognized. Its `original` is the folder of the sources.
+/// The table below `[package.metadata]` by which patched copies are recognized. Its `original` is the folder
+/// of the sources.
 pub(super) const MARK: &str = "hermit-patch";
 
 /// A package in a dependency graph.
@@ -31,8 +33,8 @@ pub(crate) struct Package {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Programs,
-    /// Tests of the workspace's packages, too, with any of its features: later commands select them. Cargo knows no
-    /// development dependencies of other packages.
+    /// Tests of the workspace's packages, too, with any of its features: later commands select them. Cargo
+    /// knows no development dependencies of other packages.
     ProgramsAndTests,
 }
 
@@ -42,12 +44,14 @@ pub(super) struct Graph {
     /// Folder of the workspace.
     pub(super) root: PathBuf,
     packages: Vec<Package>,
-    /// Pairs of identifiers: the first package depends on the second one when it is built or runs for the guest.
+    /// Pairs of identifiers: the first package depends on the second one when it is built or runs for the
+    /// guest.
     edges: Vec<(String, String)>,
 }
 
 impl Graph {
-    /// Queries cargo, which writes the lock file if it is missing or out of date, and downloads what is missing.
+    /// Queries cargo, which writes the lock file if it is missing or out of date, and downloads what is
+    /// missing.
     pub(super) fn of(folder: &Path, features: &[String], purpose: Purpose) -> Result<Self> {
         let mut cargo = metadata();
         cargo.current_dir(folder).args(features.iter().flat_map(|features| ["--features", features]));
@@ -133,8 +137,9 @@ pub(super) fn metadata() -> Command {
     cargo
 }
 
-/// The names of what the program in `folder`, or the workspace's `packages`, are built with for the guest, build scripts too. Unlike a [`Graph`],
-/// which is of all the workspace's packages, it makes cargo download only what their build needs.
+/// The names of what the program in `folder`, or the workspace's `packages`, are built with for the guest,
+/// build scripts too. Unlike a [`Graph`], which is of all the workspace's packages, it makes cargo download
+/// only what their build needs.
 pub(crate) fn names(folder: &Path, packages: &[&str], features: &[String]) -> Result<HashSet<String>> {
     let mut cargo = process::cargo();
     cargo.args(["tree", "--edges", "normal,build", "--prefix", "none", "--target", GUEST_TARGET]);
@@ -151,7 +156,8 @@ fn is_linked(edge: &Value, purpose: Purpose) -> bool {
         .any(|kind| kind["kind"].is_null() || (purpose == Purpose::ProgramsAndTests && kind["kind"] == "dev"))
 }
 
-/// Whether a dependency is built for this purpose. Build scripts' dependencies share features with others by cargo's resolver 1.
+/// Whether a dependency is built for this purpose. Build scripts' dependencies share features with others by
+/// cargo's resolver 1.
 fn is_built(edge: &Value, purpose: Purpose) -> bool {
     let mut kinds = edge["dep_kinds"].as_array().into_iter().flatten();
     is_linked(edge, purpose) || kinds.any(|kind| kind["kind"] == "build")

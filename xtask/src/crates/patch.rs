@@ -109,8 +109,8 @@ impl Patch {
         (self.from..self.below).contains(&version)
     }
 
-    /// Applies the patch to the sources in `folder`; returns the files that differ or are new. Each edit sees what the earlier
-    /// ones have made of its file.
+    /// Applies the patch to the sources in `folder`; returns the files that differ or are new. Each edit sees
+    /// what the earlier ones have made of its file.
     ///
     /// # Errors
     ///
@@ -146,7 +146,8 @@ impl Edit {
         })
     }
 
-    /// Edits files of the crate in `folder`, of which some have new texts in `files` already. Lines end with `\n` afterwards.
+    /// Edits files of the crate in `folder`, of which some have new texts in `files` already. Lines end with
+    /// `\n` afterwards.
     fn apply(&self, folder: &Path, files: &mut Files) -> Result<()> {
         let mut found = Vec::new();
         for path in self.place.files(folder)? {
@@ -242,7 +243,8 @@ impl Catalog {
         self.0.iter().any(|(name, patch)| patch.is_for_itself && names.contains(name))
     }
 
-    /// Whether a crate that needs a patch compiles without one, so that a build does not tell that it has none.
+    /// Whether a crate that needs a patch compiles without one, so that a build does not tell that it has
+    /// none.
     pub(super) fn compiles_unpatched(&self, name: &str) -> bool {
         self.of(name).any(|patch| patch.compiles_unpatched)
     }

@@ -39,14 +39,16 @@ pub(super) fn copy(original: &Path, files: &Files, folder: &Path) -> Result<()> 
     }
 }
 
-/// Marks the manifest of a copy, and silences warnings, which cargo does itself only for crates from a registry.
+/// Marks the manifest of a copy, and silences warnings, which cargo does itself only for crates from a
+/// registry.
 fn adapt_manifest(manifest: &Path, original: &Path) -> Result<()> {
     let text = without_lints(&fs::read_to_string(manifest)?);
     let mark = format!("[package.metadata.{MARK}]\noriginal = {}\n", toml_string(original));
     Ok(fs::write(manifest, text + "\n[lints.rust]\nwarnings = \"allow\"\n\n" + &mark)?)
 }
 
-/// Makes warnings of what the sources of a copy deny: a newer compiler may find it where the crate's authors did not.
+/// Makes warnings of what the sources of a copy deny: a newer compiler may find it where the crate's authors
+/// did not.
 fn relax_sources(copy: &Path) -> Result<()> {
     for file in crate::setup::list_files(copy)? {
         let path = copy.join(&file);
@@ -63,7 +65,8 @@ fn relax_sources(copy: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A source whose attributes for the crate or a module warn where they denied. An attribute of the source outranks the manifest.
+/// A source whose attributes for the crate or a module warn where they denied. An attribute of the source
+/// outranks the manifest.
 fn without_denials(source: &str) -> String {
     let relaxed = source.split_inclusive('\n').map(|line| {
         let start = line.trim_start();
@@ -88,8 +91,8 @@ fn without_lints(manifest: &str) -> String {
     kept.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Finds the sources of a crate that a patch requires: in the graph, else in the version of the lock file, which cargo downloads
-/// if need be. `None` if the lock file does not have it: no dependency uses it.
+/// Finds the sources of a crate that a patch requires: in the graph, else in the version of the lock file,
+/// which cargo downloads if need be. `None` if the lock file does not have it: no dependency uses it.
 pub(super) fn find(graph: &Graph, name: &str) -> Result<Option<Package>> {
     if let Some(package) = graph.named(name).last() {
         return Ok(Some(package.clone()));
@@ -116,7 +119,8 @@ fn fetch(graph: &Graph, name: &str, version: &str) -> Result<Package> {
     fs::write(scratch.path().join("Cargo.toml"), manifest)
         .and_then(|()| fs::write(scratch.path().join("lib.rs"), ""))
         .context("cannot write a scratch crate")?;
-    // The workspace's configuration may replace the registry, but also have a patched copy whose original is gone.
+    // The workspace's configuration may replace the registry, but also have a patched copy whose original is
+    // gone.
     let folders = [graph.root.as_path(), scratch.path()];
     let offline = folders.into_iter().find_map(|folder| {
         let mut cargo = metadata_of(scratch.path(), folder);
@@ -135,7 +139,8 @@ fn fetch(graph: &Graph, name: &str, version: &str) -> Result<Package> {
     bail!("cargo does not find {name} {version}")
 }
 
-/// A command that prints the metadata of a scratch crate with the configuration that is effective in `folder`.
+/// A command that prints the metadata of a scratch crate with the configuration that is effective in
+/// `folder`.
 fn metadata_of(scratch: &Path, folder: &Path) -> Command {
     let mut cargo = graph::metadata();
     cargo.current_dir(folder).arg("--quiet").arg("--manifest-path").arg(scratch.join("Cargo.toml"));

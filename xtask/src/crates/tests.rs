@@ -9,7 +9,8 @@ use super::patch::{Catalog, Files, Patch};
 use super::{Selection, catalog, source};
 use crate::{process, workspace};
 
-/// A crate outside of this workspace, with its lock file, whose tests depend on socket2, and which depends on filetime elsewhere.
+/// A crate outside of this workspace, with its lock file, whose tests depend on socket2, and which depends on
+/// filetime elsewhere.
 fn crate_with_socket2(folder: &Path) {
     let manifest = "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n\
                     [dev-dependencies]\nsocket2 = \"0.6\"\n\

@@ -16,7 +16,8 @@ use crate::setup::TEST_LIST;
 /// The environment variable with the options of the virtual machine, as for `run`: cargo passes none.
 pub(crate) const RUN_ARGS: &str = "HERMIT_RUN_ARGS";
 
-/// libtest's variable with the name of the test that a process runs; without a name the patched libtest lists the tests.
+/// libtest's variable with the name of the test that a process runs; without a name the patched libtest lists
+/// the tests.
 const INVOKE: &str = "__RUST_TEST_INVOKE";
 
 /// libtest's exit code of a process whose test has passed.
@@ -54,7 +55,8 @@ impl<'a> Machine<'a> {
         Ok(Self { runner, image, uhyve, run_args, captures })
     }
 
-    /// Returns the tests of the image; `None` if it does not list them, as a program that merely contains the text.
+    /// Returns the tests of the image; `None` if it does not list them, as a program that merely contains the
+    /// text.
     pub(super) fn list(&self) -> Result<Option<Vec<Test>>> {
         let mut command = self.command("")?;
         let output = command.stderr(Stdio::inherit()).output().context("cannot list the tests")?;

@@ -58,7 +58,8 @@ enum Color {
 }
 
 impl Options {
-    /// Parses the arguments of a test executable, and the variables that libtest reads. `None` if libtest itself must handle them.
+    /// Parses the arguments of a test executable, and the variables that libtest reads. `None` if libtest
+    /// itself must handle them.
     pub(super) fn parse(arguments: &[OsString]) -> Result<Option<Self>> {
         let Ok(mut options) = Self::try_parse_from(arguments) else { return Ok(None) };
         options.no_capture |= env::var_os("RUST_TEST_NOCAPTURE").is_some_and(|value| value != "0");
@@ -71,7 +72,8 @@ impl Options {
         Ok(Some(options))
     }
 
-    /// Whether the output of a test is kept until it has ended, and printed only if it fails or if that is asked for.
+    /// Whether the output of a test is kept until it has ended, and printed only if it fails or if that is
+    /// asked for.
     pub(super) fn captures(&self) -> bool {
         !self.no_capture
     }
@@ -96,8 +98,8 @@ impl Options {
             && (!self.ignored || test.ignored.is_some())
     }
 
-    /// Returns the number of machines that run at a time. By default they have, together, as many CPUs as the host; machines with
-    /// options that only one can have at a time run one after the other.
+    /// Returns the number of machines that run at a time. By default they have, together, as many CPUs as the
+    /// host; machines with options that only one can have at a time run one after the other.
     pub(super) fn jobs(&self, vm: &VmNeeds) -> Result<usize> {
         if vm.is_exclusive {
             return Ok(1);

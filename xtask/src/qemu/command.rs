@@ -21,12 +21,14 @@ use crate::debug_info::without_debug_info;
 /// Maximum length of the path of a Unix socket (`sun_path`), without the terminating NUL.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// QEMU's filter of system calls: a device that the guest has taken over starts no program and gets no other privileges.
+/// QEMU's filter of system calls: a device that the guest has taken over starts no program and gets no other
+/// privileges.
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 impl Guest {
-    /// Returns QEMU's command line; QEMU keeps its files in `folder`. Through the last two devices the guest exits, see
-    /// [`hermit_interface::exit`]. If the guest has an error stream, QEMU's standard error is to be a pipe or `/dev/null`.
+    /// Returns QEMU's command line; QEMU keeps its files in `folder`. Through the last two devices the guest
+    /// exits, see [`hermit_interface::exit`]. If the guest has an error stream, QEMU's standard error is to
+    /// be a pipe or `/dev/null`.
     pub fn command(&self, folder: &Path) -> Result<Command> {
         let mut qemu = Command::new(QEMU);
         qemu.args([
@@ -99,8 +101,8 @@ impl Guest {
     }
 }
 
-/// An image as a part of the option `-initrd`: without debugging information, which would take memory of the guest until the
-/// image is loaded. What is no executable is passed as it is, for the loader to refuse it.
+/// An image as a part of the option `-initrd`: without debugging information, which would take memory of the
+/// guest until the image is loaded. What is no executable is passed as it is, for the loader to refuse it.
 fn image_module(folder: &Path, file: &Path) -> Result<String> {
     let executable = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let Some(executable) = without_debug_info(&executable) else { return module(folder, "image", file) };
@@ -109,8 +111,8 @@ fn image_module(folder: &Path, file: &Path) -> Result<String> {
     Ok(quote_commas(&copy))
 }
 
-/// A file as a part of the option `-initrd`, by a link: in this option QEMU separates files by commas, and for a multiboot
-/// loader it separates the path from arguments by a blank.
+/// A file as a part of the option `-initrd`, by a link: in this option QEMU separates files by commas, and
+/// for a multiboot loader it separates the path from arguments by a blank.
 fn module(folder: &Path, name: &str, file: &Path) -> Result<String> {
     let link = folder.join(name);
     let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
@@ -118,7 +120,8 @@ fn module(folder: &Path, name: &str, file: &Path) -> Result<String> {
     Ok(quote_commas(&link))
 }
 
-/// Options of a disk for a limit. QEMU's burst is a rate that lasts for one second, not below the rate itself.
+/// Options of a disk for a limit. QEMU's burst is a rate that lasts for one second, not below the rate
+/// itself.
 fn throttling(kind: &str, Rate { per_second, burst }: Rate) -> String {
     let burst = burst.max(per_second);
     format!("throttling.{kind}-total={per_second},throttling.{kind}-total-max={burst},")
@@ -150,7 +153,8 @@ fn file_port(id: &str, port: u16, file: &Path) -> [String; 4] {
     ["-chardev".to_owned(), file, "-device".to_owned(), debug_console(port, id)]
 }
 
-/// The device of an I/O port that passes written bytes to a character device. Reading the port returns its number.
+/// The device of an I/O port that passes written bytes to a character device. Reading the port returns its
+/// number.
 pub(crate) fn debug_console(port: u16, chardev: &str) -> String {
     format!("isa-debugcon,iobase={port:#x},readback={port:#x},chardev={chardev}")
 }

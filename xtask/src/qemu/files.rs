@@ -16,15 +16,15 @@ pub fn status(folder: &Path) -> Option<u8> {
     }
 }
 
-/// Presses the power button of the guest in `folder`, if its program handles that. Returns the connection to QEMU's monitor,
-/// which stays open until QEMU has read the command.
+/// Presses the power button of the guest in `folder`, if its program handles that. Returns the connection to
+/// QEMU's monitor, which stays open until QEMU has read the command.
 pub(super) fn press_power_button(folder: &Path) -> Option<UnixStream> {
     let is_handled = fs::metadata(handled_file(folder)).is_ok_and(|file| file.len() > 0);
     is_handled.then(|| send_to_monitor(folder, "system_powerdown"))?.ok()
 }
 
-/// Sends a command to the monitor of the guest whose files are in `folder`. Returns the connection, which is to stay open
-/// until QEMU has read the command.
+/// Sends a command to the monitor of the guest whose files are in `folder`. Returns the connection, which is
+/// to stay open until QEMU has read the command.
 pub fn send_to_monitor(folder: &Path, command: &str) -> io::Result<UnixStream> {
     let mut connection = UnixStream::connect(monitor(folder))?;
     connection.write_all(command.as_bytes())?;

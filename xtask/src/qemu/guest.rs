@@ -13,8 +13,9 @@ const INPUT_OPTION: &str = "stdin=hvc0";
 /// The bus of a virtio console on PCI.
 const PCI_SERIAL: &str = "virtio-serial-pci,disable-legacy=on,max_ports=1";
 
-/// The bus of a virtio console in the second of microvm's slots for virtio-mmio, which QEMU fills from the last one. Not in
-/// the first one, whose interrupt is input 0 of the second I/O APIC: QEMU passes input 0 of each I/O APIC on as input 2.
+/// The bus of a virtio console in the second of microvm's slots for virtio-mmio, which QEMU fills from the
+/// last one. Not in the first one, whose interrupt is input 0 of the second I/O APIC: QEMU passes input 0 of
+/// each I/O APIC on as input 2.
 const MMIO_SERIAL: &str = "virtio-serial-device,max_ports=1,bus=virtio-mmio-bus.1";
 
 /// Address and interrupt of that slot, with ACPI. QEMU does not pass them to a kernel that is booted by PVH.
@@ -74,7 +75,8 @@ impl Board {
         }
     }
 
-    /// Returns the value of QEMU's option `-M`. `microvm` lacks devices of a PC that the kernel uses, unless they are enabled.
+    /// Returns the value of QEMU's option `-M`. `microvm` lacks devices of a PC that the kernel uses, unless
+    /// they are enabled.
     pub(super) fn option(self) -> &'static str {
         match self {
             Self::Microvm => "microvm,pit=on,pic=on,rtc=on,isa-serial=on",
@@ -95,8 +97,8 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// Returns the value of QEMU's option `-cpu`: all that the accelerator offers. QEMU 7.2 aborts where KVM refuses the register
-    /// IA32_ARCH_CAPABILITIES that it has offered.
+    /// Returns the value of QEMU's option `-cpu`: all that the accelerator offers. QEMU 7.2 aborts where KVM
+    /// refuses the register IA32_ARCH_CAPABILITIES that it has offered.
     pub(super) fn cpu_model(self) -> &'static str {
         match self {
             Self::Tcg => "max",
@@ -150,12 +152,13 @@ pub struct Guest {
     pub mounts: Vec<MountConfig>,
     /// Directory in which the program starts; `None` is the root.
     pub workdir: Option<String>,
-    /// Whether standard input is a virtio console, fed by a FIFO in QEMU's folder, instead of the first serial port, which
-    /// takes a byte or two in each turn of QEMU's main loop.
+    /// Whether standard input is a virtio console, fed by a FIFO in QEMU's folder, instead of the first
+    /// serial port, which takes a byte or two in each turn of QEMU's main loop.
     pub has_input_device: bool,
     /// True if the machine has a balloon device, by which free memory returns to the host.
     pub has_balloon: bool,
-    /// Whether the machine has a second serial port, for the guest's standard error: without it there is one stream.
+    /// Whether the machine has a second serial port, for the guest's standard error: without it there is one
+    /// stream.
     pub has_error_stream: bool,
 }
 

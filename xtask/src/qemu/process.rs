@@ -34,8 +34,8 @@ pub enum End {
     Exited(u8),
     /// It reached its time limit and was killed.
     TimedOut,
-    /// It was killed by a signal to this process, to which this exit code belongs: its program does not handle it, or it was the
-    /// second one.
+    /// It was killed by a signal to this process, to which this exit code belongs: its program does not
+    /// handle it, or it was the second one.
     Signal(u8),
     /// It did not end within the grace period after a signal and was killed.
     GraceExpired,
@@ -46,9 +46,9 @@ pub enum End {
 }
 
 impl Guest {
-    /// Runs the guest until it exits. Its output streams are those of this process, or one stream if these are one file,
-    /// such as a terminal, which keeps the order of what the guest writes to both. It is killed once `is_served` says that a
-    /// program which serves its devices has ended.
+    /// Runs the guest until it exits. Its output streams are those of this process, or one stream if these
+    /// are one file, such as a terminal, which keeps the order of what the guest writes to both. It is killed
+    /// once `is_served` says that a program which serves its devices has ended.
     pub fn run(&self, input: Input, is_served: &mut dyn FnMut() -> bool) -> Result<End> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let guest = Self {
@@ -64,7 +64,8 @@ impl Guest {
         let relay = child.stderr.take().map(|pipe| thread::spawn(move || relay_errors(pipe)));
         let end = guest.wait(&mut child, folder.path(), is_served)?;
         if let Some(relay) = relay {
-            // A reader that has stopped reading does not delay the end of a guest that was killed, nor Ctrl-C.
+            // A reader that has stopped reading does not delay the end of a guest that was killed, nor
+            // Ctrl-C.
             let limit = if let End::Exited(_) | End::NoStatus = end { Duration::MAX } else { RELAY_TIMEOUT };
             let (start, signals) = (Instant::now(), signals::count());
             while !relay.is_finished() && start.elapsed() < limit && signals::count() == signals {
@@ -89,8 +90,8 @@ impl Guest {
         Ok((end?, text))
     }
 
-    /// Runs the guest until its first byte of output and returns the time since QEMU was started. Without an image that
-    /// is the loader's report of an error, at standard error.
+    /// Runs the guest until its first byte of output and returns the time since QEMU was started. Without an
+    /// image that is the loader's report of an error, at standard error.
     pub fn time_to_output(&self) -> Result<Duration> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let start = Instant::now();
@@ -166,8 +167,8 @@ impl<'a> Watch<'a> {
         Self { guest, folder, start: Instant::now(), request: None, not_served: None }
     }
 
-    /// Returns the reason to kill the guest, if there is one. After the first signal the power button is pressed instead,
-    /// if the program handles it.
+    /// Returns the reason to kill the guest, if there is one. After the first signal the power button is
+    /// pressed instead, if the program handles it.
     fn reason_to_kill(&mut self) -> Option<End> {
         match (signals::count(), &self.request) {
             (0, _) => {}
@@ -183,8 +184,8 @@ impl<'a> Watch<'a> {
         late.then_some(End::TimedOut)
     }
 
-    /// Returns the end of a guest whose devices are no longer served. Those programs end with QEMU, too, which is then given
-    /// time to exit by itself.
+    /// Returns the end of a guest whose devices are no longer served. Those programs end with QEMU, too,
+    /// which is then given time to exit by itself.
     fn not_served(&mut self, is_served: bool) -> Option<End> {
         if is_served || status(self.folder).is_some() {
             return None;

@@ -37,8 +37,8 @@ struct QemuDevices {
 }
 
 impl VmOptions {
-    /// Disks and network for QEMU, after the checks that uhyve makes itself: QEMU's messages about the same errors are in terms
-    /// of its own options.
+    /// Disks and network for QEMU, after the checks that uhyve makes itself: QEMU's messages about the same
+    /// errors are in terms of its own options.
     fn qemu_devices(&self) -> Result<QemuDevices> {
         memory::check(self.machine.memory)?;
         let mut options = Vec::new();

@@ -9,13 +9,15 @@ use anyhow::{Context, Result};
 use crate::process;
 use crate::toolchain::Toolchain;
 
-/// What code that unwinds calls at the end of a landing pad. Both the unwinder and the patched `panic_abort` define it.
+/// What code that unwinds calls at the end of a landing pad. Both the unwinder and the patched `panic_abort`
+/// define it.
 const RESUME: &str = "_Unwind_Resume";
 
 /// Beginning of the name of the unwinder's file.
 const UNWINDER: &str = "libunwinding-";
 
-/// Returns the files to install for the libraries `built`: the unwinder becomes one that yields to `panic_abort`, in `folder`.
+/// Returns the files to install for the libraries `built`: the unwinder becomes one that yields to
+/// `panic_abort`, in `folder`.
 pub(super) fn prepare(toolchain: &Toolchain, folder: &Path, built: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let prepare = |file: PathBuf| match file.file_name().and_then(|name| name.to_str()) {

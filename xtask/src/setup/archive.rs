@@ -1,6 +1,7 @@
 //! Archives of object files (`ar`), to which members are added.
 //!
-//! Rust's own libraries are such archives. Linkers read each member's symbols, so the archive's index need not have the new ones.
+//! Rust's own libraries are such archives. Linkers read each member's symbols, so the archive's index need
+//! not have the new ones.
 
 use anyhow::{Context, Result, ensure};
 
@@ -15,8 +16,8 @@ const HEADER: usize = 60;
 const NAME: usize = 16;
 const SIZE: std::ops::Range<usize> = 48..58;
 
-/// Returns the archive with these members at its end, as names of at most 15 bytes and contents. Members from the first one of
-/// these names on are left out: an earlier call has added them.
+/// Returns the archive with these members at its end, as names of at most 15 bytes and contents. Members from
+/// the first one of these names on are left out: an earlier call has added them.
 pub(super) fn with_members(archive: &[u8], members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
     ensure!(archive.starts_with(MAGIC), "it is no archive");
     let mut end = MAGIC.len();

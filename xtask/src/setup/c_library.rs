@@ -1,8 +1,9 @@
 //! The C library of the target, and compilers that use it, for crates that compile C.
 //!
-//! It is musl's, compiled from its sources over the kernel's functions; what depends on Linux is ours (`xtask/c_library`). Its objects
-//! are members of a library of the target that every program is linked to, behind Rust's own functions of the same names, so that
-//! linkers take what is left undefined. It is made when a program first needs it, or by `cargo xtask setup --c`.
+//! It is musl's, compiled from its sources over the kernel's functions; what depends on Linux is ours
+//! (`xtask/c_library`). Its objects are members of a library of the target that every program is linked to,
+//! behind Rust's own functions of the same names, so that linkers take what is left undefined. It is made
+//! when a program first needs it, or by `cargo xtask setup --c`.
 
 mod compiler;
 mod musl;
@@ -31,13 +32,15 @@ pub(crate) const USERS: [&str; 2] = ["cc", "cmake"];
 /// Variable with the path of an archive of musl's sources, for hosts that reach no Debian mirror.
 const ARCHIVE_VARIABLE: &str = "HERMIT_MUSL";
 
-/// Beginning of the name of the library to which the objects are added. The functions of C that Rust's has precede them.
+/// Beginning of the name of the library to which the objects are added. The functions of C that Rust's has
+/// precede them.
 const LIBRARY: &str = "libcompiler_builtins-";
 
 /// Name of the first object. The others are counted.
 const FIRST: &str = "hermit-c.o";
 
-/// Libraries that build scripts name although their functions are in the C library, as on other systems with musl; C++'s has none.
+/// Libraries that build scripts name although their functions are in the C library, as on other systems with
+/// musl; C++'s has none.
 const EMPTY_LIBRARIES: [&str; 7] =
     ["libc.a", "libm.a", "libpthread.a", "libdl.a", "librt.a", "libutil.a", "libstdc++.a"];
 
@@ -75,7 +78,8 @@ fn state(toolchain: &Toolchain, key: &str) -> State {
     Stamp::compare(&stamp, key, &toolchain.target(GUEST_TARGET))
 }
 
-/// Makes sure that the library is installed, and returns what cargo's commands need in their environment. `ensure` has run before.
+/// Makes sure that the library is installed, and returns what cargo's commands need in their environment.
+/// `ensure` has run before.
 pub(crate) fn ensure(toolchain: &Toolchain) -> Result<Vec<(&'static str, PathBuf)>> {
     let compilers = Compilers::find()?;
     let key = key(toolchain, &compilers)?;
@@ -205,8 +209,8 @@ fn add(folder: &Path, objects: &[PathBuf]) -> Result<PathBuf> {
     Ok(library)
 }
 
-/// Removes the library from the stamp of a std that an earlier version of this tool installed, whose size of it is no longer right. The
-/// time of the stamp, which identifies the installation, stays.
+/// Removes the library from the stamp of a std that an earlier version of this tool installed, whose size of
+/// it is no longer right. The time of the stamp, which identifies the installation, stays.
 fn release_std(record: &Record, library: &Path) -> Result<()> {
     let stamp = record.stamp(record::std_part(FloatAbi::Hard));
     let failed = || format!("cannot change {}", stamp.display());

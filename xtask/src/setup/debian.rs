@@ -1,8 +1,8 @@
 //! Rust's sources from Debian, for hosts that reach a Debian mirror but not rustup's server.
 //!
-//! The package is downloaded and unpacked, not installed: an installed one would conflict with rustup. apt writes only to a
-//! temporary folder; its sources list names the mirror that the host already uses. Started by root, its download methods, which parse
-//! what a server sends, run as the user that Debian has for them.
+//! The package is downloaded and unpacked, not installed: an installed one would conflict with rustup. apt
+//! writes only to a temporary folder; its sources list names the mirror that the host already uses. Started
+//! by root, its download methods, which parse what a server sends, run as the user that Debian has for them.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -121,7 +121,8 @@ fn download_user() -> Option<u32> {
     if geteuid().is_root() { id()?.trim_end().parse().ok() } else { None }
 }
 
-/// Makes a user the owner of the folders that the download methods write to, and lets it pass through the temporary folders above them.
+/// Makes a user the owner of the folders that the download methods write to, and lets it pass through the
+/// temporary folders above them.
 fn hand_over(work: &Path, user: u32) -> Result<()> {
     for folder in FOLDERS {
         chown(work.join(folder), Some(user), None)?;
@@ -135,7 +136,8 @@ fn hand_over(work: &Path, user: u32) -> Result<()> {
     Ok(())
 }
 
-/// Returns the first mirror of the Debian archive (not of its security updates) among the sources that apt is configured with.
+/// Returns the first mirror of the Debian archive (not of its security updates) among the sources that apt is
+/// configured with.
 fn mirror() -> Result<String> {
     let targets = process::output(Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)"]))?;
     mirror_of(&targets).context("apt's configuration names no Debian mirror")

@@ -1,7 +1,8 @@
 //! The kernel and the network stack of programs that do not depend on `hermit-sys`.
 //!
-//! Their objects are members of a library of the target that every program is linked to, so linkers take them if nothing else defines
-//! the functions of the ABI. A program with `hermit-sys` has its own, which come first.
+//! Their objects are members of a library of the target that every program is linked to, so linkers take them
+//! if nothing else defines the functions of the ABI. A program with `hermit-sys` has its own, which come
+//! first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,9 @@ pub(super) fn is_library(file: &Path) -> bool {
     name.is_some_and(|name| name.starts_with(LIBRARY) && name.ends_with(".rlib"))
 }
 
-/// Compares the installed kernel with what it should be: one that was added to the std that is installed, when the tools, which boot
-/// it, were of today's sources. It may be older than other sources of the kernel; `cargo xtask setup` replaces it.
+/// Compares the installed kernel with what it should be: one that was added to the std that is installed,
+/// when the tools, which boot it, were of today's sources. It may be older than other sources of the kernel;
+/// `cargo xtask setup` replaces it.
 pub(super) fn state(toolchain: &Toolchain) -> Result<State> {
     let stamp = record::stamp(&toolchain.records(), "default-kernel");
     if !stamp.is_file() {
@@ -62,7 +64,8 @@ fn check_library_in(folder: &Path) -> Result<()> {
     extend(&read(&library)?, &OBJECTS.map(|name| (name, Vec::new())), &library).map(drop)
 }
 
-/// Builds the objects, unless a program has been built with them, and installs them. Returns whether they are others than before.
+/// Builds the objects, unless a program has been built with them, and installs them. Returns whether they are
+/// others than before.
 pub(super) fn install(toolchain: &Toolchain, record: &Record) -> Result<bool> {
     let key = key(toolchain)?;
     let folder = libraries(toolchain);

@@ -56,8 +56,8 @@ pub(crate) fn remove_dir(folder: &Path) -> Result<()> {
     }
 }
 
-/// Replaces the contents of `folder` by these files. Renames make the change: other processes see the old folder, none, or the
-/// new one, never a part of it.
+/// Replaces the contents of `folder` by these files. Renames make the change: other processes see the old
+/// folder, none, or the new one, never a part of it.
 pub(crate) fn replace_dir(folder: &Path, files: &[PathBuf]) -> Result<()> {
     let (new, old) = (folder.with_extension("new"), folder.with_extension("old"));
     remove_dir(&new)?;

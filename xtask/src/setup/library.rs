@@ -57,7 +57,8 @@ pub(crate) fn std_state(toolchain: &Toolchain, float: FloatAbi) -> Result<State>
     Ok(Stamp::compare(&stamp, &std_key(toolchain, float)?, &toolchain.target(float.target())))
 }
 
-/// Compares the installed core and alloc for bare metal, whether set-up or the user installed them, with what they should be.
+/// Compares the installed core and alloc for bare metal, whether set-up or the user installed them, with what
+/// they should be.
 pub(crate) fn bare_state(toolchain: &Toolchain) -> State {
     let stamp = record::stamp(&toolchain.records(), "bare");
     Stamp::compare(&stamp, &bare_key(toolchain), &toolchain.target(BARE_TARGET))
@@ -80,7 +81,8 @@ pub(crate) fn install_std(
             folder.display()
         );
     }
-    // Programs without floating-point instructions are run, not tested: they need neither the crate `test` nor `proc_macro`.
+    // Programs without floating-point instructions are run, not tested: they need neither the crate `test`
+    // nor `proc_macro`.
     let package = match float {
         FloatAbi::Hard => "sysroot",
         FloatAbi::Soft => "std",
@@ -146,7 +148,8 @@ fn build_bare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<
     install(&toolchain.target(BARE_TARGET), &built, None, bare_key(toolchain), &record.stamp("bare"))
 }
 
-/// Installs libraries in the folder of a target and writes their stamp, which also covers the file `other` of that folder.
+/// Installs libraries in the folder of a target and writes their stamp, which also covers the file `other` of
+/// that folder.
 fn install(
     folder: &Path,
     built: &[PathBuf],
@@ -201,8 +204,8 @@ fn compile(
     Ok(files)
 }
 
-/// Returns the files of a library with one name. Cargo's copy of a library (`libstd.rlib`) has a shorter name than its metadata
-/// (`libstd-HASH.rmeta`); rustc would treat the two as different libraries.
+/// Returns the files of a library with one name. Cargo's copy of a library (`libstd.rlib`) has a shorter name
+/// than its metadata (`libstd-HASH.rmeta`); rustc would treat the two as different libraries.
 fn pair(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let is = |file: &Path, extension| file.extension().is_some_and(|found| found == extension);
     let Some(metadata) = files.iter().find(|file| is(file, "rmeta")).cloned() else { return files };

@@ -52,7 +52,8 @@ impl Package {
     ///
     /// # Errors
     ///
-    /// Fails if it is missing and this user or system cannot install it; the error names the command that does.
+    /// Fails if it is missing and this user or system cannot install it; the error names the command that
+    /// does.
     pub fn ensure(self) -> Result<()> {
         if self.is_installed() {
             return Ok(());

@@ -1,7 +1,7 @@
 //! The patches to std, applied to the copy of its sources that is built.
 //!
-//! A patch replaces a text that occurs exactly once in a file. If the text is missing, the sources are of another version than
-//! the patch was written for, and the patch must be revised.
+//! A patch replaces a text that occurs exactly once in a file. If the text is missing, the sources are of
+//! another version than the patch was written for, and the patch must be revised.
 
 mod descriptor_calls;
 mod environment;

@@ -1,9 +1,9 @@
-//! Progress of builds that run side by side: on a terminal a line that is redrawn each second, elsewhere a line after each ten
-//! seconds without one.
+//! Progress of builds that run side by side: on a terminal a line that is redrawn each second, elsewhere a
+//! line after each ten seconds without one.
 //!
-//! Each build is a cargo process whose progress bar is read, not shown: it has the number of crates and the names of those that are
-//! being compiled. Cargo's messages name those that are complete. Large crates have weights, so that the time left is not that of an
-//! average crate; it is shown only while it falls.
+//! Each build is a cargo process whose progress bar is read, not shown: it has the number of crates and the
+//! names of those that are being compiled. Cargo's messages name those that are complete. Large crates have
+//! weights, so that the time left is not that of an average crate; it is shown only while it falls.
 
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write, stderr};
 use std::process::{Command, Stdio};
@@ -71,8 +71,8 @@ impl Build {
         Self { name, cost, bar: None, large_done: Vec::new(), fresh: 0, is_complete: false }
     }
 
-    /// CPU time of what is complete, and of the whole build, in seconds. The crates that have no weight share what large ones leave.
-    /// What was complete before the build takes no time.
+    /// CPU time of what is complete, and of the whole build, in seconds. The crates that have no weight share
+    /// what large ones leave. What was complete before the build takes no time.
     fn seconds(&self) -> (f64, f64) {
         let Some(bar) = &self.bar else { return (0.0, self.cost.seconds) };
         let large: f64 = self.cost.large.iter().map(|(_, seconds)| seconds).sum();
@@ -285,7 +285,8 @@ impl Task<'_> {
         text
     }
 
-    /// Follows standard output to its end, with cargo's messages about crates that are complete, and returns it.
+    /// Follows standard output to its end, with cargo's messages about crates that are complete, and returns
+    /// it.
     fn read_output(self, output: Option<impl Read>) -> String {
         let mut text = String::new();
         for line in output.into_iter().flat_map(|output| BufReader::new(output).split(b'\n')) {
@@ -313,7 +314,8 @@ impl Task<'_> {
 }
 
 impl State {
-    /// Returns the line that is due: none if one was printed less than `interval` ago, or if all builds are complete.
+    /// Returns the line that is due: none if one was printed less than `interval` ago, or if all builds are
+    /// complete.
     fn line(&mut self, now: Duration, interval: Duration) -> Option<String> {
         if now.saturating_sub(self.last_line) < interval {
             return None;
@@ -323,7 +325,8 @@ impl State {
         Some(format!("[{:>3} s] {text}", now.as_secs()))
     }
 
-    /// Says how far the builds are, and how long they still take; before the first has begun, what is done instead.
+    /// Says how far the builds are, and how long they still take; before the first has begun, what is done
+    /// instead.
     fn describe(&mut self, now: Duration) -> Option<String> {
         let mut unfinished = self.builds.iter().filter(|build| !build.is_complete).peekable();
         unfinished.peek()?;
@@ -348,7 +351,8 @@ impl State {
         }
     }
 
-    /// Estimates the time left, in seconds. `None` while it is unknown, which includes that it would be longer than what was shown.
+    /// Estimates the time left, in seconds. `None` while it is unknown, which includes that it would be
+    /// longer than what was shown.
     fn left(&mut self, now: Duration) -> Option<f64> {
         let all = self.builds.iter().map(|build| build.seconds().1).sum::<f64>() + self.hidden_seconds;
         let (at, done) = self.last_crate;

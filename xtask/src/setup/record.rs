@@ -1,4 +1,5 @@
-//! The record of what set-up added to the toolchain, so that it can be removed, and the lock that admits one set-up at a time.
+//! The record of what set-up added to the toolchain, so that it can be removed, and the lock that admits one
+//! set-up at a time.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -154,7 +155,8 @@ pub(super) fn std_part(float: FloatAbi) -> &'static str {
     }
 }
 
-/// Identifies the installation of the libraries that programs are linked to: the times at which they were installed.
+/// Identifies the installation of the libraries that programs are linked to: the times at which they were
+/// installed.
 pub(super) fn installation(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
     let installed = |part: &str| {
         let stamp = stamp(&toolchain.records(), part);

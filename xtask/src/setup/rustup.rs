@@ -22,7 +22,8 @@ pub(super) fn add(
     // A target that the user installed is not recorded as an addition, even if it must be repaired.
     let foreign = folder.exists() && !record.has(Addition::Folder(target)) && !record.has(added);
     if folder.exists() && !record.has(Addition::Folder(target)) {
-        // rustup reports an error for missing files, but removes the target from its list, so that it can be added.
+        // rustup reports an error for missing files, but removes the target from its list, so that it can be
+        // added.
         let _: Result<()> = process::run_captured(&mut rustup("remove")?);
     }
     // Recorded only after `rustup` was found.

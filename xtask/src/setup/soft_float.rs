@@ -1,9 +1,10 @@
 //! The target of programs without floating-point instructions.
 //!
-//! A KVM that emulates the guest's instructions in software, as on hosts without virtualisation hardware, supports no SSE
-//! arithmetic and almost no x87 instruction. Images for that platform are therefore built for a target of this project: rustc's
-//! target of programs, with another floating-point ABI. The first build of such an image installs the target's specification and
-//! std for it in the toolchain. A specification in a file is an unstable feature of rustc, which `configure` enables.
+//! A KVM that emulates the guest's instructions in software, as on hosts without virtualisation hardware,
+//! supports no SSE arithmetic and almost no x87 instruction. Images for that platform are therefore built for
+//! a target of this project: rustc's target of programs, with another floating-point ABI. The first build of
+//! such an image installs the target's specification and std for it in the toolchain. A specification in a
+//! file is an unstable feature of rustc, which `configure` enables.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,8 +27,8 @@ const ABI: &str = "softfloat";
 /// Name of the specification's file in the folder of a target.
 const SPECIFICATION: &str = "target.json";
 
-/// Makes cargo build for the target, in a target directory of its own, because build scripts get another environment. Overrides
-/// the user's flags for rustc.
+/// Makes cargo build for the target, in a target directory of its own, because build scripts get another
+/// environment. Overrides the user's flags for rustc.
 pub(crate) fn configure(cargo: &mut Command) {
     cargo.arg("--target-dir").arg(target_dir());
     let flags = ["-Zunstable-options", PACK_RELOCATIONS].join("\x1f");
@@ -39,7 +40,8 @@ pub(super) fn target_dir() -> PathBuf {
     workspace::target_dir().join("soft-float")
 }
 
-/// Writes the specification of the target into its folder, where rustc finds it; returns the name of the file.
+/// Writes the specification of the target into its folder, where rustc finds it; returns the name of the
+/// file.
 pub(super) fn specify(toolchain: &Toolchain) -> Result<PathBuf> {
     let mut rustc = Command::new(toolchain.sysroot.join("bin/rustc"));
     rustc.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--print", "target-spec-json"]);

@@ -102,8 +102,8 @@ impl Sources {
     }
 }
 
-/// Name of the folder of a toolchain's copy. The lock is the toolchain's, so toolchains do not share a copy, even if they are of one
-/// release.
+/// Name of the folder of a toolchain's copy. The lock is the toolchain's, so toolchains do not share a copy,
+/// even if they are of one release.
 fn name(toolchain: &Toolchain) -> String {
     let mut hash = Sha256::new();
     hash.update(&toolchain.identity);
@@ -193,7 +193,8 @@ fn unlock(from: &Path, to: &Path, name: &str, copy: &Path) -> Result<()> {
     fs::write(to, lock).with_context(|| format!("cannot write {}", to.display()))
 }
 
-/// Turns the lock file's entry of a crate into one of a local package, so that cargo accepts the copy without a registry.
+/// Turns the lock file's entry of a crate into one of a local package, so that cargo accepts the copy without
+/// a registry.
 fn unlocked(lock: &str, name: &str, version: &str) -> Result<String> {
     let entry = format!("name = \"{name}\"\n");
     let Some((before, rest)) = lock.split_once(&entry) else {

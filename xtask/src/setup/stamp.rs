@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The stamp of a part: a key that identifies the inputs, and the size of each file. It is written last, so a part with a stamp
-/// was installed completely.
+/// The stamp of a part: a key that identifies the inputs, and the size of each file. It is written last, so a
+/// part with a stamp was installed completely.
 #[derive(Debug)]
 pub(crate) struct Stamp {
     key: String,

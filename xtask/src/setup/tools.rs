@@ -1,5 +1,5 @@
-//! The installed tools: the runner, and uhyve and the loader that it uses, in the folder of the target. Crates outside the
-//! workspace run with them.
+//! The installed tools: the runner, and uhyve and the loader that it uses, in the folder of the target.
+//! Crates outside the workspace run with them.
 
 use std::env;
 use std::fs;
@@ -84,14 +84,14 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     Stamp::of(key(toolchain)?, &folder, &names)?.save(&record.stamp("tools"))
 }
 
-/// Returns the loader: the one beside this executable if that is the installed runner, else that of the workspace, which is built
-/// if it is out of date.
+/// Returns the loader: the one beside this executable if that is the installed runner, else that of the
+/// workspace, which is built if it is out of date.
 pub fn loader() -> Result<PathBuf> {
     beside(LOADER)?.map_or_else(build_loader, Ok)
 }
 
-/// Returns uhyve: the one beside this executable if that is the installed runner, else that of the workspace, which is built if it
-/// is out of date.
+/// Returns uhyve: the one beside this executable if that is the installed runner, else that of the workspace,
+/// which is built if it is out of date.
 pub fn uhyve() -> Result<PathBuf> {
     beside(UHYVE)?.map_or_else(build_uhyve, Ok)
 }

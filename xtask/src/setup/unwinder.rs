@@ -23,7 +23,8 @@ pub(super) fn copy(toolchain: &Toolchain, library: &Path, copy: &Path) -> Result
     patches::apply(patches::of_unwinder(), copy)
 }
 
-/// Returns the folder of the published sources, which cargo downloads with std's other dependencies if need be.
+/// Returns the folder of the published sources, which cargo downloads with std's other dependencies if need
+/// be.
 fn published(toolchain: &Toolchain, library: &Path) -> Result<PathBuf> {
     let mut cargo = library_cargo::command(toolchain, &[]);
     cargo.args(["metadata", "--locked", "--format-version=1", "--filter-platform", GUEST_TARGET]);

@@ -1,4 +1,5 @@
-//! Tests, on the host, of the functions that set-up inserts into `compiler_builtins`. Their sources are modules of this program.
+//! Tests, on the host, of the functions that set-up inserts into `compiler_builtins`. Their sources are
+//! modules of this program.
 
 #[cfg(test)]
 mod functions;

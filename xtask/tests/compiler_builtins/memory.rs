@@ -110,7 +110,8 @@ fn compare(a: &[u8], b: &[u8]) -> i32 {
     unsafe { compare_bytes(a.as_ptr(), b.as_ptr(), a.len()) }.signum()
 }
 
-/// Compares with a buffer that differs at each index of a range, and in the last byte, whose order is the opposite.
+/// Compares with a buffer that differs at each index of a range, and in the last byte, whose order is the
+/// opposite.
 fn compare_all(first: &Buffer, second: &mut Buffer, range: Range<usize>) -> Result<(), usize> {
     let step = if range.len() > SHORT { 61 } else { 1 };
     for index in range.clone().step_by(step) {

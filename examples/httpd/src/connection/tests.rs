@@ -19,7 +19,8 @@ fn client(is_crowded: bool) -> (TcpStream, JoinHandle<ConnectionEnd>) {
     client_with_timeout(LONG_TIMEOUT, is_crowded, b"")
 }
 
-/// Like [`client`], with the server's request timeout, and with bytes that have arrived when the server starts.
+/// Like [`client`], with the server's request timeout, and with bytes that have arrived when the server
+/// starts.
 fn client_with_timeout(
     time: Duration,
     is_crowded: bool,

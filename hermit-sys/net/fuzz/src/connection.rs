@@ -13,7 +13,8 @@ const IRS: Seq = Seq(u32::MAX - 5000);
 /// Limit of the pool in bytes: 24 chunks, so that it is used up.
 const POOL: usize = 24 << 12;
 
-/// Maximum number of segments that one step may make the connection send, and of timers that expire at one time.
+/// Maximum number of segments that one step may make the connection send, and of timers that expire at one
+/// time.
 const MAX_SEGMENTS: usize = 2000;
 const MAX_TIMERS: usize = 100;
 
@@ -219,7 +220,8 @@ impl Owner {
             1 => connection.options().cork ^= true,
             2 => connection.set_quick_ack(script.byte().is_multiple_of(2)),
             3 => {
-                // A user timeout replaces the limit on the number of probes. The option's minimum is one second.
+                // A user timeout replaces the limit on the number of probes. The option's minimum is one
+                // second.
                 let [idle, interval] = [(); 2].map(|()| u64::from(script.byte().max(1)) * 1000 * MILLISECOND);
                 let count = u32::from(script.byte());
                 connection.set_keep_alive(Some(KeepAlive { idle, interval, count }));

@@ -1,9 +1,9 @@
 //! Fuzz targets of the network stack.
 //!
-//! The fuzzer's bytes are a script: socket calls of two hosts, what a lossy, corrupting link does to the frames between
-//! them, and packets from strangers with right lengths and checksums, such as fragments and neighbor discovery. A third
-//! host has no addresses: the script sends it router advertisements and DHCP replies. A second target has one end of a
-//! TCP connection instead, a third one the kernel's resolver.
+//! The fuzzer's bytes are a script: socket calls of two hosts, what a lossy, corrupting link does to the
+//! frames between them, and packets from strangers with right lengths and checksums, such as fragments and
+//! neighbor discovery. A third host has no addresses: the script sends it router advertisements and DHCP
+//! replies. A second target has one end of a TCP connection instead, a third one the kernel's resolver.
 
 mod connection;
 mod names;
@@ -27,7 +27,8 @@ use hermit_net_stack::{
 /// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
-/// Limit on the stack's buffers in bytes. It is low, since clearing the buffers would take most of a run's time.
+/// Limit on the stack's buffers in bytes. It is low, since clearing the buffers would take most of a run's
+/// time.
 const BUFFER_LIMIT: usize = 512 << 10;
 
 /// Frames on their way in one direction.
@@ -320,7 +321,8 @@ mod tests {
         std::iter::successors(Some(1), next).map(u64::to_be_bytes)
     }
 
-    /// Random scripts for the third host. Router advertisements that reach smoltcp unfiltered make it panic here.
+    /// Random scripts for the third host. Router advertisements that reach smoltcp unfiltered make it panic
+    /// here.
     #[test]
     fn random_frames_do_not_panic() {
         let mut random = random().skip(1);

@@ -1,4 +1,5 @@
-//! The fuzz target of the kernel's resolver: texts of files, and a network that answers with the fuzzer's bytes.
+//! The fuzz target of the kernel's resolver: texts of files, and a network that answers with the fuzzer's
+//! bytes.
 
 use std::net::IpAddr;
 use std::task::Poll;
@@ -8,7 +9,8 @@ use hermit_resolver::{
     Address, Configuration, Families, Resolution, StreamId, Transport, hosts, numeric, order,
 };
 
-/// Maximum number of polls of a lookup in a silent network: a few servers and names, each with a few datagrams.
+/// Maximum number of polls of a lookup in a silent network: a few servers and names, each with a few
+/// datagrams.
 const MAX_POLLS: usize = 2000;
 
 /// Size of the header of a message in bytes.

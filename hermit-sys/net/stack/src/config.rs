@@ -27,7 +27,8 @@ pub enum HostAddress {
 /// Static configuration. The default uses DHCP and SLAAC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// Static addresses, at most 7, or 6 without an IPv4 address. An IPv4 address disables DHCP, an IPv6 address SLAAC.
+    /// Static addresses, at most 7, or 6 without an IPv4 address. An IPv4 address disables DHCP, an IPv6
+    /// address SLAAC.
     pub addresses: Vec<Cidr>,
     /// Gateways: the first of each version is used, and takes precedence over those from servers.
     pub gateways: Vec<IpAddr>,

@@ -1,5 +1,5 @@
-//! What the stack knows of names: name servers, search list, and the names of this machine and of its host. The kernel
-//! has the resolver, which uses sockets.
+//! What the stack knows of names: name servers, search list, and the names of this machine and of its host.
+//! The kernel has the resolver, which uses sockets.
 
 mod search;
 

@@ -91,7 +91,8 @@ impl Layers {
         SocketId::new(kind, key)
     }
 
-    /// Identifier of what is in a slot, by the slot's index among all of a type; `None` if there are not as many.
+    /// Identifier of what is in a slot, by the slot's index among all of a type; `None` if there are not as
+    /// many.
     pub(crate) fn id_at(&self, kind: Kind, index: usize) -> Option<SocketId> {
         let slot = match kind {
             Kind::Stream => self.tcp.slot_at(index),
@@ -121,7 +122,8 @@ impl Layers {
         }
     }
 
-    /// Number of sockets and packets that were processed: tests check that it does not depend on the number of sockets.
+    /// Number of sockets and packets that were processed: tests check that it does not depend on the number
+    /// of sockets.
     #[cfg(test)]
     pub(crate) fn visits(&self) -> u64 {
         self.tcp.visits() + self.udp.visits

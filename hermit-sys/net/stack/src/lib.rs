@@ -1,11 +1,12 @@
 //! Sockets with Linux's meaning.
 //!
-//! The stack is a plain object: it never blocks, has no threads and touches no hardware. The kernel calls it with a
-//! lock held, and is notified by [`Host::wake`]; frames are received and transmitted by [`NetDevice`]; time is an
-//! argument.
+//! The stack is a plain object: it never blocks, has no threads and touches no hardware. The kernel calls it
+//! with a lock held, and is notified by [`Host::wake`]; frames are received and transmitted by [`NetDevice`];
+//! time is an argument.
 //!
-//! The TCP state machine is in `hermit-tcp`; smoltcp provides wire formats, ARP and NDP responses, DHCP, IGMP, MLD and
-//! SLAAC; the rest is here. Frames, timers and calls find their connection by hash or index, without a scan.
+//! The TCP state machine is in `hermit-tcp`; smoltcp provides wire formats, ARP and NDP responses, DHCP,
+//! IGMP, MLD and SLAAC; the rest is here. Frames, timers and calls find their connection by hash or index,
+//! without a scan.
 //!
 //! # Layers
 //!
@@ -25,19 +26,20 @@
 //! | `collections` | tables that grow in small steps, and know their oldest entry | |
 //! | `host` | the interface to the system around the stack | |
 //!
-//! - **Down**: `tcp` and `udp` get a `Context` for each call: the time, `Phy`, `Ip`, buffer accounting and random
-//!   numbers; `ip` gets the time and the layers below. The device's queue is an argument (`Link`) of what
-//!   transmits, since it is not available while a frame is received.
-//! - **Up**: `ip` returns a `Delivery` for a received frame, which the facade hands to `tcp` or `udp`. An event of a
-//!   socket is counted in its `SocketTable`; only the facade wakes, at the end of a call or poll.
+//! - **Down**: `tcp` and `udp` get a `Context` for each call: the time, `Phy`, `Ip`, buffer accounting and
+//!   random numbers; `ip` gets the time and the layers below. The device's queue is an argument (`Link`) of
+//!   what transmits, since it is not available while a frame is received.
+//! - **Up**: `ip` returns a `Delivery` for a received frame, which the facade hands to `tcp` or `udp`. An
+//!   event of a socket is counted in its `SocketTable`; only the facade wakes, at the end of a call or poll.
 //!
 //! # Shards
 //!
-//! A TCP connection belongs to the `Shard` that its addresses and ports hash to, with its timer and the queues through
-//! which it is served. A shard receives and transmits for its connections without the others; all of them share the
-//! layers below and the port table. The number of a socket tells its shard; `Tcp` finds that of a segment by its hash.
-//! A listener has a replica with queues of its own in each shard. The number of shards is a field of `Configuration`:
-//! one in a guest, where a lock serialises all calls; three in most tests, so that nothing relies on one.
+//! A TCP connection belongs to the `Shard` that its addresses and ports hash to, with its timer and the
+//! queues through which it is served. A shard receives and transmits for its connections without the others;
+//! all of them share the layers below and the port table. The number of a socket tells its shard; `Tcp` finds
+//! that of a segment by its hash. A listener has a replica with queues of its own in each shard. The number
+//! of shards is a field of `Configuration`: one in a guest, where a lock serialises all calls; three in most
+//! tests, so that nothing relies on one.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -22,8 +22,8 @@ pub(crate) struct Phy {
     pub(crate) interface: Option<NetInterface>,
     /// Frames that wait for room in the transmit queue of the device.
     pub(crate) outbox: Queue,
-    /// Time in nanoseconds at which the receive queue was last empty: everything that peers had sent by then is
-    /// handled.
+    /// Time in nanoseconds at which the receive queue was last empty: everything that peers had sent by then
+    /// is handled.
     pub(crate) caught_up: u64,
 }
 

@@ -17,9 +17,9 @@ use crate::wire::packet::Packet;
 /// Maximum number of frames received in one poll.
 const FRAMES: usize = 256;
 
-/// Time in nanoseconds after which a full transmit queue is polled again. Devices interrupt when there is room, but not
-/// all do, and a bulk sender waits for nothing else: the first retry is early, and the interval doubles while the queue
-/// stays full.
+/// Time in nanoseconds after which a full transmit queue is polled again. Devices interrupt when there is
+/// room, but not all do, and a bulk sender waits for nothing else: the first retry is early, and the interval
+/// doubles while the queue stays full.
 const FULL: u64 = 50_000;
 const STUCK: u64 = 10_000_000;
 
@@ -203,8 +203,8 @@ impl Layers {
         self.is_settled() && !self.udp.is_waiting() && !self.tcp.is_held()
     }
 
-    /// Whether all data sent on connections is acknowledged, and all other frames are passed to the device, except
-    /// those to neighbors that have not answered the first solicitation.
+    /// Whether all data sent on connections is acknowledged, and all other frames are passed to the device,
+    /// except those to neighbors that have not answered the first solicitation.
     pub(crate) fn is_delivered(&mut self) -> bool {
         let is_queued =
             !self.is_settled() || self.udp.is_waiting() || self.ip.neighbors.may_send_frames(self.now);

@@ -1,6 +1,8 @@
-//! What sockets of all protocols have: table, identifiers, addresses, ports, options, readiness, buffer accounting.
+//! What sockets of all protocols have: table, identifiers, addresses, ports, options, readiness, buffer
+//! accounting.
 //!
-//! A protocol has a [`table::SocketTable`] of its own, with its state of a socket, and gets a [`context::Context`].
+//! A protocol has a [`table::SocketTable`] of its own, with its state of a socket, and gets a
+//! [`context::Context`].
 
 pub(crate) mod address;
 pub(crate) mod buffers;

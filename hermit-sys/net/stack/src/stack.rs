@@ -22,10 +22,10 @@ use crate::udp::layer::Udp;
 
 /// The stack: all sockets, and the network device.
 ///
-/// Nothing here blocks: calls that would fail with `EAGAIN` or `EINPROGRESS`, and [`Host::wake`] reports when to retry.
-/// Calls on sockets change state only; the next [`poll`](Self::poll) transmits, so the kernel calls it after each of
-/// them, before it releases the lock around the stack. Calls use the time of the last `poll` or
-/// [`advance`](Self::advance).
+/// Nothing here blocks: calls that would fail with `EAGAIN` or `EINPROGRESS`, and [`Host::wake`] reports when
+/// to retry. Calls on sockets change state only; the next [`poll`](Self::poll) transmits, so the kernel calls
+/// it after each of them, before it releases the lock around the stack. Calls use the time of the last `poll`
+/// or [`advance`](Self::advance).
 #[derive(Debug)]
 pub struct Stack<H, S> {
     device: Option<H>,
@@ -44,14 +44,14 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
 
     /// Receives frames, handles expired timers and transmits.
     ///
-    /// The work of one call is bounded: if some is left, it returns `now`. Returns the time of the next timer; `None`
-    /// if there is none.
+    /// The work of one call is bounded: if some is left, it returns `now`. Returns the time of the next
+    /// timer; `None` if there is none.
     pub fn poll(&mut self, now: u64) -> Option<u64> {
         self.layers.poll(&mut self.device, &mut self.host, now)
     }
 
-    /// Transmits what preceding calls have queued, if anything; a [`poll`](Self::poll) that does not receive if nothing
-    /// is queued. Returns the time of the next timer, as `poll` does.
+    /// Transmits what preceding calls have queued, if anything; a [`poll`](Self::poll) that does not receive
+    /// if nothing is queued. Returns the time of the next timer, as `poll` does.
     pub fn settle(&mut self, now: u64) -> Option<u64> {
         if self.layers.is_settled() { self.layers.next(false) } else { self.poll(now) }
     }
@@ -84,8 +84,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         }
     }
 
-    /// Whether automatic configuration has completed: there is an IPv4 address, if DHCP is used. With a static address
-    /// of either version, and without a device, it is complete from the start.
+    /// Whether automatic configuration has completed: there is an IPv4 address, if DHCP is used. With a
+    /// static address of either version, and without a device, it is complete from the start.
     pub fn is_configured(&self) -> bool {
         self.layers.ip.config.as_ref().is_none_or(HostConfig::is_configured)
     }
@@ -99,7 +99,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         self.layers.create(family, kind, waker_key)
     }
 
-    /// Closes a socket. Sent data is still delivered, unless received data was not read, which resets the connection.
+    /// Closes a socket. Sent data is still delivered, unless received data was not read, which resets the
+    /// connection.
     ///
     /// # Errors
     ///
@@ -117,8 +118,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         self.close_with(id, true)
     }
 
-    /// Shuts a socket down before a lingering close (`SO_LINGER`): no more data can be sent or received. The caller
-    /// retries until sent data is acknowledged, then calls [`close`](Self::close).
+    /// Shuts a socket down before a lingering close (`SO_LINGER`): no more data can be sent or received. The
+    /// caller retries until sent data is acknowledged, then calls [`close`](Self::close).
     ///
     /// # Errors
     ///
@@ -143,8 +144,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         }
     }
 
-    /// Whether, after [`close_all`](Self::close_all), all sent data and FINs are acknowledged; until then the kernel
-    /// polls the stack.
+    /// Whether, after [`close_all`](Self::close_all), all sent data and FINs are acknowledged; until then the
+    /// kernel polls the stack.
     pub fn is_delivered(&mut self) -> bool {
         self.layers.is_delivered()
     }
@@ -229,8 +230,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EAGAIN`, also if all memory for data is in use; `ENOBUFS` if the heap has none; `EPIPE`, `ENOTCONN`, `EDESTADDRREQ`,
-    /// `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and the pending error.
+    /// `EAGAIN`, also if all memory for data is in use; `ENOBUFS` if the heap has none; `EPIPE`, `ENOTCONN`,
+    /// `EDESTADDRREQ`, `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and the pending error.
     pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
         let sent = match self.layers.find(id)? {
             Target::Tcp(slot) => {
@@ -245,12 +246,12 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         sent
     }
 
-    /// Receives bytes into `sink`, which returns how many of the given bytes it took, and is called again while it
-    /// takes all; or one datagram, with one call.
+    /// Receives bytes into `sink`, which returns how many of the given bytes it took, and is called again
+    /// while it takes all; or one datagram, with one call.
     ///
-    /// Returns the number of bytes taken, and a datagram's sender. 0 of a stream means that the peer has sent its FIN.
-    /// With `peek` the bytes stay in the receive queue. `sink` may be called with no bytes (an empty datagram), or not
-    /// at all.
+    /// Returns the number of bytes taken, and a datagram's sender. 0 of a stream means that the peer has sent
+    /// its FIN. With `peek` the bytes stay in the receive queue. `sink` may be called with no bytes (an empty
+    /// datagram), or not at all.
     ///
     /// # Errors
     ///
@@ -371,7 +372,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         result
     }
 
-    /// Sends a datagram. Inlined into `send`, this would make streams slower, by the variables of both on the stack.
+    /// Sends a datagram. Inlined into `send`, this would make streams slower, by the variables of both on the
+    /// stack.
     #[inline(never)]
     fn send_datagram(&mut self, slot: u32, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
         let (_, udp, mut context) = self.layers.split(&mut self.host);

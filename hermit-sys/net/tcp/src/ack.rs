@@ -7,23 +7,23 @@ use crate::seq::Seq;
 /// Delay of an acknowledgement: Linux's `TCP_DELACK_MIN`.
 const DELAY: u64 = 40 * MS;
 
-/// Full-sized segments that may wait for one acknowledgement when data flows, and how long they do. RFC 9293 has two, but much
-/// of the work of a transfer is in them, and receivers have long been stretching that, since devices join segments. A sender
-/// with a small window waits for each acknowledgement: with 5 ms a flow over 20 ms and 1 % loss had 3 % less throughput, and 8 %
-/// less with pacing.
+/// Full-sized segments that may wait for one acknowledgement when data flows, and how long they do. RFC 9293
+/// has two, but much of the work of a transfer is in them, and receivers have long been stretching that,
+/// since devices join segments. A sender with a small window waits for each acknowledgement: with 5 ms a flow
+/// over 20 ms and 1 % loss had 3 % less throughput, and 8 % less with pacing.
 const MAX_STRETCH: u32 = 8;
 const STRETCH_DELAY: u64 = MS;
 
-/// Bytes that have flowed for each byte that waits; and the part of the receive buffer that waits at most: a peer that begins,
-/// or has lost something, sends little before it waits.
+/// Bytes that have flowed for each byte that waits; and the part of the receive buffer that waits at most: a
+/// peer that begins, or has lost something, sends little before it waits.
 const FLOW_SHARE: u32 = 16;
 const BUFFER_SHARE: u32 = 8;
 
 /// The part of the receive buffer that is acknowledged at once, however large segments are.
 const WINDOW_SHARE: u32 = 4;
 
-/// Full-sized segments at the start that are acknowledged one by one, since the peer's slow start waits for each: Linux's
-/// `TCP_MAX_QUICKACKS`.
+/// Full-sized segments at the start that are acknowledged one by one, since the peer's slow start waits for
+/// each: Linux's `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u8 = 16;
 
 /// Minimum time between answers to segments that are not acceptable: Linux's `tcp_invalid_ratelimit`.
@@ -73,15 +73,15 @@ impl AckState {
         self.is_due |= self.deadline.is_some();
     }
 
-    /// A gap or a duplicate is reported at once (RFC 5681 §4.2). The peer's window is small then, and the next segments are
-    /// acknowledged one by one, as in Linux after duplicates.
+    /// A gap or a duplicate is reported at once (RFC 5681 §4.2). The peer's window is small then, and the
+    /// next segments are acknowledged one by one, as in Linux after duplicates.
     pub(crate) const fn on_disorder(&mut self) {
         (self.flowed, self.quick) = (0, QUICK_ACKS);
         self.is_due = true;
     }
 
-    /// Data has arrived in order: every second full-sized segment is acknowledged at once, fewer when data flows; the rest
-    /// after a delay. `limit` is the size of the receive buffer.
+    /// Data has arrived in order: every second full-sized segment is acknowledged at once, fewer when data
+    /// flows; the rest after a delay. `limit` is the size of the receive buffer.
     pub(crate) fn on_data(&mut self, size: u32, mss: u32, limit: u32, now: u64) {
         self.pending = self.pending.saturating_add(size);
         self.flowed = self.flowed.saturating_add(size);

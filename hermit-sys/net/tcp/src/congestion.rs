@@ -1,7 +1,8 @@
 //! Congestion control: how many bytes may be in flight.
 //!
-//! An algorithm changes the [`Window`] when data is acknowledged, and says how much smaller it becomes after a loss. When and
-//! how it gets there is the matter of `recovery`, unless the algorithm [sets the window](CongestionControl::sets_window) itself.
+//! An algorithm changes the [`Window`] when data is acknowledged, and says how much smaller it becomes after
+//! a loss. When and how it gets there is the matter of `recovery`, unless the algorithm [sets the
+//! window](CongestionControl::sets_window) itself.
 
 pub(crate) mod bbr;
 pub(crate) mod cubic;
@@ -73,8 +74,8 @@ pub(crate) struct Acked {
     pub(crate) now: u64,
 }
 
-/// A sample of the delivery rate (draft-ietf-ccwg-bbr-06 §4.1.2): from the sending of the newest range that an acknowledgement
-/// delivers until then. Bytes are counted modulo 2^32.
+/// A sample of the delivery rate (draft-ietf-ccwg-bbr-06 §4.1.2): from the sending of the newest range that
+/// an acknowledgement delivers until then. Bytes are counted modulo 2^32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     /// Bytes delivered so far (C.delivered), and when the range was sent (P.delivered).
@@ -126,13 +127,14 @@ pub(crate) trait CongestionControl {
     /// Nothing was sent from `since` until now.
     fn on_idle(&mut self, since: u64, now: u64);
 
-    /// Whether the algorithm sets the window with each acknowledgement that delivers data, used or not and in recoveries too,
-    /// instead of growth and proportional rate reduction.
+    /// Whether the algorithm sets the window with each acknowledgement that delivers data, used or not and in
+    /// recoveries too, instead of growth and proportional rate reduction.
     fn sets_window(&self) -> bool {
         false
     }
 
-    /// A reduction or recovery has ended, or, for an algorithm that sets the window, the repair of losses after a timeout.
+    /// A reduction or recovery has ended, or, for an algorithm that sets the window, the repair of losses
+    /// after a timeout.
     fn on_recovered(&mut self, window: &mut Window) {
         window.size = window.threshold;
     }

@@ -83,7 +83,8 @@ pub struct Parameters {
     pub receive_buffer: (u32, u32),
     /// Bytes of the send buffer at the start, and at most.
     pub send_buffer: (u32, u32),
-    /// Whether a connection that this end begins asks for ECN. An asking peer is always agreed to, as in Linux.
+    /// Whether a connection that this end begins asks for ECN. An asking peer is always agreed to, as in
+    /// Linux.
     pub asks_for_ecn: bool,
     /// Whether timestamps, window scaling and SACK are offered.
     pub has_options: bool,
@@ -311,8 +312,8 @@ impl Connection {
         self.sending.buffer.set_limit(size);
     }
 
-    /// Fixes the maximum number of bytes in the receive buffer: `SO_RCVBUF`. What the peer was told that there is room for
-    /// stays.
+    /// Fixes the maximum number of bytes in the receive buffer: `SO_RCVBUF`. What the peer was told that
+    /// there is room for stays.
     pub fn set_receive_buffer(&mut self, size: u32) {
         let receiving = &mut self.receiving;
         let promised = receiving.buffer.ready() + receiving.edge.since(receiving.buffer.next());
@@ -374,8 +375,8 @@ impl Connection {
         self.sending.buffer.push(bytes, pool)
     }
 
-    /// Hands received bytes to `sink`, which says how many of those it is given it took, and is given more as long as it takes
-    /// all. Returns how many it took. With `peek` they stay.
+    /// Hands received bytes to `sink`, which says how many of those it is given it took, and is given more as
+    /// long as it takes all. Returns how many it took. With `peek` they stay.
     pub fn read(
         &mut self,
         peek: bool,
@@ -393,8 +394,9 @@ impl Connection {
         taken
     }
 
-    /// Lets the receive buffer grow with what the owner reads in a round trip (dynamic right-sizing). What is read now was sent
-    /// a round trip ago, and slow start doubles it in each: the window must be four times as large.
+    /// Lets the receive buffer grow with what the owner reads in a round trip (dynamic right-sizing). What is
+    /// read now was sent a round trip ago, and slow start doubles it in each: the window must be four times
+    /// as large.
     fn tune_receive_buffer(&mut self, taken: u32, now: u64) {
         let receiving = &mut self.receiving;
         receiving.read = receiving.read.saturating_add(taken);
@@ -488,8 +490,8 @@ impl Connection {
         self.timestamps.map(|timestamps| Timestamp { value: self.clock(now), echo: timestamps.recent })
     }
 
-    /// The window to be advertised, in bytes: what there is room for, but no less than was promised, and no small steps
-    /// (RFC 9293 §3.8.6.2.2).
+    /// The window to be advertised, in bytes: what there is room for, but no less than was promised, and no
+    /// small steps (RFC 9293 §3.8.6.2.2).
     pub(crate) fn window_to_advertise(&self) -> u32 {
         let receiving = &self.receiving;
         let known = receiving.edge.since(receiving.buffer.next());

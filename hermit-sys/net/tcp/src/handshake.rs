@@ -27,8 +27,8 @@ impl Connection {
         connection
     }
 
-    /// Accepts a peer whose SYN was answered without remembering it (RFC 4987 §3.6): `syn` is what is known of that SYN,
-    /// and the segment that acknowledges the answer is to be received next.
+    /// Accepts a peer whose SYN was answered without remembering it (RFC 4987 §3.6): `syn` is what is known
+    /// of that SYN, and the segment that acknowledges the answer is to be received next.
     #[must_use]
     pub fn accept_answered(parameters: Parameters, syn: &Segment<'_>, now: u64) -> Self {
         let mut connection = Self::accept(parameters, syn, now);
@@ -162,8 +162,9 @@ impl Connection {
         header.ack == self.parameters.iss + 1 && self.recovery.nxt() == header.ack
     }
 
-    /// Whether a segment acknowledges what was never sent, before the handshake is complete: the host answers it with a reset
-    /// (RFC 9293 §3.10.7.3, §3.10.7.4), and a peer that remembers an earlier connection forgets it.
+    /// Whether a segment acknowledges what was never sent, before the handshake is complete: the host answers
+    /// it with a reset (RFC 9293 §3.10.7.3, §3.10.7.4), and a peer that remembers an earlier connection
+    /// forgets it.
     #[must_use]
     pub fn is_answered_by_reset(&self, header: &Header) -> bool {
         let is_unanswered = match self.state {
@@ -180,7 +181,8 @@ impl Connection {
             && !self.acknowledges_syn(header)
     }
 
-    /// Sends the SYN again at once: the peer remembered an earlier connection, and has been reset (RFC 9293 §3.5.1).
+    /// Sends the SYN again at once: the peer remembered an earlier connection, and has been reset (RFC 9293
+    /// §3.5.1).
     pub const fn repeat_syn(&mut self, now: u64) {
         if matches!(self.state, State::SynSent) {
             self.timers.handshake_at = Some(now);

@@ -4,11 +4,11 @@ use crate::buffers::Pool;
 use crate::connection::Connection;
 
 impl Connection {
-    /// Writes bytes into the receive buffer of `peer`, the other end of this connection in the same host; returns how
-    /// many. Both ends then are as after segments with the data and their acknowledgement.
+    /// Writes bytes into the receive buffer of `peer`, the other end of this connection in the same host;
+    /// returns how many. Both ends then are as after segments with the data and their acknowledgement.
     ///
-    /// Passes nothing unless all that was written before has been acknowledged. No segment between the two may be under
-    /// way.
+    /// Passes nothing unless all that was written before has been acknowledged. No segment between the two
+    /// may be under way.
     pub fn pass(&mut self, bytes: &[u8], peer: &mut Self, pool: &mut Pool, now: u64) -> usize {
         if !self.may_pass_to(peer) {
             return 0;

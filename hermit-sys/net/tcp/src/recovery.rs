@@ -117,7 +117,8 @@ pub(crate) struct Recovery {
     probe: Option<Probe>,
     has_sack: bool,
     duplicates: u32,
-    /// A retransmission may be repeated without waiting for the timeout: something was delivered since the last time.
+    /// A retransmission may be repeated without waiting for the timeout: something was delivered since the
+    /// last time.
     may_repeat: bool,
     /// When the retransmission timer was last started, and the timer of the probe.
     timer_start: u64,
@@ -178,7 +179,8 @@ impl Recovery {
         }
     }
 
-    /// Changes the algorithm, unless the window is unlimited. The window stays as it is, and with the same algorithm its state.
+    /// Changes the algorithm, unless the window is unlimited. The window stays as it is, and with the same
+    /// algorithm its state.
     pub(crate) fn set_algorithm(&mut self, algorithm: Algorithm, now: u64) {
         let is_limited = !matches!(self.control, Control::Unlimited) && algorithm != Algorithm::Unlimited;
         if !is_limited || self.control.is(algorithm) {
@@ -193,8 +195,8 @@ impl Recovery {
         }
     }
 
-    /// Has data leave at a rate instead of at once, as it does with an algorithm that has a rate of its own. A window without a
-    /// limit makes no rate.
+    /// Has data leave at a rate instead of at once, as it does with an algorithm that has a rate of its own.
+    /// A window without a limit makes no rate.
     pub(crate) fn start_pacing(&mut self) {
         let is_limited = !matches!(self.control, Control::Unlimited);
         self.pacer = is_limited.then(|| Pacer::new(self.window.mss));
@@ -228,8 +230,8 @@ impl Recovery {
         self.rack.skip_to(self.nxt());
     }
 
-    /// Bytes in flight. Each duplicate acknowledgement stands for a segment that has left the network, if the peer does not say
-    /// which.
+    /// Bytes in flight. Each duplicate acknowledgement stands for a segment that has left the network, if the
+    /// peer does not say which.
     pub(crate) fn in_flight(&self) -> u32 {
         self.board.in_flight().saturating_sub(self.duplicates.saturating_mul(self.window.mss))
     }
@@ -325,7 +327,8 @@ impl Recovery {
         }
     }
 
-    /// Notes what is known of the delivery rate when data is sent, and `in_flight` bytes were in flight before.
+    /// Notes what is known of the delivery rate when data is sent, and `in_flight` bytes were in flight
+    /// before.
     fn stamp(&mut self, start: Seq, size: u32, in_flight: u32, now: u64) {
         let Some(delivery) = self.delivery.as_mut() else { return };
         if in_flight == 0 {
@@ -334,7 +337,8 @@ impl Recovery {
         self.board.stamp(start, start + size, delivery.on_sent(size, in_flight, now));
     }
 
-    /// The owner writes, and all that was written before has been sent: the congestion window was not what held data back.
+    /// The owner writes, and all that was written before has been sent: the congestion window was not what
+    /// held data back.
     pub(crate) fn on_source_empty(&mut self) {
         if !self.delivery.is_some() || self.room() == 0 || self.has_lost() {
             return;
@@ -380,8 +384,8 @@ impl Recovery {
         }
     }
 
-    /// Data is about to be sent after a pause: a window that was not used for longer than the RTO is not valid any more
-    /// (RFC 5681 §4.1; halved for each RTO, as in Linux).
+    /// Data is about to be sent after a pause: a window that was not used for longer than the RTO is not
+    /// valid any more (RFC 5681 §4.1; halved for each RTO, as in Linux).
     pub(crate) fn restart_after_idle(&mut self, now: u64) {
         let (idle, rto) = (now.saturating_sub(self.last_sent), self.rtt.rto());
         if self.board.size() > 0 || idle <= rto || self.phase != Phase::Open {
@@ -412,7 +416,8 @@ impl Recovery {
     }
 }
 
-/// The state of an algorithm before the byte `nxt` is sent, with the samples that it needs. Without memory for them, CUBIC.
+/// The state of an algorithm before the byte `nxt` is sent, with the samples that it needs. Without memory
+/// for them, CUBIC.
 fn control(
     algorithm: Algorithm,
     nxt: Seq,

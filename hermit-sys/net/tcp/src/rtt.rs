@@ -12,8 +12,8 @@ pub(crate) const SECOND: u64 = 1000 * MS;
 /// RTO without a measurement (RFC 6298 §2.1).
 const INITIAL_RTO: u64 = SECOND;
 
-/// Minimum of what is added to the smoothed RTT: Linux's `TCP_RTO_MIN`. RFC 6298 §2.4 asks for an RTO of 1 s; peers that
-/// delay acknowledgements delay them by at most 200 ms here.
+/// Minimum of what is added to the smoothed RTT: Linux's `TCP_RTO_MIN`. RFC 6298 §2.4 asks for an RTO of 1 s;
+/// peers that delay acknowledgements delay them by at most 200 ms here.
 const MIN_VARIANCE: u64 = 200 * MS;
 
 /// Maximum RTO: Linux's `TCP_RTO_MAX`.

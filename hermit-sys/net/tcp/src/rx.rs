@@ -57,8 +57,9 @@ impl Connection {
         events
     }
 
-    /// Whether a segment has a number within the window (RFC 9293 §3.10.7.4, first step), or right behind it, as in Linux:
-    /// there a peer is that has filled the window, and when both have and lost data, only acknowledgements from there go on.
+    /// Whether a segment has a number within the window (RFC 9293 §3.10.7.4, first step), or right behind it,
+    /// as in Linux: there a peer is that has filled the window, and when both have and lost data, only
+    /// acknowledgements from there go on.
     fn is_acceptable(&self, segment: &Segment<'_>) -> bool {
         let (next, seq) = (self.receive_next(), segment.header.seq);
         let window = self.receiving.edge.since(next);
@@ -102,7 +103,8 @@ impl Connection {
         Events::empty()
     }
 
-    /// The peer's SYN comes again: so does the answer, unless it has been received (both ends have begun at once).
+    /// The peer's SYN comes again: so does the answer, unless it has been received (both ends have begun at
+    /// once).
     fn receive_syn_again(&mut self, header: &Header, now: u64) -> Events {
         if header.seq != self.receiving.irs {
             return Events::empty();
@@ -116,7 +118,8 @@ impl Connection {
         Events::ESTABLISHED | Events::WRITABLE
     }
 
-    /// A reset counts if it has exactly the expected number; within the window it is questioned (RFC 5961 §3.2).
+    /// A reset counts if it has exactly the expected number; within the window it is questioned (RFC 5961
+    /// §3.2).
     fn receive_reset(&mut self, header: &Header, pool: &mut Pool, now: u64) -> Events {
         if header.seq != self.receive_next() {
             self.ack.challenge(now);
@@ -254,7 +257,8 @@ impl Connection {
         u32::from(header.window) << self.sending.scale
     }
 
-    /// Takes over the peer's window from a segment that is not older than the last one that did (RFC 9293 §3.10.7.4).
+    /// Takes over the peer's window from a segment that is not older than the last one that did (RFC 9293
+    /// §3.10.7.4).
     fn update_send_window(&mut self, header: &Header) {
         let window = self.scaled_window(header);
         let sending = &mut self.sending;

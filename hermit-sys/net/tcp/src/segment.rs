@@ -55,8 +55,8 @@ impl SackBlocks {
         }
     }
 
-    /// The blocks of an acknowledgement that are behind `ack` and before `nxt`, and apart from them the first one if it reports
-    /// a duplicate: it is before `ack` or within the second one (RFC 2883 §4).
+    /// The blocks of an acknowledgement that are behind `ack` and before `nxt`, and apart from them the first
+    /// one if it reports a duplicate: it is before `ack` or within the second one (RFC 2883 §4).
     pub(crate) fn split_duplicate(&self, ack: Seq, nxt: Seq) -> (Self, Option<SackBlock>) {
         let mut blocks = Self::default();
         if self.count == 0 {
@@ -113,8 +113,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Bytes of the options in a header, padded to a multiple of 4, with timestamps and SACK blocks aligned as RFC 7323,
-    /// appendix A, proposes.
+    /// Bytes of the options in a header, padded to a multiple of 4, with timestamps and SACK blocks aligned
+    /// as RFC 7323, appendix A, proposes.
     #[must_use]
     pub fn size(&self) -> usize {
         let mss = if self.mss.is_some() { 4 } else { 0 };

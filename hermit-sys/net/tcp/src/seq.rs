@@ -2,8 +2,8 @@
 
 use core::ops::{Add, Sub};
 
-/// A sequence number: 32 bits that wrap around. Two of them are compared by their distance, which is below 2^31 for all
-/// numbers of one window.
+/// A sequence number: 32 bits that wrap around. Two of them are compared by their distance, which is below
+/// 2^31 for all numbers of one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Seq(pub u32);
 

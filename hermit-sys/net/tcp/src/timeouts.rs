@@ -10,7 +10,8 @@ use crate::rtt::SECOND;
 const SYN_TIMEOUT: u64 = 127 * SECOND;
 const SYN_ACK_TIMEOUT: u64 = 63 * SECOND;
 
-/// Time until unacknowledged data ends a connection: what 15 retransmissions take (`tcp_retries2`), and without an owner.
+/// Time until unacknowledged data ends a connection: what 15 retransmissions take (`tcp_retries2`), and
+/// without an owner.
 const DATA_TIMEOUT: u64 = 924 * SECOND;
 const ORPHAN_TIMEOUT: u64 = 100 * SECOND;
 
@@ -25,8 +26,8 @@ const FIN_WAIT_2_TIMEOUT: u64 = 60 * SECOND;
 const TIME_WAIT: u64 = 60 * SECOND;
 
 impl Connection {
-    /// When [`on_timer`](Self::on_timer) or [`next_segment`](Self::next_segment) has something to do, without anything from
-    /// the peer or the owner.
+    /// When [`on_timer`](Self::on_timer) or [`next_segment`](Self::next_segment) has something to do, without
+    /// anything from the peer or the owner.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
         let timers = &self.timers;
@@ -156,7 +157,8 @@ impl Connection {
         Events::CLOSED
     }
 
-    /// The host has no way to the peer at present: as long as it has none, what is to be sent counts as unacknowledged.
+    /// The host has no way to the peer at present: as long as it has none, what is to be sent counts as
+    /// unacknowledged.
     pub fn on_unreachable(&mut self, now: u64) {
         if self.is_synchronized() && self.unacknowledged() != (0, false) {
             self.timers.stalled_since.get_or_insert(now);

@@ -41,7 +41,8 @@ pub(crate) struct Timers {
     pub(crate) time_wait_until: Option<u64>,
     /// A tail loss probe is to be sent.
     pub(crate) sends_tail_probe: bool,
-    /// A segment with an old number, which the peer answers, is to be sent: a window probe or a keep-alive probe.
+    /// A segment with an old number, which the peer answers, is to be sent: a window probe or a keep-alive
+    /// probe.
     pub(crate) sends_probe: bool,
 }
 

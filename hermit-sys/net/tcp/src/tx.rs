@@ -81,7 +81,8 @@ impl Connection {
         data.or_else(|| self.next_control(now))
     }
 
-    /// Whether [`next_segment`](Self::next_segment) may return a segment now: if not, it returns none, and need not be asked.
+    /// Whether [`next_segment`](Self::next_segment) may return a segment now: if not, it returns none, and
+    /// need not be asked.
     #[must_use]
     pub fn may_send(&self, now: u64) -> bool {
         match self.state {
@@ -96,8 +97,8 @@ impl Connection {
         unsent || is_due || self.recovery.has_lost()
     }
 
-    /// Whether new data certainly waits for an acknowledgement, which is outstanding: there is no need to ask for a segment
-    /// before something has been received, or a deadline has passed.
+    /// Whether new data certainly waits for an acknowledgement, which is outstanding: there is no need to ask
+    /// for a segment before something has been received, or a deadline has passed.
     #[must_use]
     pub fn is_held_back(&self) -> bool {
         let (sending, outstanding) = (&self.sending, self.recovery.outstanding());
@@ -191,8 +192,9 @@ impl Connection {
         NewData::Segment { size, has_fin }
     }
 
-    /// Size of the segment that is sent instead of a window probe, if the peer's window is open, but so little that new data has
-    /// waited for more (override timeout, RFC 9293 §3.8.6.2.1). Nothing else is outstanding.
+    /// Size of the segment that is sent instead of a window probe, if the peer's window is open, but so
+    /// little that new data has waited for more (override timeout, RFC 9293 §3.8.6.2.1). Nothing else is
+    /// outstanding.
     fn override_size(&self) -> Option<u32> {
         let size = self.sending.buffer.size().min(self.sending.window).min(self.data_mss());
         (size > 0 && self.recovery.outstanding() == 0).then_some(size)
@@ -207,7 +209,8 @@ impl Connection {
         size >= self.sending.max_window / 2
     }
 
-    /// Nagle's algorithm in Minshall's variant: a small segment waits for another small one to be acknowledged.
+    /// Nagle's algorithm in Minshall's variant: a small segment waits for another small one to be
+    /// acknowledged.
     const fn may_send_small(&self) -> bool {
         if self.sending.is_closed {
             return true;
@@ -230,8 +233,9 @@ impl Connection {
 
     fn next_control(&mut self, now: u64) -> Option<Transmit> {
         if self.timers.sends_probe {
-            // A window probe has a byte where an old one was: passt (2023-03, Debian 12), which does not tell that its window has
-            // opened, answers no segment without data. RFC 1122 §4.2.3.6 has the same for keep-alive probes.
+            // A window probe has a byte where an old one was: passt (2023-03, Debian 12), which does not tell
+            // that its window has opened, answers no segment without data. RFC 1122 §4.2.3.6 has the same for
+            // keep-alive probes.
             let size = self.sending.buffer.size().min(1);
             let header = Header { seq: self.recovery.una() - 1, ..self.header(now) };
             return Some(Transmit { size, ..self.bare(header, Kind::Probe) });
@@ -322,7 +326,8 @@ impl Connection {
         self.sending.buffer.pieces(transmit.offset, transmit.size)
     }
 
-    /// Takes note that a segment was sent. It must be what [`next_segment`](Self::next_segment) returned last.
+    /// Takes note that a segment was sent. It must be what [`next_segment`](Self::next_segment) returned
+    /// last.
     pub fn sent(&mut self, transmit: &Transmit, now: u64) {
         let header = &transmit.header;
         let size = transmit.sequence_size();

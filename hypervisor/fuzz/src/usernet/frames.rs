@@ -289,8 +289,8 @@ impl World {
         self.send(frame);
     }
 
-    /// Sends many frames, each of a flow of its own, or ARP requests, which are cheap. Once: an input is to be
-    /// short.
+    /// Sends many frames, each of a flow of its own, or ARP requests, which are cheap. Once: an input is to
+    /// be short.
     pub(super) fn flood(&mut self, [which, count]: [u8; 2]) {
         let to = target(which);
         let max = if which >> 4 & 3 == 2 { 300 } else { 40 };

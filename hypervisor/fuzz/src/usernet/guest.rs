@@ -1,5 +1,5 @@
-//! The guest: frames that it sends, and the state of its TCP connections as far as it is needed for segments that the
-//! network accepts.
+//! The guest: frames that it sends, and the state of its TCP connections as far as it is needed for segments
+//! that the network accepts.
 
 use std::net::{IpAddr, SocketAddr};
 

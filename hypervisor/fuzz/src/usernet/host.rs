@@ -1,4 +1,5 @@
-//! A host whose sockets do what the input says: what they have received, how much they take, and how they fail.
+//! A host whose sockets do what the input says: what they have received, how much they take, and how they
+//! fail.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -141,8 +142,8 @@ pub(super) struct FuzzHost {
 }
 
 impl FuzzHost {
-    /// Host with so many listeners and forwarded ports. `first` is the number of the first byte of the guest's
-    /// streams.
+    /// Host with so many listeners and forwarded ports. `first` is the number of the first byte of the
+    /// guest's streams.
     pub(super) fn new(listeners: usize, ports: usize, first: u32) -> Self {
         Self {
             now: 0,

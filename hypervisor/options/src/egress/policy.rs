@@ -1,16 +1,17 @@
 //! Which addresses a guest may open connections to.
 //!
-//! Of the rules whose range contains an address, the one with the longest prefix decides, as in a routing table: an exception
-//! is written as a smaller range, in any order, and opening a large range does not open the metadata service in it. Two rules
-//! of the operator have different ranges; one of the operator's replaces a rule of uhyve's for the same range.
+//! Of the rules whose range contains an address, the one with the longest prefix decides, as in a routing
+//! table: an exception is written as a smaller range, in any order, and opening a large range does not open
+//! the metadata service in it. Two rules of the operator have different ranges; one of the operator's
+//! replaces a rule of uhyve's for the same range.
 
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::prefix::{Prefix, bits};
 
-/// Ranges on the host's link, closed to a guest whose connections are sockets of the host: link-local addresses (RFC 3927, RFC 4291
-/// §2.5.6) and multicast groups (RFC 5771 §4, RFC 4291 §2.7).
+/// Ranges on the host's link, closed to a guest whose connections are sockets of the host: link-local
+/// addresses (RFC 3927, RFC 4291 §2.5.6) and multicast groups (RFC 5771 §4, RFC 4291 §2.7).
 const LINK_LOCAL: [(IpAddr, u8); 5] = [
     (IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
     (IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), 24),
@@ -19,8 +20,8 @@ const LINK_LOCAL: [(IpAddr, u8); 5] = [
     (IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0)), 16),
 ];
 
-/// Ranges by which a host reaches itself: 0.0.0.0/8 and 127.0.0.0/8 (RFC 1122 §3.2.1.3), `::`, `::1` and IPv4-compatible addresses
-/// (RFC 4291 §2.5).
+/// Ranges by which a host reaches itself: 0.0.0.0/8 and 127.0.0.0/8 (RFC 1122 §3.2.1.3), `::`, `::1` and
+/// IPv4-compatible addresses (RFC 4291 §2.5).
 const LOOPBACK: [(IpAddr, u8); 3] = [
     (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8),
     (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
@@ -116,15 +117,15 @@ fn is_loopback(range: Prefix) -> bool {
 /// Which addresses are open.
 #[derive(Clone, Debug)]
 pub struct EgressPolicy {
-    /// Where open and closed addresses alternate: first addresses, in ascending order from 0 on, and whether the addresses from
-    /// there to the next one are open.
+    /// Where open and closed addresses alternate: first addresses, in ascending order from 0 on, and whether
+    /// the addresses from there to the next one are open.
     ranges: Vec<(u128, bool)>,
     nameservers: Vec<u128>,
 }
 
 impl EgressPolicy {
-    /// Policy for a backend whose connections are sockets of the host: link-local addresses and those of the host are closed
-    /// unless the operator opens them.
+    /// Policy for a backend whose connections are sockets of the host: link-local addresses and those of the
+    /// host are closed unless the operator opens them.
     #[must_use]
     pub fn of_sockets(options: &EgressOptions, host: &HostNetwork) -> Self {
         let ranges = |ranges: &[(IpAddr, u8)], is_open| -> Vec<Rule> {
@@ -138,7 +139,8 @@ impl EgressPolicy {
         Self::new(rules, options, &host.nameservers)
     }
 
-    /// Policy for a backend that the operator routes: only what `options` say. Returns `None` if they close nothing.
+    /// Policy for a backend that the operator routes: only what `options` say. Returns `None` if they close
+    /// nothing.
     #[must_use]
     pub fn of_interface(options: &EgressOptions, nameservers: &[IpAddr]) -> Option<Self> {
         options.closes_any().then(|| Self::new(Vec::new(), options, nameservers))
@@ -159,8 +161,8 @@ impl EgressPolicy {
         Self { ranges, nameservers: nameservers.iter().copied().map(bits).collect() }
     }
 
-    /// Whether the guest may open connections to this address. An IPv6 address that contains one of IPv4, to which a NAT64 or a
-    /// 6to4 router would connect, is open only if both are.
+    /// Whether the guest may open connections to this address. An IPv6 address that contains one of IPv4, to
+    /// which a NAT64 or a 6to4 router would connect, is open only if both are.
     #[must_use]
     pub fn is_open(&self, address: IpAddr) -> bool {
         let address = bits(address);
@@ -179,14 +181,15 @@ impl EgressPolicy {
     }
 }
 
-/// What the rules decide about an address: the one with the longest prefix, and of several with the same range the last one.
+/// What the rules decide about an address: the one with the longest prefix, and of several with the same
+/// range the last one.
 fn decide(rules: &[Rule], address: u128) -> bool {
     let matching = rules.iter().filter(|(range, _)| range.contains(address));
     matching.max_by_key(|(range, _)| range.length()).is_some_and(|(_, is_open)| *is_open)
 }
 
-/// The IPv4 address in an address of NAT64 (64:ff9b::/96, RFC 6052 §2.1) or 6to4 (2002::/16, RFC 3056 §2), as its IPv4-mapped
-/// address.
+/// The IPv4 address in an address of NAT64 (64:ff9b::/96, RFC 6052 §2.1) or 6to4 (2002::/16, RFC 3056 §2), as
+/// its IPv4-mapped address.
 fn embedded(address: u128) -> Option<u128> {
     let [.., a, b, c, d] = address.to_be_bytes();
     match address.to_be_bytes() {

@@ -10,8 +10,8 @@ const MAPPED: u8 = 96;
 /// Length in bits of an IPv6 address.
 const BITS: u8 = 128;
 
-/// A range of addresses with a common prefix. An IPv4 address is the same as its IPv4-mapped IPv6 address: a socket that
-/// connects to the one reaches the other.
+/// A range of addresses with a common prefix. An IPv4 address is the same as its IPv4-mapped IPv6 address: a
+/// socket that connects to the one reaches the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     /// First address.
@@ -29,7 +29,8 @@ pub(super) fn bits(address: IpAddr) -> u128 {
 }
 
 impl Prefix {
-    /// The range of the addresses that share the first `length` bits with `address`, or `address` alone if it has fewer bits.
+    /// The range of the addresses that share the first `length` bits with `address`, or `address` alone if it
+    /// has fewer bits.
     #[must_use]
     pub fn new(address: IpAddr, length: u8) -> Self {
         let length = if address.is_ipv4() { length.saturating_add(MAPPED) } else { length }.min(BITS);

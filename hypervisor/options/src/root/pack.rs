@@ -1,8 +1,8 @@
 //! Packing of a folder, which others may change meanwhile.
 //!
-//! Each folder is read, and each name in it opened, by a descriptor, and never by a link or in another file system
-//! ([`beneath`]); what is packed of an inode, its attributes included, is that of the inode that was opened. So nothing
-//! outside of the folder is packed, whatever is put in place of a name.
+//! Each folder is read, and each name in it opened, by a descriptor, and never by a link or in another file
+//! system ([`beneath`]); what is packed of an inode, its attributes included, is that of the inode that was
+//! opened. So nothing outside of the folder is packed, whatever is put in place of a name.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,14 +18,15 @@ use tar::{Builder, EntryType, Header};
 use super::{RootError, RootTree};
 use crate::open::{beneath, reopen};
 
-/// Maximum depth of folders. Each level has an open descriptor, of which a process has 1,024 by default, and takes stack.
+/// Maximum depth of folders. Each level has an open descriptor, of which a process has 1,024 by default, and
+/// takes stack.
 const MAX_DEPTH: usize = 256;
 
 /// Minimum size in bytes of an entry in an archive: a header.
 const ENTRY_SIZE: u64 = 512;
 
-/// Packs the open folder whose path is `path`: names in order, so that the same tree gives the same archive; owners are left
-/// out. It ends when the archive has more than `limit` bytes.
+/// Packs the open folder whose path is `path`: names in order, so that the same tree gives the same archive;
+/// owners are left out. It ends when the archive has more than `limit` bytes.
 pub(super) fn folder(folder: File, path: &Path, limit: u64) -> Result<RootTree, RootError> {
     let mut packer = Packer {
         path,

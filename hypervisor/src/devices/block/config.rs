@@ -17,8 +17,8 @@ const MAX_SEGMENTS: u32 = QUEUE_SIZES[0] as u32 - 2;
 /// `size_max`: maximum size in bytes of a data buffer.
 const MAX_SEGMENT_SIZE: u32 = 128 * 1024;
 
-/// Maximum size in bytes of the data of a request, about 16 MiB. Follows from `seg_max` and `size_max`, so that a
-/// conforming driver never exceeds it.
+/// Maximum size in bytes of the data of a request, about 16 MiB. Follows from `seg_max` and `size_max`, so
+/// that a conforming driver never exceeds it.
 pub(super) const MAX_DATA: u32 = MAX_SEGMENTS * MAX_SEGMENT_SIZE;
 
 /// Answer to `VIRTIO_BLK_T_GET_ID`: the device ID string, padded with zeros.

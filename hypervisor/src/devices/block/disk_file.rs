@@ -67,8 +67,8 @@ impl DiskFile {
         })
     }
 
-    /// Commits completed writes to stable storage (fdatasync(2)). Once it has failed, it always fails: Linux reports an
-    /// error of a write-back once, drops the data, and reports success afterwards.
+    /// Commits completed writes to stable storage (fdatasync(2)). Once it has failed, it always fails: Linux
+    /// reports an error of a write-back once, drops the data, and reports success afterwards.
     pub(super) fn flush(&self) -> Result<(), DeviceError> {
         Ok(self.flush_by(File::sync_data)?)
     }

@@ -1,8 +1,9 @@
 //! Lock on the file of a disk, which other VMs of uhyve and of QEMU respect.
 //!
-//! The lock is a set of open file description locks (fcntl(2), `F_OFD_SETLK`) on bytes of the file, as QEMU's: for each
-//! kind of access there is a byte that is locked by those who use it, and a byte that is locked by those who deny it to
-//! others. Both may lie beyond the end of the file. flock(2) would not conflict with them.
+//! The lock is a set of open file description locks (fcntl(2), `F_OFD_SETLK`) on bytes of the file, as
+//! QEMU's: for each kind of access there is a byte that is locked by those who use it, and a byte that is
+//! locked by those who deny it to others. Both may lie beyond the end of the file. flock(2) would not
+//! conflict with them.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +18,8 @@ const USED: libc::off_t = 100;
 /// Offset of the byte that is locked by those who deny an access to others, plus the access.
 const DENIED: libc::off_t = 200;
 
-/// Kinds of access (QEMU, `BLK_PERM_`, as numbers of bits): reads of consistent data, writes, changes of the size.
+/// Kinds of access (QEMU, `BLK_PERM_`, as numbers of bits): reads of consistent data, writes, changes of the
+/// size.
 const READ: libc::off_t = 0;
 const WRITE: libc::off_t = 1;
 const RESIZE: libc::off_t = 3;
@@ -35,8 +37,8 @@ pub(crate) enum LockError {
     Host(io::Error),
 }
 
-/// Locks a disk until the last descriptor of this open file is closed. Any number of readers may have a disk, or one
-/// writer; neither lets others change its size.
+/// Locks a disk until the last descriptor of this open file is closed. Any number of readers may have a disk,
+/// or one writer; neither lets others change its size.
 ///
 /// # Errors
 ///
@@ -46,8 +48,8 @@ pub(crate) fn lock(file: &File, is_read_only: bool) -> Result<(), LockError> {
 }
 
 fn try_lock(file: &File, is_read_only: bool) -> Result<(), Errno> {
-    // A writer excludes another one by the type of its locks, so that one of two wins. QEMU's writers lock the same
-    // bytes, shared.
+    // A writer excludes another one by the type of its locks, so that one of two wins. QEMU's writers lock
+    // the same bytes, shared.
     if !is_read_only {
         lock_byte(file, USED + WRITE, EXCLUSIVE)?;
     }
@@ -58,8 +60,9 @@ fn try_lock(file: &File, is_read_only: bool) -> Result<(), Errno> {
     for byte in [USED + WRITE, USED + RESIZE, DENIED + READ] {
         match holder(file, byte)? {
             None => {}
-            // A writer of uhyve that starts now, and that this reader's shared lock on DENIED + WRITE has refused or
-            // will refuse: one that runs would have that byte exclusively. Without this, both would be refused.
+            // A writer of uhyve that starts now, and that this reader's shared lock on DENIED + WRITE has
+            // refused or will refuse: one that runs would have that byte exclusively. Without this, both
+            // would be refused.
             Some(EXCLUSIVE) if is_read_only && byte == USED + WRITE => {}
             Some(_) => return Err(Errno::EAGAIN),
         }
@@ -86,8 +89,8 @@ fn byte_lock(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
 impl From<Errno> for LockError {
     fn from(error: Errno) -> Self {
         match error {
-            // Open file description locks never fail with EACCES for that reason, as POSIX permits for others: it is a
-            // denied access.
+            // Open file description locks never fail with EACCES for that reason, as POSIX permits for
+            // others: it is a denied access.
             Errno::EAGAIN => Self::InUse,
             error => Self::Host(error.into()),
         }
@@ -142,7 +145,8 @@ mod tests {
         lock(&writer, false).unwrap();
     }
 
-    /// The bytes that QEMU locks, shared: those of accesses that it uses, and those of accesses that it denies.
+    /// The bytes that QEMU locks, shared: those of accesses that it uses, and those of accesses that it
+    /// denies.
     #[test]
     fn disks_of_qemu_are_respected() {
         for (bytes, blocks_writer, blocks_reader) in [

@@ -37,8 +37,8 @@ pub(super) enum BlockOperation {
 const HEADER_SIZE: usize = 16;
 
 impl BlockRequest {
-    /// Parses the header at the start of the device-readable part, and splits off the status: the last device-writable
-    /// byte. The boundaries of the buffers carry no meaning (virtio 1.2 §2.7.4).
+    /// Parses the header at the start of the device-readable part, and splits off the status: the last
+    /// device-writable byte. The boundaries of the buffers carry no meaning (virtio 1.2 §2.7.4).
     ///
     /// # Errors
     ///

@@ -6,19 +6,19 @@ use std::str;
 /// Maximum length in bytes of a control sequence that is passed through.
 const MAX_SEQUENCE: usize = 32;
 
-/// Final bytes of the control sequences that are passed through (ECMA-48 §8.3): Select Graphic Rendition, which sets
-/// colours, and Erase in Line.
+/// Final bytes of the control sequences that are passed through (ECMA-48 §8.3): Select Graphic Rendition,
+/// which sets colours, and Erase in Line.
 const PERMITTED: [u8; 2] = *b"mK";
 
 /// Sequence that resets colours and other attributes.
 const RESET: &[u8] = b"\x1b[m";
 
-/// Filter that replaces control characters by a visible form: `^[` for ESC, `\u{9b}` for CSI as one character, `\xff`
-/// for a byte that is not UTF-8. It passes text in UTF-8, newlines, carriage returns, tabs, and sequences that set colours
-/// or erase a line.
+/// Filter that replaces control characters by a visible form: `^[` for ESC, `\u{9b}` for CSI as one
+/// character, `\xff` for a byte that is not UTF-8. It passes text in UTF-8, newlines, carriage returns, tabs,
+/// and sequences that set colours or erase a line.
 ///
-/// A terminal executes other sequences: they may set its title, write to the clipboard, overwrite earlier lines, or make
-/// it send input as if the user had typed it.
+/// A terminal executes other sequences: they may set its title, write to the clipboard, overwrite earlier
+/// lines, or make it send input as if the user had typed it.
 #[derive(Debug, Default)]
 pub(super) struct Escaper {
     /// Start of a character or a sequence whose end has not been output yet.
@@ -41,8 +41,8 @@ enum Token {
 }
 
 impl Escaper {
-    /// Returns `bytes` in visible form, behind what was incomplete before. An incomplete character or sequence at their
-    /// end follows with the next bytes.
+    /// Returns `bytes` in visible form, behind what was incomplete before. An incomplete character or
+    /// sequence at their end follows with the next bytes.
     pub(super) fn escape(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
         let (mut visible, mut rest) = (Vec::with_capacity(bytes.len()), self.pending.as_slice());
@@ -58,8 +58,8 @@ impl Escaper {
         visible
     }
 
-    /// Returns the visible form of what is incomplete at the end of all output, and the sequence that resets colours
-    /// if some are set.
+    /// Returns the visible form of what is incomplete at the end of all output, and the sequence that resets
+    /// colours if some are set.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         let mut visible = Vec::new();
         for byte in std::mem::take(&mut self.pending) {
@@ -213,7 +213,8 @@ mod tests {
         }
     }
 
-    /// Whether a text has no control characters but those of the sequences and characters that are passed through.
+    /// Whether a text has no control characters but those of the sequences and characters that are passed
+    /// through.
     fn is_harmless(text: &str) -> bool {
         text.split('\x1b').enumerate().all(|(index, part)| {
             let sequence =

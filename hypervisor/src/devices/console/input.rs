@@ -13,8 +13,8 @@ const CHUNK: usize = 4096;
 
 /// Input of the host, framed as the guest's kernel expects it ([`hermit_interface::console`]).
 ///
-/// It is read only while it is known not to block, and at most one chunk ahead of the guest: what the guest does not
-/// read stays with the host.
+/// It is read only while it is known not to block, and at most one chunk ahead of the guest: what the guest
+/// does not read stays with the host.
 #[derive(Debug)]
 pub struct ConsoleInput {
     source: File,
@@ -27,8 +27,8 @@ pub struct ConsoleInput {
 }
 
 impl ConsoleInput {
-    /// Input from a pipe or a file: control characters are quoted, so that the guest reads every byte unchanged, and
-    /// the end of the input becomes an end-of-file character.
+    /// Input from a pipe or a file: control characters are quoted, so that the guest reads every byte
+    /// unchanged, and the end of the input becomes an end-of-file character.
     #[must_use]
     pub fn quoted(source: File) -> Self {
         Self::new(source, true)

@@ -14,14 +14,15 @@ use rustix::time::Timespec;
 use super::escape::Escaper;
 use crate::devices::virtio::QueueSink;
 
-/// Interval between two attempts to write to a terminal or pipe in non-blocking mode (another process that shares it
-/// may have set `O_NONBLOCK`).
+/// Interval between two attempts to write to a terminal or pipe in non-blocking mode (another process that
+/// shares it may have set `O_NONBLOCK`).
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A stream of the host, shared by all its writers. One call of [`Self::write`] is atomic with respect to the others.
+/// A stream of the host, shared by all its writers. One call of [`Self::write`] is atomic with respect to the
+/// others.
 ///
-/// An error, such as a pipe without a reader, is reported once. Later output is dropped, so that the stream never
-/// continues behind a gap.
+/// An error, such as a pipe without a reader, is reported once. Later output is dropped, so that the stream
+/// never continues behind a gap.
 #[derive(Clone)]
 pub struct Output(Arc<OutputState>);
 
@@ -46,7 +47,8 @@ impl Output {
         Self::with(HostStream { stream, file: None, escaper: None, failure: None })
     }
 
-    /// Output to a terminal: control characters are replaced by a visible form, other than those of text and colours.
+    /// Output to a terminal: control characters are replaced by a visible form, other than those of text and
+    /// colours.
     #[must_use]
     pub fn escaped(stream: Box<dyn Write + Send>) -> Self {
         let escaper = Some(Escaper::default());
@@ -80,8 +82,8 @@ impl Output {
         self.lock().write(bytes);
     }
 
-    /// Writes all of the bytes, of which there are few, if neither a writer nor the reader of the stream has to be waited for;
-    /// returns whether it has.
+    /// Writes all of the bytes, of which there are few, if neither a writer nor the reader of the stream has
+    /// to be waited for; returns whether it has.
     pub fn try_write(&self, bytes: &[u8]) -> bool {
         let mut sink = match self.0.sink.try_lock() {
             Err(TryLockError::WouldBlock) => return false,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::Output;
 use crate::devices::virtio::MmioTransport;
 
-/// Host side of a text port ([`hermit_interface::machine::TEXT_PORT`]), which shares its output with a console.
+/// Host side of a text port ([`hermit_interface::machine::TEXT_PORT`]), which shares its output with a
+/// console.
 #[derive(Clone, Debug)]
 pub struct TextPort {
     consoles: Vec<Arc<MmioTransport>>,
@@ -25,8 +26,8 @@ impl TextPort {
         self.output.write(text);
     }
 
-    /// Writes text if the host takes it without waiting; returns whether it has. It comes before what the guest has made
-    /// available in a `transmitq` that was not processed.
+    /// Writes text if the host takes it without waiting; returns whether it has. It comes before what the
+    /// guest has made available in a `transmitq` that was not processed.
     pub fn try_write(&self, text: &[u8]) -> bool {
         self.output.try_write(text)
     }
@@ -37,7 +38,7 @@ impl TextPort {
 pub struct TextPorts {
     /// Port of standard output.
     pub output: TextPort,
-    /// Port of standard error ([`hermit_interface::machine::ERROR_TEXT_PORT`]). What the guest has printed before a report
-    /// precedes it, on standard output, too.
+    /// Port of standard error ([`hermit_interface::machine::ERROR_TEXT_PORT`]). What the guest has printed
+    /// before a report precedes it, on standard output, too.
     pub error: TextPort,
 }

@@ -2,7 +2,8 @@
 
 use hermit_fuse::TAG_SIZE;
 
-/// Maximum number of descriptors of `hiprio` and of the request queue: enough for [`MAX_DATA`] in pages of 4 KiB.
+/// Maximum number of descriptors of `hiprio` and of the request queue: enough for [`MAX_DATA`] in pages of 4
+/// KiB.
 pub(super) const QUEUE_SIZES: [u16; 2] = [64, 512];
 
 /// Index of `hiprio`, the queue of requests that the others must not delay.

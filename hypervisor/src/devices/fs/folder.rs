@@ -1,5 +1,5 @@
-//! Access to the host's files: every call names an open descriptor, and at most one component of a path, which is resolved by
-//! [`beneath`].
+//! Access to the host's files: every call names an open descriptor, and at most one component of a path,
+//! which is resolved by [`beneath`].
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,8 +12,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Flags of all opens by a descriptor. `O_NONBLOCK`: what was no FIFO when it was looked up cannot become one, but no call
-/// here may ever wait until the other end is open.
+/// Flags of all opens by a descriptor. `O_NONBLOCK`: what was no FIFO when it was looked up cannot become
+/// one, but no call here may ever wait until the other end is open.
 const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
 /// Flags of open(2) that the guest chooses when it opens a file.
@@ -28,15 +28,15 @@ pub(super) const MODE_BITS: u32 = 0o1777;
 pub(super) struct Folder {
     /// Descriptor of the folder (`O_PATH`).
     pub(super) root: Arc<OwnedFd>,
-    /// `/proc/self/fd`: opening a number in it opens the very inode that the descriptor refers to, whatever names it has
-    /// by now. Nothing else opens by an `O_PATH` descriptor without privileges.
+    /// `/proc/self/fd`: opening a number in it opens the very inode that the descriptor refers to, whatever
+    /// names it has by now. Nothing else opens by an `O_PATH` descriptor without privileges.
     descriptors: OwnedFd,
     /// Whether the file system may report errors of writes only when a file is closed.
     reports_at_close: bool,
 }
 
-/// Whether close(2) of a file in a file system of this type (statfs(2)) may write data back and report what fails: 9p, CIFS,
-/// SMB, SMB 2, Ceph, FUSE, kAFS and NFS. Those on a disk report it by fsync(2) alone.
+/// Whether close(2) of a file in a file system of this type (statfs(2)) may write data back and report what
+/// fails: 9p, CIFS, SMB, SMB 2, Ceph, FUSE, kAFS and NFS. Those on a disk report it by fsync(2) alone.
 const fn reports_at_close(file_system: u64) -> bool {
     matches!(
         file_system,
@@ -68,8 +68,8 @@ impl Folder {
         beneath(directory, name, OFlags::PATH, Mode::empty())
     }
 
-    /// Opens a file or a directory by its descriptor, with the flags that a guest may choose. Whatever else it is, such as
-    /// a device or a FIFO, is not opened: opening has effects there.
+    /// Opens a file or a directory by its descriptor, with the flags that a guest may choose. Whatever else
+    /// it is, such as a device or a FIFO, is not opened: opening has effects there.
     pub(super) fn reopen(&self, inode: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags & (OF_GUEST | OFlags::DIRECTORY);
         match file_type(&fstat(inode)?) {
@@ -129,8 +129,9 @@ impl Folder {
         renameat_with(from.0, from.1, to.0, to.1, flags.ok_or(Errno::INVAL)?)
     }
 
-    /// Refuses a name on which the host has mounted something. The host's calls refuse only what is a mount point in the
-    /// caller's mount namespace, and would unmount it otherwise (mount_namespaces(7)): that of a jail has none of the host's.
+    /// Refuses a name on which the host has mounted something. The host's calls refuse only what is a mount
+    /// point in the caller's mount namespace, and would unmount it otherwise (mount_namespaces(7)): that of a
+    /// jail has none of the host's.
     fn require_unmounted(directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
         match Self::lookup(directory, name) {
             Err(Errno::XDEV) => Err(Errno::BUSY),
@@ -140,8 +141,8 @@ impl Folder {
 
     /// Opens a file or a directory to change its permissions or times.
     ///
-    /// Landlock restricts what is opened, and neither chmod(2) nor utimensat(2) by a path: the filter permits them by such
-    /// a descriptor only.
+    /// Landlock restricts what is opened, and neither chmod(2) nor utimensat(2) by a path: the filter permits
+    /// them by such a descriptor only.
     pub(super) fn open_to_change(&self, inode: &OwnedFd) -> Result<OwnedFd, Errno> {
         match file_type(&fstat(inode)?) {
             FileType::Directory => self.reopen(inode, OFlags::RDONLY | OFlags::DIRECTORY),

@@ -171,7 +171,8 @@ impl Server {
     }
 }
 
-/// Whether requests of this kind change something on the host, whatever they say. Others are refused where that shows.
+/// Whether requests of this kind change something on the host, whatever they say. Others are refused where
+/// that shows.
 fn is_change(opcode: Opcode) -> bool {
     matches!(
         opcode,

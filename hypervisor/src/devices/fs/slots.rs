@@ -1,7 +1,8 @@
 //! Tables of what the guest names by numbers: nodes and handles.
 
-/// A table of a bounded number of values. A number is never valid for two values: it has the slot in its lower bits, and
-/// how often the slot has been used before above them. The four highest bits are 0: clients may use some of their own.
+/// A table of a bounded number of values. A number is never valid for two values: it has the slot in its
+/// lower bits, and how often the slot has been used before above them. The four highest bits are 0: clients
+/// may use some of their own.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     slots: Vec<Slot<T>>,

@@ -13,7 +13,8 @@ use vm_memory::VolatileSlice;
 /// Maximum number of buffers of one call: Linux's `UIO_MAXIOV`.
 pub(super) const MAX_IOVECS: usize = 1024;
 
-/// Reads from `offset` of the file. Returns the number of bytes read, fewer than there is room for at the end of the file.
+/// Reads from `offset` of the file. Returns the number of bytes read, fewer than there is room for at the end
+/// of the file.
 ///
 /// # Errors
 ///
@@ -23,15 +24,15 @@ pub(super) fn read_at(file: BorrowedFd<'_>, buffers: &[VolatileSlice<'_>], offse
     let iovecs: Vec<_> =
         guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast(), iov_len: guard.len() }).collect();
     let (count, offset) = arguments(&iovecs, offset)?;
-    // SAFETY: `iovecs` has `count` elements and lives until the call returns. The kernel writes only to the guest memory
-    // that they describe, which `guards` keep mapped. Writes to guest memory race only with the guest and with volatile
-    // accesses: vm-memory never creates a reference to it.
+    // SAFETY: `iovecs` has `count` elements and lives until the call returns. The kernel writes only to the
+    // guest memory that they describe, which `guards` keep mapped. Writes to guest memory race only with the
+    // guest and with volatile accesses: vm-memory never creates a reference to it.
     let result = unsafe { libc::preadv(file.as_raw_fd(), iovecs.as_ptr(), count, offset) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Writes to `offset` of the file, or to its end if it is open with `O_APPEND`. Returns the number of bytes written, fewer
-/// than there are if the device is full.
+/// Writes to `offset` of the file, or to its end if it is open with `O_APPEND`. Returns the number of bytes
+/// written, fewer than there are if the device is full.
 ///
 /// # Errors
 ///
@@ -47,8 +48,9 @@ pub(super) fn write_at(
         .map(|guard| iovec { iov_base: guard.as_ptr().cast_mut().cast(), iov_len: guard.len() })
         .collect();
     let (count, offset) = arguments(&iovecs, offset)?;
-    // SAFETY: `iovecs` has `count` elements and lives until the call returns. pwritev(2) only reads the memory that they
-    // describe, so that the casts to `*mut` grant no write access: it is guest memory, which `guards` keep mapped.
+    // SAFETY: `iovecs` has `count` elements and lives until the call returns. pwritev(2) only reads the
+    // memory that they describe, so that the casts to `*mut` grant no write access: it is guest memory, which
+    // `guards` keep mapped.
     let result = unsafe { libc::pwritev(file.as_raw_fd(), iovecs.as_ptr(), count, offset) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

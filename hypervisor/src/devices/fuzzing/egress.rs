@@ -1,4 +1,5 @@
-//! Fuzz target of the egress policy: a filter, and a judge that is written in another way, agree about every frame.
+//! Fuzz target of the egress policy: a filter, and a judge that is written in another way, agree about every
+//! frame.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
@@ -72,7 +73,8 @@ fn policy(source: &mut ByteSource<'_>) -> Option<(EgressOptions, Rules)> {
     Some((options, rules))
 }
 
-/// The next frame, and whether the guest sends it. Most have a header of IP, so that more than one in many is parsed.
+/// The next frame, and whether the guest sends it. Most have a header of IP, so that more than one in many is
+/// parsed.
 fn frame(source: &mut ByteSource<'_>) -> Option<(bool, Vec<u8>)> {
     let [kind, length] = source.take()?;
     let bytes = source.up_to(length.into());

@@ -12,8 +12,8 @@ use super::{ByteSource, FilesClient};
 /// Content of a file beside the mounted folder.
 const SECRET: &[u8] = b"secret";
 
-/// A session of FUSE: `data` is a sequence of requests, each an opcode, a node, the size of a body, and the body. They find a
-/// folder with a file, a directory, and symbolic links that lead out of it.
+/// A session of FUSE: `data` is a sequence of requests, each an opcode, a node, the size of a body, and the
+/// body. They find a folder with a file, a directory, and symbolic links that lead out of it.
 ///
 /// # Panics
 ///

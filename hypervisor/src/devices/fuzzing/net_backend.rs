@@ -1,4 +1,5 @@
-//! A network backend for fuzzers: received frames are derived from the guest's bytes, sent frames must be valid.
+//! A network backend for fuzzers: received frames are derived from the guest's bytes, sent frames must be
+//! valid.
 
 use std::io;
 use std::os::fd::RawFd;

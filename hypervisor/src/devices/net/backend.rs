@@ -31,7 +31,8 @@ pub struct Disconnected(#[from] pub io::Error);
 pub struct ReceivedFrame {
     /// Header as the backend has it, not validated.
     pub header: VnetHeader,
-    /// Size in bytes of the frame. Of a frame that does not fit the buffers, this is at least the buffers' size.
+    /// Size in bytes of the frame. Of a frame that does not fit the buffers, this is at least the buffers'
+    /// size.
     pub length: usize,
 }
 
@@ -40,7 +41,8 @@ pub struct ReceivedFrame {
 pub enum TxStatus {
     /// The backend has accepted the frame. It may still be lost, as on any Ethernet.
     Accepted,
-    /// The backend cannot accept the frame now and has done nothing. Once [`Backend::output`] is writable, it can.
+    /// The backend cannot accept the frame now and has done nothing. Once [`Backend::output`] is writable, it
+    /// can.
     WouldBlock,
 }
 
@@ -90,8 +92,8 @@ pub trait Backend: Debug + Send {
     /// File descriptor that is readable once there is a frame.
     fn input(&self) -> RawFd;
 
-    /// File descriptor that is writable once a frame can be sent. Not the same number as [`Self::input`], so that
-    /// epoll(7) can watch both.
+    /// File descriptor that is writable once a frame can be sent. Not the same number as [`Self::input`], so
+    /// that epoll(7) can watch both.
     fn output(&self) -> RawFd;
 }
 

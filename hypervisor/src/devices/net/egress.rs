@@ -6,9 +6,9 @@
 //! | `headers` | what the filter reads of a frame |
 //! | `answers` | peers whose datagrams the guest may answer |
 //!
-//! A frame for an open address passes. One for a closed address passes only if it opens nothing: a segment other than the first
-//! SYN, an answer to a datagram, an ICMP error, or what configures the guest's network (DHCP, ARP, neighbor discovery).
-//! What cannot be parsed is dropped.
+//! A frame for an open address passes. One for a closed address passes only if it opens nothing: a segment
+//! other than the first SYN, an answer to a datagram, an ICMP error, or what configures the guest's network
+//! (DHCP, ARP, neighbor discovery). What cannot be parsed is dropped.
 
 mod answers;
 pub mod filter;

@@ -1,5 +1,5 @@
-//! The header of each frame (`struct virtio_net_hdr`, virtio 1.2 §5.1.6): the work that its sender leaves to its
-//! receiver. Linux's vnet header has the same layout.
+//! The header of each frame (`struct virtio_net_hdr`, virtio 1.2 §5.1.6): the work that its sender leaves to
+//! its receiver. Linux's vnet header has the same layout.
 
 use virtio_bindings::virtio_net::{
     VIRTIO_NET_F_CSUM, VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_GUEST_TSO6,
@@ -108,8 +108,9 @@ impl VnetHeader {
         [self.flags, self.gso_type, a, b, c, d, e, f, g, h, i, j]
     }
 
-    /// Header of a frame whose checksum is left to the receiver: where it starts in the frame, and the offset of its field
-    /// from there. `segment` is the size of segments, and of all headers, if the frame has more data than one segment.
+    /// Header of a frame whose checksum is left to the receiver: where it starts in the frame, and the offset
+    /// of its field from there. `segment` is the size of segments, and of all headers, if the frame has more
+    /// data than one segment.
     #[must_use]
     pub fn partial(csum_start: u16, csum_offset: u16, segment: Option<(u16, u16)>, is_v4: bool) -> Self {
         let header = Self { flags: NEEDS_CSUM, csum_start, csum_offset, ..Self::default() };
@@ -124,12 +125,13 @@ impl VnetHeader {
         is_partial.then_some(usize::from(self.csum_start) + usize::from(self.csum_offset))
     }
 
-    /// Header of a frame of `length` bytes as it may be passed to a receiver with these offloads: fields and flags
-    /// without meaning are zero, and so is `num_buffers`.
+    /// Header of a frame of `length` bytes as it may be passed to a receiver with these offloads: fields and
+    /// flags without meaning are zero, and so is `num_buffers`.
     ///
     /// # Errors
     ///
-    /// The frame needs an offload that the receiver lacks, or the header is invalid for a frame of this length.
+    /// The frame needs an offload that the receiver lacks, or the header is invalid for a frame of this
+    /// length.
     pub fn validate(self, length: usize, offloads: Offloads) -> Result<Self, HeaderError> {
         let checksum = self.validate_checksum(length, offloads)?;
         let needs_checksum = checksum.flags & NEEDS_CSUM != 0;

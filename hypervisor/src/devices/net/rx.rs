@@ -33,8 +33,8 @@ impl RxFeatures {
 
 /// Device side of `receiveq1`.
 ///
-/// If the guest's buffers hold a frame of any size, the host writes the next frame directly into them. Otherwise the
-/// frame goes to a bounce buffer, and is copied when the guest's buffers hold this one.
+/// If the guest's buffers hold a frame of any size, the host writes the next frame directly into them.
+/// Otherwise the frame goes to a bounce buffer, and is copied when the guest's buffers hold this one.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     pub(super) features: RxFeatures,
@@ -157,7 +157,8 @@ impl Receiver {
         Ok(RxStep::Frame(frame.length))
     }
 
-    /// Copies the frame in the bounce buffer to the guest's buffers and completes it, as soon as they hold it.
+    /// Copies the frame in the bounce buffer to the guest's buffers and completes it, as soon as they hold
+    /// it.
     fn deliver_bounced(
         &mut self,
         queue: &mut Queue,

@@ -66,15 +66,15 @@ impl RxBuffers {
         self.count >= usize::from(queue.size())
     }
 
-    /// Number of bytes available to the next frame, header included: those of all chains if buffers are mergeable,
-    /// otherwise those of the first chain.
+    /// Number of bytes available to the next frame, header included: those of all chains if buffers are
+    /// mergeable, otherwise those of the first chain.
     pub(super) fn capacity(&self, is_mergeable: bool) -> usize {
         let first = || self.chains.front().map_or(0, |chain| chain.buffers.length());
         if is_mergeable { self.size } else { first() }
     }
 
-    /// Guest memory behind the header of the first chain, at least `size` bytes of it if there are as many in `max`
-    /// slices.
+    /// Guest memory behind the header of the first chain, at least `size` bytes of it if there are as many in
+    /// `max` slices.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl RxBuffers {
         Ok(slices)
     }
 
-    /// Writes the header of a frame of `size` bytes that is already in the buffers, and moves its chains to the used
-    /// ring.
+    /// Writes the header of a frame of `size` bytes that is already in the buffers, and moves its chains to
+    /// the used ring.
     ///
     /// # Errors
     ///

@@ -47,7 +47,8 @@ impl Transmitter {
         memory: &GuestMemoryMmap,
     ) -> Result<QueueProgress, ServeError> {
         let progress = self.send_available(backend, limiter, queue, memory)?;
-        // What the backend cannot write now is flushed when its output is writable: the queue waits for that, too.
+        // What the backend cannot write now is flushed when its output is writable: the queue waits for that,
+        // too.
         self.is_congested = backend.flush()? == TxStatus::WouldBlock;
         Ok(if self.is_congested { QueueProgress::Blocked } else { progress })
     }

@@ -1,9 +1,9 @@
 //! Descriptor chains (virtio 1.2 §2.7), read from hostile guest memory.
 //!
-//! `virtio-queue` iterates over a chain safely, but ends the iteration without an error where a chain loops or leaves its
-//! table, permits indirect tables of 65,535 entries, and does not check the buffers. A [`Chain`] is read once and by
-//! copy, has at most as many buffers as its queue has descriptors (virtio 1.2 §2.7.5.3.1), and all its buffers are in
-//! guest memory.
+//! `virtio-queue` iterates over a chain safely, but ends the iteration without an error where a chain loops
+//! or leaves its table, permits indirect tables of 65,535 entries, and does not check the buffers. A
+//! [`Chain`] is read once and by copy, has at most as many buffers as its queue has descriptors (virtio 1.2
+//! §2.7.5.3.1), and all its buffers are in guest memory.
 
 use std::sync::atomic::Ordering;
 
@@ -126,8 +126,8 @@ impl Buffers {
         self.list.len()
     }
 
-    /// Appends the mappings of the buffers to `slices`, without their first `skip` bytes, for vectored I/O. Stops when
-    /// `slices` has `max` elements.
+    /// Appends the mappings of the buffers to `slices`, without their first `skip` bytes, for vectored I/O.
+    /// Stops when `slices` has `max` elements.
     ///
     /// A buffer that spans several regions of guest memory yields several slices.
     ///
@@ -259,8 +259,8 @@ pub fn has_available(queue: &Queue, memory: &GuestMemoryMmap) -> Result<bool, De
     Ok(queue.avail_idx(memory, Ordering::Acquire)?.0 != queue.next_avail())
 }
 
-/// Takes chains from the available ring, passes each to `serve` and adds it to the used ring, until none is left or
-/// [`WORK_LIMIT`] is reached.
+/// Takes chains from the available ring, passes each to `serve` and adds it to the used ring, until none is
+/// left or [`WORK_LIMIT`] is reached.
 ///
 /// # Errors
 ///
@@ -273,8 +273,8 @@ pub fn serve_chains(
     serve_limited_chains(queue, memory, &mut RateLimiter::default(), serve)
 }
 
-/// Like [`serve_chains`], as far as `limiter` admits: each chain is an operation. A queue for which no further one is
-/// admitted is [`QueueProgress::Blocked`].
+/// Like [`serve_chains`], as far as `limiter` admits: each chain is an operation. A queue for which no
+/// further one is admitted is [`QueueProgress::Blocked`].
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! The MMIO transport of virtio devices (virtio 1.2 §4.2).
 //!
-//! [`MmioRegisters`] is the register state machine, without locks, threads or file descriptors. [`MmioTransport`] puts
-//! it on the bus: it adds the lock, the eventfds of the driver's notifications, and the interrupt line.
+//! [`MmioRegisters`] is the register state machine, without locks, threads or file descriptors.
+//! [`MmioTransport`] puts it on the bus: it adds the lock, the eventfds of the driver's notifications, and
+//! the interrupt line.
 
 mod interrupt;
 mod registers;

@@ -1,7 +1,7 @@
 //! A driver for tests, which makes valid and invalid descriptor chains available.
 //!
-//! It replaces `virtio_queue::mock::MockSplitQueue`, whose used ring overlaps the `used_event` of the available ring, and
-//! whose indices cannot wrap around.
+//! It replaces `virtio_queue::mock::MockSplitQueue`, whose used ring overlaps the `used_event` of the
+//! available ring, and whose indices cannot wrap around.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -98,8 +98,8 @@ impl TestDriver {
         self.memory.write_obj(index, GuestAddress(AVAILABLE + 2)).unwrap();
     }
 
-    /// Makes a chain of buffers available, each given as address, length, and whether it is device-writable. Returns the
-    /// chain's head.
+    /// Makes a chain of buffers available, each given as address, length, and whether it is device-writable.
+    /// Returns the chain's head.
     pub(crate) fn send(&mut self, buffers: &[(u64, u32, bool)]) -> u16 {
         let head = self.next_descriptor;
         for (number, &(address, length, writes)) in buffers.iter().enumerate() {
@@ -119,7 +119,8 @@ impl TestDriver {
         self.send(&[(address, u32::try_from(bytes.len()).unwrap(), false)])
     }
 
-    /// Elements of the used ring since the last call: head and length. Requests an interrupt for the next one.
+    /// Elements of the used ring since the last call: head and length. Requests an interrupt for the next
+    /// one.
     pub(crate) fn used(&mut self) -> Vec<(u32, u32)> {
         let mut used = Vec::new();
         while self.seen != self.memory.load::<u16>(GuestAddress(USED + 2), Ordering::SeqCst).unwrap() {
@@ -148,7 +149,8 @@ impl TestDriver {
         self.memory.write_obj(index, GuestAddress(AVAILABLE + 4 + 2 * u64::from(self.size))).unwrap();
     }
 
-    /// Reads `avail_event`: the index of the available ring whose element needs a notification (virtio 1.2 §2.7.10).
+    /// Reads `avail_event`: the index of the available ring whose element needs a notification (virtio 1.2
+    /// §2.7.10).
     pub(crate) fn avail_event(&self) -> u16 {
         self.memory.read_obj(GuestAddress(USED + 4 + 8 * u64::from(self.size))).unwrap()
     }
@@ -309,8 +311,8 @@ pub(crate) fn write(transport: &MmioTransport, register: u64, value: u32) {
     transport.write(register, &value.to_le_bytes());
 }
 
-/// Initialises a device (virtio 1.2 §3.1.1) up to `DRIVER_OK`. The last of `queues` is that of a [`TestDriver`]; those
-/// before it are not set up.
+/// Initialises a device (virtio 1.2 §3.1.1) up to `DRIVER_OK`. The last of `queues` is that of a
+/// [`TestDriver`]; those before it are not set up.
 pub(crate) fn start(transport: &MmioTransport, queues: u32) {
     let [status, select, ready] = [0x70, 0x30, 0x44];
     write(transport, status, 3);

@@ -1,4 +1,5 @@
-//! The used ring: completed descriptor chains (virtio 1.2 §2.7.8), and the suppression of used buffer notifications.
+//! The used ring: completed descriptor chains (virtio 1.2 §2.7.8), and the suppression of used buffer
+//! notifications.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -26,8 +27,8 @@ pub struct UsedElement {
     pub written: u32,
 }
 
-/// Adds several chains to the used ring at once: the index moves past all of them by one write, so that the driver sees
-/// either all or none.
+/// Adds several chains to the used ring at once: the index moves past all of them by one write, so that the
+/// driver sees either all or none.
 ///
 /// # Errors
 ///
@@ -50,8 +51,8 @@ pub fn add_used_batch(
     Ok(queue.add_used(memory, last.head, last.written)?)
 }
 
-/// Whether the driver wants a used buffer notification for the chains added since the used index was `before` (virtio
-/// 1.2 §2.7.7 and §2.7.10).
+/// Whether the driver wants a used buffer notification for the chains added since the used index was `before`
+/// (virtio 1.2 §2.7.7 and §2.7.10).
 ///
 /// # Errors
 ///
@@ -65,8 +66,8 @@ pub(super) fn needs_interrupt(
     if now == before {
         return Ok(false);
     }
-    // Orders the write of the used index before the read of the driver's suppression fields. The driver has the matching
-    // barrier between its write of these and its check for more used chains.
+    // Orders the write of the used index before the read of the driver's suppression fields. The driver has
+    // the matching barrier between its write of these and its check for more used chains.
     fence(Ordering::SeqCst);
     let ring = queue.avail_ring();
     if !queue.event_idx_enabled() {

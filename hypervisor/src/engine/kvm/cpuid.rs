@@ -8,7 +8,8 @@ use super::error::{KvmError, ioctl_failed};
 /// Frequency of KVM's APIC timers in kHz.
 const APIC_TIMER_KHZ: u32 = 1_000_000;
 
-/// Leaf with the frequencies of the time-stamp counter and the APIC timer, in kHz (defined by VMware, read by Linux).
+/// Leaf with the frequencies of the time-stamp counter and the APIC timer, in kHz (defined by VMware, read by
+/// Linux).
 const HYPERVISOR_FREQUENCIES: u32 = 0x4000_0010;
 
 /// Leaf with the hypervisor's signature and highest leaf.
@@ -20,11 +21,12 @@ const KVM_FEATURES: u32 = 0x4000_0001;
 /// Leaf 1, ecx: the APIC timer has a TSC-deadline mode.
 const TSC_DEADLINE: u32 = 1 << 24;
 
-/// Features of leaf 0x4000_0001 that the kernel uses: `KVM_FEATURE_CLOCKSOURCE2`, `KVM_FEATURE_CLOCKSOURCE_STABLE_BIT`.
+/// Features of leaf 0x4000_0001 that the kernel uses: `KVM_FEATURE_CLOCKSOURCE2`,
+/// `KVM_FEATURE_CLOCKSOURCE_STABLE_BIT`.
 const KVM_CLOCK: u32 = 1 << 3 | 1 << 24;
 
-/// Leaves that no guest needs: performance counters and last-branch records, SGX, processor trace, SVM, sampling and
-/// encryption of AMD.
+/// Leaves that no guest needs: performance counters and last-branch records, SGX, processor trace, SVM,
+/// sampling and encryption of AMD.
 const ABSENT_LEAVES: [u32; 9] =
     [0xa, 0x12, 0x14, 0x1c, 0x23, 0x8000_000a, 0x8000_001b, 0x8000_001f, 0x8000_0022];
 
@@ -32,13 +34,14 @@ const ABSENT_LEAVES: [u32; 9] =
 const ABSENT_1_ECX: u32 = 1 << 2 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 15;
 /// Bit of leaf 1, edx: debug store.
 const ABSENT_1_EDX: u32 = 1 << 21;
-/// Bits of leaf 7, ebx: SGX, processor trace; ecx: SGX launch control; edx: architectural last-branch records.
+/// Bits of leaf 7, ebx: SGX, processor trace; ecx: SGX launch control; edx: architectural last-branch
+/// records.
 const ABSENT_7: [u32; 3] = [1 << 2 | 1 << 25, 1 << 30, 1 << 19];
 /// Bits of leaf 0x8000_0001, ecx: SVM, sampling, lightweight profiling, performance counters.
 const ABSENT_EXTENDED: u32 = 1 << 2 | 1 << 10 | 1 << 15 | 1 << 23 | 1 << 24 | 1 << 27 | 1 << 28;
 
-/// Returns what this host's KVM supports and a guest needs: without nested virtualisation, performance counters, and
-/// KVM's paravirtual features but its clock.
+/// Returns what this host's KVM supports and a guest needs: without nested virtualisation, performance
+/// counters, and KVM's paravirtual features but its clock.
 ///
 /// Linux executes CPUID for it, each of which exits to a hypervisor below: a millisecond there.
 pub(super) fn supported(kvm: &Kvm) -> Result<CpuId, KvmError> {
@@ -66,7 +69,8 @@ pub(super) fn entries(kvm: &Kvm, supported: &CpuId, id: u32, count: u32, tsc_khz
     entries
 }
 
-/// Removes the features of an entry that no guest needs: each is code of the host that a hostile guest could reach.
+/// Removes the features of an entry that no guest needs: each is code of the host that a hostile guest could
+/// reach.
 fn mask(entry: &mut kvm_cpuid_entry2) {
     match entry.function {
         1 => {

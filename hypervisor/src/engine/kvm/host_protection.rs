@@ -1,7 +1,9 @@
-//! Protection of the host's other programs from a guest: exits for bus locks, and for CPUs that take no interrupt.
+//! Protection of the host's other programs from a guest: exits for bus locks, and for CPUs that take no
+//! interrupt.
 //!
-//! A bus lock stops the memory accesses of all CPUs (Intel Architecture Instruction Set Extensions reference, chapter
-//! "Bus lock and VM notify"); a guest can also keep a CPU in microcode, where the host cannot interrupt it.
+//! A bus lock stops the memory accesses of all CPUs (Intel Architecture Instruction Set Extensions reference,
+//! chapter "Bus lock and VM notify"); a guest can also keep a CPU in microcode, where the host cannot
+//! interrupt it.
 
 use kvm_bindings::{
     KVM_BUS_LOCK_DETECTION_EXIT, KVM_CAP_X86_BUS_LOCK_EXIT, KVM_CAP_X86_NOTIFY_VMEXIT, KVM_EXIT_NOTIFY,
@@ -13,8 +15,8 @@ use kvm_ioctls::{Kvm, VcpuExit as KvmExit};
 use super::msrs;
 use crate::engine::VcpuExit;
 
-/// Time without an interrupt window after which a CPU exits, in cycles, beyond the minimum that the CPU has itself: no
-/// instruction of a guest that means well takes half a millisecond.
+/// Time without an interrupt window after which a CPU exits, in cycles, beyond the minimum that the CPU has
+/// itself: no instruction of a guest that means well takes half a millisecond.
 const NOTIFY_WINDOW: u64 = 1 << 20;
 
 /// Flags of the notify VM exit: enabled, and reported to user space.
@@ -52,8 +54,8 @@ pub(super) fn vcpu_exit(exit: &KvmExit<'_>) -> (VcpuExit<'static>, String) {
     }
 }
 
-/// Whether the guest has taken a bus lock just before an exit that has another reason: KVM reports that one, and sets a
-/// flag.
+/// Whether the guest has taken a bus lock just before an exit that has another reason: KVM reports that one,
+/// and sets a flag.
 pub(super) fn has_bus_lock(run: &kvm_run) -> bool {
     run.exit_reason != KVM_EXIT_X86_BUS_LOCK && u32::from(run.flags) & KVM_RUN_X86_BUS_LOCK != 0
 }

@@ -11,9 +11,9 @@ pub(super) fn describe(run: &kvm_run) -> Option<&'static str> {
     if run.exit_reason != KVM_EXIT_INTERNAL_ERROR {
         return None;
     }
-    // SAFETY: every field of the union consists of integers, for which all bit patterns are valid, and the whole page
-    // of `kvm_run` is mapped and initialised by KVM. The exit reason, checked above, says that `internal` is the field
-    // in use.
+    // SAFETY: every field of the union consists of integers, for which all bit patterns are valid, and the
+    // whole page of `kvm_run` is mapped and initialised by KVM. The exit reason, checked above, says that
+    // `internal` is the field in use.
     let error = unsafe { run.__bindgen_anon_1.internal.suberror };
     Some(match error {
         KVM_INTERNAL_ERROR_EMULATION => "KVM cannot emulate the instruction",

@@ -20,11 +20,12 @@ impl KvmVm {
                 memory_size: region.len(),
                 userspace_addr: host.addr() as u64,
             };
-            // SAFETY: address and size are those of one region of `self.memory`, a mapping of its own. It stays mapped
-            // as long as the guest can run: the mapping is reference-counted, and each object with a descriptor by
-            // which KVM runs the guest, this one and every `KvmVcpu`, holds a clone of the memory and drops it after
-            // the descriptor. The guest's writes are no data race for Rust, since this process has no references into
-            // the mapping: vm-memory accesses it by volatile copies and atomics.
+            // SAFETY: address and size are those of one region of `self.memory`, a mapping of its own. It
+            // stays mapped as long as the guest can run: the mapping is reference-counted, and each object
+            // with a descriptor by which KVM runs the guest, this one and every `KvmVcpu`, holds a clone of
+            // the memory and drops it after the descriptor. The guest's writes are no data race for Rust,
+            // since this process has no references into the mapping: vm-memory accesses it by volatile copies
+            // and atomics.
             unsafe { self.fd.set_user_memory_region(description) }
                 .map_err(ioctl_failed("set a memory slot"))?;
         }

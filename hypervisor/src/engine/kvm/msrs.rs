@@ -1,13 +1,13 @@
-//! MSRs that a guest may access: those that its kernel uses. KVM implements some hundred, whose code a hostile guest
-//! could attack.
+//! MSRs that a guest may access: those that its kernel uses. KVM implements some hundred, whose code a
+//! hostile guest could attack.
 
 use kvm_bindings::KVM_CAP_X86_MSR_FILTER;
 use kvm_ioctls::{Kvm, MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, VmFd};
 
 use super::error::{KvmError, ioctl_failed};
 
-/// First MSR and number of MSRs of each range (SDM volume 4; for KVM's, Documentation/virt/kvm/x86/msr.rst). Those of
-/// x2APIC are accessible, too: KVM does not filter them.
+/// First MSR and number of MSRs of each range (SDM volume 4; for KVM's, Documentation/virt/kvm/x86/msr.rst).
+/// Those of x2APIC are accessible, too: KVM does not filter them.
 const ALLOWED: [(u32, u32); 5] = [
     // IA32_APIC_BASE.
     (0x1b, 1),
@@ -24,7 +24,8 @@ const ALLOWED: [(u32, u32); 5] = [
 /// A bit for each MSR of a range: all are allowed. KVM reads whole words of 64 bits.
 static ALL: [u8; 8] = [0xff; 8];
 
-/// Whether KVM can refuse accesses to MSRs. `supported` returns KVM's value of a capability, 0 or less without it.
+/// Whether KVM can refuse accesses to MSRs. `supported` returns KVM's value of a capability, 0 or less
+/// without it.
 pub(super) fn can_filter(supported: &impl Fn(u32) -> i32) -> bool {
     supported(KVM_CAP_X86_MSR_FILTER) > 0
 }

@@ -1,6 +1,8 @@
-//! Self-test: a guest of four instructions shows whether KVM executes code at native speed or emulates it in software.
+//! Self-test: a guest of four instructions shows whether KVM executes code at native speed or emulates it in
+//! software.
 //!
-//! KVM without VMX or SVM emulates few instructions, no SSE arithmetic among them, and is a thousand times slower.
+//! KVM without VMX or SVM emulates few instructions, no SSE arithmetic among them, and is a thousand times
+//! slower.
 
 use std::time::{Duration, Instant};
 

@@ -16,8 +16,8 @@ use crate::memory::Memory;
 /// MSR IA32_TIME_STAMP_COUNTER.
 const MSR_TSC: u32 = 0x10;
 
-/// MSR IA32_MTRR_DEF_TYPE, and the value that enables MTRRs with write-back as the default, the type of the host's
-/// memory.
+/// MSR IA32_MTRR_DEF_TYPE, and the value that enables MTRRs with write-back as the default, the type of the
+/// host's memory.
 const MSR_MTRR_DEF_TYPE: u32 = 0x2ff;
 const MTRR_WRITE_BACK: u64 = 1 << 11 | 6;
 
@@ -182,7 +182,8 @@ impl Vcpu for KvmVcpu {
 
     fn inject_exception(&mut self, event: DebugEvent) -> Result<(), EngineError> {
         if self.fails_at_breakpoints && matches!(event, DebugEvent::Breakpoint(_)) {
-            // #BP is a trap: its frame has the address of the next instruction, but KVM has failed before this one.
+            // #BP is a trap: its frame has the address of the next instruction, but KVM has failed before this
+            // one.
             let mut registers = self.vcpu.get_regs().map_err(ioctl_failed("read registers"))?;
             registers.rip = registers.rip.wrapping_add(1);
             self.vcpu.set_regs(&registers).map_err(ioctl_failed("set registers"))?;

@@ -1,4 +1,5 @@
-//! Bootstrap of a guest's process: what both kinds of vCPUs ([`super::vcpu`], [`super::traced`]) do to start it.
+//! Bootstrap of a guest's process: what both kinds of vCPUs ([`super::vcpu`], [`super::traced`]) do to start
+//! it.
 
 pub(super) mod elf;
 pub(super) mod syscalls;
@@ -86,8 +87,8 @@ impl Bootstrap {
         Ok(started)
     }
 
-    /// Writes the frequency of the time-stamp counter into the boot information, once: as late as possible, because the
-    /// calibration takes a minimum time.
+    /// Writes the frequency of the time-stamp counter into the boot information, once: as late as possible,
+    /// because the calibration takes a minimum time.
     pub(super) fn finish_calibration(&mut self) -> Result<(), ProcessError> {
         let Some(calibration) = self.calibration.take() else { return Ok(()) };
         let boot_info = self.entry.boot_info.wrapping_sub(self.entry.direct_map);
@@ -98,8 +99,8 @@ impl Bootstrap {
     }
 }
 
-/// Reads the thread ID of a CPU from the [`SharedCpu`] array. It is only meaningful before the guest runs, which can
-/// overwrite it.
+/// Reads the thread ID of a CPU from the [`SharedCpu`] array. It is only meaningful before the guest runs,
+/// which can overwrite it.
 pub(super) fn thread_id(memory: &Memory, cpu: u32) -> Result<i32, ProcessError> {
     let field = u64::from(cpu) * size_of::<SharedCpu>() as u64 + offset_of!(SharedCpu, thread) as u64;
     memory.guest().read_obj(GuestAddress(field)).map_err(io::Error::other).map_err(syscall_failed("read"))

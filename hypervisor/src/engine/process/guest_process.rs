@@ -79,8 +79,8 @@ impl GuestProcess {
         }
     }
 
-    /// Waits for the hypercall that ends the bootstrap, and returns its ID: the response to it lets the process enter the
-    /// kernel.
+    /// Waits for the hypercall that ends the bootstrap, and returns its ID: the response to it lets the
+    /// process enter the kernel.
     pub(super) fn first_hypercall(&mut self) -> Result<u64, ProcessError> {
         loop {
             match self.wait().map_err(syscall_failed("poll"))? {
@@ -112,7 +112,8 @@ impl StartingProcess {
             source: io::Error::other(error),
         })?;
         let has_ruleset = ruleset.is_some();
-        // Dropping them closes the process's end of the control socket here, so that reads return when the process exits.
+        // Dropping them closes the process's end of the control socket here, so that reads return when the
+        // process exits.
         let descriptors = descriptors(memory, events, theirs.into(), ruleset)?;
         // The kernel gives the listener the lowest number that is free.
         let is_free = |number: &u32| descriptors.iter().all(|(_, taken)| taken != number);
@@ -216,8 +217,8 @@ fn write_timer_events(memory: &Memory, cpu_count: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the process has bootstrapped up to its seccomp filter: it sends one byte, with the listener unless it is
-/// to be traced. If a system call has failed, it sends the call's list entry instead.
+/// Waits until the process has bootstrapped up to its seccomp filter: it sends one byte, with the listener
+/// unless it is to be traced. If a system call has failed, it sends the call's list entry instead.
 fn receive_listener(
     control: &UnixStream,
     process: &mut OwnedProcess,

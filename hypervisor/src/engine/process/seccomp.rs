@@ -1,4 +1,5 @@
-//! Seccomp filter of a guest's process: the system calls that its kernel may make ([`hermit_interface::process`]).
+//! Seccomp filter of a guest's process: the system calls that its kernel may make
+//! ([`hermit_interface::process`]).
 
 use std::collections::BTreeMap;
 
@@ -55,8 +56,8 @@ pub(super) struct ListenerMessage {
     pub(super) listener: u32,
 }
 
-/// Where the kernel may map memory. This bounds the host's page tables for the guest: they are made for mapped pages
-/// only, and changes of access and removals add none.
+/// Where the kernel may map memory. This bounds the host's page tables for the guest: they are made for
+/// mapped pages only, and changes of access and removals add none.
 #[derive(Clone, Debug)]
 pub(super) struct MappingLimits {
     /// Address ranges in which a mapping starts.
@@ -67,8 +68,8 @@ pub(super) struct MappingLimits {
 
 impl Filter {
     /// Compiles the filter. It also allows what ends the bootstrap: the message, until the process closes
-    /// [`CONTROL_FD`], and to close both descriptors. A call that it does not allow kills the process: the hypervisor
-    /// has no say in that.
+    /// [`CONTROL_FD`], and to close both descriptors. A call that it does not allow kills the process: the
+    /// hypervisor has no say in that.
     pub(super) fn new(
         limits: &MappingLimits,
         message: Option<ListenerMessage>,
@@ -117,8 +118,8 @@ fn rules(
     rules.chain([(number(CALL.cast_signed()), CallRule::Return(hypercall))]).collect()
 }
 
-/// System calls with conditions on their arguments; a call that appears several times is allowed in each of these
-/// forms.
+/// System calls with conditions on their arguments; a call that appears several times is allowed in each of
+/// these forms.
 fn checks(limits: &MappingLimits, message: Option<ListenerMessage>) -> Vec<(c_long, Vec<Condition>)> {
     let mut checks = vec![
         (SYS_futex, vec![(1, Lower32, Equal, value(libc::FUTEX_WAIT))]),

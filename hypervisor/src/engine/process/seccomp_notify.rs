@@ -29,11 +29,11 @@ pub(super) enum CallResponse {
 pub(super) fn receive(listener: &OwnedFd) -> Result<seccomp_notif> {
     let data = seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] };
     let mut call = seccomp_notif { id: 0, pid: 0, flags: 0, data };
-    // SAFETY: the opcode is that of SECCOMP_IOCTL_NOTIF_RECV, whose argument is a `struct seccomp_notif`, the type
-    // given here; all its fields are integers, so whatever the kernel writes is valid.
+    // SAFETY: the opcode is that of SECCOMP_IOCTL_NOTIF_RECV, whose argument is a `struct seccomp_notif`, the
+    // type given here; all its fields are integers, so whatever the kernel writes is valid.
     let request = unsafe { Updater::<RECV, _>::new(&mut call) };
-    // SAFETY: the request borrows `call` mutably, so the kernel writes to memory that is valid and not aliased. On
-    // another kind of descriptor the ioctl fails.
+    // SAFETY: the request borrows `call` mutably, so the kernel writes to memory that is valid and not
+    // aliased. On another kind of descriptor the ioctl fails.
     unsafe { ioctl(listener, request) }?;
     Ok(call)
 }
@@ -45,18 +45,19 @@ pub(super) fn send(listener: &OwnedFd, id: u64, response: CallResponse) -> Resul
         CallResponse::Error(error) => (0, -error),
     };
     let mut response = seccomp_notif_resp { id, val, error, flags: 0 };
-    // SAFETY: the opcode is that of SECCOMP_IOCTL_NOTIF_SEND, whose argument is a `struct seccomp_notif_resp`, the type
-    // given here; all its fields are integers.
+    // SAFETY: the opcode is that of SECCOMP_IOCTL_NOTIF_SEND, whose argument is a `struct
+    // seccomp_notif_resp`, the type given here; all its fields are integers.
     let request = unsafe { Updater::<SEND, _>::new(&mut response) };
-    // SAFETY: the request borrows `response`, so the kernel accesses valid memory. On another kind of descriptor the
-    // ioctl fails.
+    // SAFETY: the request borrows `response`, so the kernel accesses valid memory. On another kind of
+    // descriptor the ioctl fails.
     unsafe { ioctl(listener, request) }
 }
 
-/// Makes the kernel wake guest and hypervisor on the same CPU, since they take turns. Kernels before Linux 6.6 cannot.
+/// Makes the kernel wake guest and hypervisor on the same CPU, since they take turns. Kernels before Linux
+/// 6.6 cannot.
 pub(super) fn set_sync_wake_up(listener: &OwnedFd) {
-    // SAFETY: SECCOMP_IOCTL_NOTIF_SET_FLAGS takes its argument by value, although its opcode names a type, so the
-    // integer is not used as an address.
+    // SAFETY: SECCOMP_IOCTL_NOTIF_SET_FLAGS takes its argument by value, although its opcode names a type, so
+    // the integer is not used as an address.
     let request = unsafe { IntegerSetter::<SET_FLAGS>::new_usize(SYNC_WAKE_UP) };
     // SAFETY: the ioctl has no pointer argument, so it cannot access this process's memory.
     let _: Result<()> = unsafe { ioctl(listener, request) };

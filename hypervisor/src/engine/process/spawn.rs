@@ -25,13 +25,13 @@ pub(super) struct SpawnConfig<'a> {
     pub(super) program: &'a OwnedFd,
     /// Offset in the program at which the process writes its ID.
     pub(super) pid_offset: u64,
-    /// Descriptors that the process inherits, each with its number there. No descriptor of this process has such a
-    /// number.
+    /// Descriptors that the process inherits, each with its number there. No descriptor of this process has
+    /// such a number.
     pub(super) descriptors: &'a [(OwnedFd, u32)],
     /// The VM's memory, into which the kernel writes the ID of the process's first thread, the boot CPU.
     pub(super) memory: &'a Memory,
-    /// The process becomes the first one of a PID namespace. It takes `CAP_SYS_ADMIN`, which the process does not
-    /// inherit: execveat drops it unless the user is root.
+    /// The process becomes the first one of a PID namespace. It takes `CAP_SYS_ADMIN`, which the process does
+    /// not inherit: execveat drops it unless the user is root.
     pub(super) has_pid_namespace: bool,
 }
 
@@ -42,8 +42,8 @@ struct ChildArgument<'a> {
     failure: Option<(&'static str, io::Error)>,
 }
 
-/// Starts a process without environment, with no descriptors but those given and with all signals blocked, and returns
-/// its pidfd. It stays in this process's group, so that a terminal stops both.
+/// Starts a process without environment, with no descriptors but those given and with all signals blocked,
+/// and returns its pidfd. It stays in this process's group, so that a terminal stops both.
 pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     let mut stack = vec![0_u128; STACK_SIZE / 16];
     let thread_id = GuestAddress(offset_of!(SharedCpu, thread) as u64);
@@ -56,11 +56,12 @@ pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     let flags =
         libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::CLONE_CHILD_SETTID | libc::SIGCHLD;
     let flags = if config.has_pid_namespace { flags | libc::CLONE_NEWPID } else { flags };
-    // SAFETY: the child runs on `stack`, which is its own, 16-byte aligned and large enough for `become_program` and
-    // its system calls. `CLONE_VFORK` suspends this thread until the child has left this address space, so `stack`,
-    // `argument` and all they borrow outlive its use of them, and the two never access `argument` at once. Signals are
-    // blocked, so no handler runs in the child. The kernel writes the thread ID to a field of guest memory, which is
-    // mapped, and the pidfd to a local variable; nothing else accesses either during the call.
+    // SAFETY: the child runs on `stack`, which is its own, 16-byte aligned and large enough for
+    // `become_program` and its system calls. `CLONE_VFORK` suspends this thread until the child has left this
+    // address space, so `stack`, `argument` and all they borrow outlive its use of them, and the two never
+    // access `argument` at once. Signals are blocked, so no handler runs in the child. The kernel writes the
+    // thread ID to a field of guest memory, which is mapped, and the pidfd to a local variable; nothing else
+    // accesses either during the call.
     let result = unsafe {
         libc::clone(
             child,
@@ -91,8 +92,9 @@ pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
 
 /// Entry point of the child.
 extern "C" fn child(argument: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `spawn` passes a pointer to its local `ChildArgument` to clone(2), which hands it to this function once.
-    // The parent is suspended until this process exits or calls execveat, so the reference is valid and not aliased.
+    // SAFETY: `spawn` passes a pointer to its local `ChildArgument` to clone(2), which hands it to this
+    // function once. The parent is suspended until this process exits or calls execveat, so the reference is
+    // valid and not aliased.
     let argument = unsafe { &mut *argument.cast::<ChildArgument<'_>>() };
     let call = become_program(argument.config);
     argument.failure = Some((call, io::Error::last_os_error()));
@@ -101,14 +103,16 @@ extern "C" fn child(argument: *mut libc::c_void) -> libc::c_int {
 
 /// Executes the program. It returns only after a failure, with the name of the system call that failed.
 fn become_program(config: &SpawnConfig<'_>) -> &'static str {
-    // SAFETY: close_range(2) takes integers only, and with CLOSE_RANGE_CLOEXEC it closes no descriptor that is in use.
+    // SAFETY: close_range(2) takes integers only, and with CLOSE_RANGE_CLOEXEC it closes no descriptor that
+    // is in use.
     let prepared =
         unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if prepared < 0 {
         return "close_range";
     }
     for (descriptor, number) in config.descriptors {
-        // SAFETY: without CLONE_FILES the table of descriptors is a copy, so dup2(2) closes nothing of the parent.
+        // SAFETY: without CLONE_FILES the table of descriptors is a copy, so dup2(2) closes nothing of the
+        // parent.
         if unsafe { libc::dup2(descriptor.as_raw_fd(), number.cast_signed()) } < 0 {
             return "dup2";
         }
@@ -125,8 +129,8 @@ fn become_program(config: &SpawnConfig<'_>) -> &'static str {
     let empty: &CStr = c"";
     let arguments = [c"uhyve-guest".as_ptr(), ptr::null()];
     let environment = [ptr::null::<libc::c_char>()];
-    // SAFETY: the strings are NUL-terminated constants, and the two arrays end with a null pointer and live until the
-    // call has replaced this process's program or failed.
+    // SAFETY: the strings are NUL-terminated constants, and the two arrays end with a null pointer and live
+    // until the call has replaced this process's program or failed.
     unsafe {
         libc::syscall(
             libc::SYS_execveat,
@@ -153,14 +157,14 @@ fn block_signals() -> libc::sigset_t {
     let mut old = all;
     // SAFETY: the pointer is to a local `sigset_t`, which the function overwrites.
     unsafe { libc::sigfillset(&raw mut all) };
-    // SAFETY: both pointers are to local variables of type `sigset_t`; the function reads the first and writes the
-    // second.
+    // SAFETY: both pointers are to local variables of type `sigset_t`; the function reads the first and
+    // writes the second.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old) };
     old
 }
 
 fn restore_signals(old: &libc::sigset_t) {
-    // SAFETY: `old` is a reference, so it points to a valid `sigset_t`, which the function only reads; the null pointer
-    // asks for no previous mask.
+    // SAFETY: `old` is a reference, so it points to a valid `sigset_t`, which the function only reads; the
+    // null pointer asks for no previous mask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old, ptr::null_mut()) };
 }

@@ -1,8 +1,9 @@
 //! vCPUs of the process engine that can be debugged, by ptrace(2).
 //!
-//! Each vCPU thread of the hypervisor traces one CPU's thread in the guest's process: only a thread's tracer reads and
-//! writes its registers, and only from the thread that has seized it. There is no seccomp listener. A hypercall stops the
-//! thread (`SECCOMP_RET_TRACE`), as a signal does, and its tracer decodes it. So a CPU stops for all reasons in one way, and stays stopped until the tracer resumes it.
+//! Each vCPU thread of the hypervisor traces one CPU's thread in the guest's process: only a thread's tracer
+//! reads and writes its registers, and only from the thread that has seized it. There is no seccomp listener.
+//! A hypercall stops the thread (`SECCOMP_RET_TRACE`), as a signal does, and its tracer decodes it. So a CPU
+//! stops for all reasons in one way, and stays stopped until the tracer resumes it.
 //!
 //! | module | |
 //! | --- | --- |
@@ -41,7 +42,8 @@ struct TracedVm {
     paused: OnceLock<PausedProcess>,
     /// Thread ID of the process's first thread.
     first_thread: OnceLock<Pid>,
-    /// Barrier for the vCPU threads after each has seized its tracee: before that, no tracee may make a system call.
+    /// Barrier for the vCPU threads after each has seized its tracee: before that, no tracee may make a
+    /// system call.
     all_seized: Barrier,
 }
 
@@ -52,7 +54,8 @@ impl TracedVm {
 }
 
 impl Drop for TracedVm {
-    /// Kills the process, and reaps its first thread. The last vCPU drops this: the other threads are reaped by then.
+    /// Kills the process, and reaps its first thread. The last vCPU drops this: the other threads are reaped
+    /// by then.
     fn drop(&mut self) {
         if let Some(first) = self.first_thread.get() {
             self.kill();

@@ -1,5 +1,5 @@
-//! vCPU of the process engine: it stands for all CPUs of the VM, which run by themselves and whose hypercalls it
-//! handles one after the other.
+//! vCPU of the process engine: it stands for all CPUs of the VM, which run by themselves and whose hypercalls
+//! it handles one after the other.
 
 use std::sync::mpsc::{self, Receiver, SendError};
 

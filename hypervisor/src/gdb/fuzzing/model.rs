@@ -9,8 +9,8 @@ use crate::engine::{EngineError, Vcpu, VcpuExit};
 use crate::gdb::debug_target::Vcpus;
 use crate::image::boot::{KernelEntry, Tsc};
 
-/// Mapped pages, virtual and physical. Neither half of the address space is mapped completely, and each frame is mapped
-/// once.
+/// Mapped pages, virtual and physical. Neither half of the address space is mapped completely, and each frame
+/// is mapped once.
 pub(super) const PAGES: [(u64, u64); 4] =
     [(0, 0x1_1000), (0x1000, 0x8000), (0x3000, 0x9000), (u64::MAX - 0x1fff, 0x2_0000)];
 
@@ -106,8 +106,8 @@ impl Vcpus for ModelVcpus {
 }
 
 impl ModelVcpu {
-    /// Executes one instruction, and returns the event at which the vCPU stops: before `int3`, after a step, or when the
-    /// address that it executes is in a debug register.
+    /// Executes one instruction, and returns the event at which the vCPU stops: before `int3`, after a step,
+    /// or when the address that it executes is in a debug register.
     fn execute(&mut self, memory: &GuestMemoryMmap) -> Option<DebugEvent> {
         let address = self.registers.rip;
         let opcode = translate(address).and_then(|address| memory.read_obj::<u8>(GuestAddress(address)).ok());

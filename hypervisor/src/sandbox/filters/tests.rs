@@ -27,8 +27,8 @@ const ROLES: [Role; 9] = [
 /// Descriptors that were open before: adjacent ones, and some with others between them.
 const OPEN_FILES: [RawFd; 6] = [0, 1, 2, 5, 7, 300];
 
-/// Rules of four VMs: KVM with a debugger; the process engine; the process engine with a debugger, a tap and limits; the process
-/// engine with sockets.
+/// Rules of four VMs: KVM with a debugger; the process engine; the process engine with a debugger, a tap and
+/// limits; the process engine with sockets.
 fn all_rules() -> [Rules; 4] {
     let kinds = [
         (true, false, None, false),
@@ -67,8 +67,8 @@ fn every_filter_has_50_to_500_instructions() {
     }
 }
 
-/// Names of the system calls of each role in the table of `docs/sandbox.md`; the role `all` has those of every
-/// role.
+/// Names of the system calls of each role in the table of `docs/sandbox.md`; the role `all` has those of
+/// every role.
 fn documented() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let is_call: BTreeSet<_> = (0..1024).filter_map(Sysno::new).map(|call| call.name()).collect();
     let document = include_str!("../../../../docs/sandbox.md");

@@ -196,8 +196,8 @@ fn chains(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     chains.into_iter().try_for_each(|(name, chain)| driver.invalid_chain(name, chain))
 }
 
-/// Looks up two names, a directory and a symbolic link that are exchanged meanwhile, and works in what it finds, again and
-/// again. Exits with a status if it has read the file outside.
+/// Looks up two names, a directory and a symbolic link that are exchanged meanwhile, and works in what it
+/// finds, again and again. Exits with a status if it has read the file outside.
 pub(crate) fn race(machine: &mut impl Machine, times: u32) -> Assembled {
     let mut driver = Driver::new(machine);
     driver.check_device()?;

@@ -136,7 +136,8 @@ pub(crate) fn jumping_index(driver: &mut Driver<'_, impl Machine>, queue: Queue)
     Ok(())
 }
 
-/// Writes all values from 1,024 down, then status bits out of order, then resets while requests are processed.
+/// Writes all values from 1,024 down, then status bits out of order, then resets while requests are
+/// processed.
 pub(crate) fn invalid_status(driver: &mut Driver<'_, impl Machine>, queue: Queue) -> Assembled {
     driver.repeat(1024, |driver| driver.0.write_counter(queue.device, STATUS))?;
     for status in [0, 4, DRIVER_OK, 0x80, 4, 0] {
@@ -161,8 +162,8 @@ fn notify_all(driver: &mut Driver<'_, impl Machine>, times: u32, queues: [u32; 2
     })
 }
 
-/// Notifies all devices of all queues 10 times `times` times, and of queues that do not exist. The other devices work
-/// meanwhile.
+/// Notifies all devices of all queues 10 times `times` times, and of queues that do not exist. The other
+/// devices work meanwhile.
 pub(crate) fn notification_storm(driver: &mut Driver<'_, impl Machine>, times: u32) -> Assembled {
     driver.set_up(Queue::DISK, RINGS)?;
     driver.repeat(10, |driver| {

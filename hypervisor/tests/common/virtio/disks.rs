@@ -90,8 +90,8 @@ pub(crate) fn failing_writes(driver: &mut Driver<'_, impl Machine>, writes: &[(u
     })
 }
 
-/// Makes requests that the device does not support, as discard (11), write zeroes (13) and undefined types. Exits with 3 if
-/// the status of one is OK.
+/// Makes requests that the device does not support, as discard (11), write zeroes (13) and undefined types.
+/// Exits with 3 if the status of one is OK.
 pub(crate) fn unsupported(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     for request_type in [2, 3, 11, 13, 14, 15, 16, 24, 0x8000_0000, u32::MAX] {
         let mut refused = driver.0.code().create_label();

@@ -63,7 +63,8 @@ impl Rings {
     }
 }
 
-/// Emits instructions of the guest. rax, rcx, rdx, rsi and rdi are scratch registers, and those that system calls change.
+/// Emits instructions of the guest. rax, rcx, rdx, rsi and rdi are scratch registers, and those that system
+/// calls change.
 pub(crate) struct Driver<'a, M>(pub(crate) &'a mut M);
 
 impl<M: Machine> Driver<'_, M> {
@@ -145,7 +146,8 @@ impl<M: Machine> Driver<'_, M> {
         Ok(())
     }
 
-    /// Writes chain heads and the index to the available ring at `start` + 0x200 ([`Rings::at`]), and notifies the device.
+    /// Writes chain heads and the index to the available ring at `start` + 0x200 ([`Rings::at`]), and
+    /// notifies the device.
     pub(super) fn offer(&mut self, queue: Queue, start: u32, heads: &[u16], index: u16) -> Assembled {
         for (entry, &head) in (start + 0x204..).step_by(2).zip(heads) {
             self.write16(entry, head)?;
@@ -154,13 +156,14 @@ impl<M: Machine> Driver<'_, M> {
         self.0.notify(queue.device, queue.index)
     }
 
-    /// Reads the device's status `times` times. Each read waits for the device's lock, and so until a queue is processed.
+    /// Reads the device's status `times` times. Each read waits for the device's lock, and so until a queue
+    /// is processed.
     pub(super) fn linger(&mut self, queue: Queue, times: u32) -> Assembled {
         self.repeat(times, |driver| driver.0.read_register(queue.device, STATUS))
     }
 
-    /// Spins until the used index of the rings at `start` ([`Rings::at`]) is `count`. Exits with status 1 after
-    /// [`USED_TIMEOUT`].
+    /// Spins until the used index of the rings at `start` ([`Rings::at`]) is `count`. Exits with status 1
+    /// after [`USED_TIMEOUT`].
     pub(super) fn wait_for(&mut self, start: u32, count: u16) -> Assembled {
         let (mut again, mut done) = (self.0.code().create_label(), self.0.code().create_label());
         self.read_tsc()?;

@@ -15,15 +15,16 @@ use crate::parse::Ends;
 const MAX_CLIENTS: usize = 128;
 
 impl<S> Tcp<S> {
-    /// Sends the SYNs again that the guest has not answered, now and some times a moment later: the guest has got an
-    /// address, or has started.
+    /// Sends the SYNs again that the guest has not answered, now and some times a moment later: the guest has
+    /// got an address, or has started.
     pub(crate) fn expect_answers(&mut self, now: u64) {
         if self.repeat_syns() {
             self.timers.repeat_syns_later(now);
         }
     }
 
-    /// Sends the SYNs again that the guest has not answered. Their timers go on. Returns false if there are none.
+    /// Sends the SYNs again that the guest has not answered. Their timers go on. Returns false if there are
+    /// none.
     pub(super) fn repeat_syns(&mut self) -> bool {
         let unanswered = self.flows.tokens(|flow| flow.phase == Phase::SynSent);
         for &token in &unanswered {

@@ -16,9 +16,9 @@ const ACK_DELAY: u64 = 5_000_000;
 /// Time in nanoseconds between two searches for flows whose timers have expired.
 const SCAN_INTERVAL: u64 = 500_000_000;
 
-/// Time in nanoseconds after a sign of the guest's that SYNs are repeated once more, and the longest one between two
-/// such repetitions, of which each waits twice as long as the one before: a guest that has received an acknowledgement
-/// of DHCP sets its address a moment later.
+/// Time in nanoseconds after a sign of the guest's that SYNs are repeated once more, and the longest one
+/// between two such repetitions, of which each waits twice as long as the one before: a guest that has
+/// received an acknowledgement of DHCP sets its address a moment later.
 const SYN_DELAY: u64 = 1_000_000;
 const MAX_SYN_DELAY: u64 = 64 * SYN_DELAY;
 

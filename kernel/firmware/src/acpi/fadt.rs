@@ -78,8 +78,8 @@ fn pm1_block(table: FirmwareTable<'_>, offset: u32, extended: u32) -> Option<u16
     (port != 0).then_some(port)
 }
 
-/// The power button: of the fixed hardware, or of QEMU's `microvm`, whose hardware-reduced ACPI describes events by AML
-/// alone and is recognised by the address of another register.
+/// The power button: of the fixed hardware, or of QEMU's `microvm`, whose hardware-reduced ACPI describes
+/// events by AML alone and is recognised by the address of another register.
 pub(super) fn power_button(table: FirmwareTable<'_>) -> Option<PowerButton> {
     if flags(table) & HW_REDUCED_ACPI != 0 {
         let sleep_control = table.get::<GenericAddress>(SLEEP_CONTROL)?.memory()?;

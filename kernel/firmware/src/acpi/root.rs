@@ -11,8 +11,8 @@ use crate::reader::{FirmwareTable, extended_bios_data, read, search};
 /// Signature of the RSDP.
 const POINTER_SIGNATURE: [u8; 8] = *b"RSD PTR ";
 
-/// BIOS read-only memory, which is searched for the RSDP besides the extended BIOS data area (section 5.2.5.1); under Miri
-/// the page where tests have it.
+/// BIOS read-only memory, which is searched for the RSDP besides the extended BIOS data area (section
+/// 5.2.5.1); under Miri the page where tests have it.
 const BIOS_ROM: Range<u64> = if cfg!(miri) { 0xf_5000..0xf_6000 } else { 0xe_0000..0x10_0000 };
 
 /// Maximum number of valid pointers that are tried.

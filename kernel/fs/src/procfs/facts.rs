@@ -45,7 +45,8 @@ pub trait Facts: Debug + Send + Sync {
     /// Number of CPUs.
     fn cpus(&self) -> u32;
 
-    /// Time for which a CPU was idle since the start of the machine in nanoseconds; of one that was never started, all time.
+    /// Time for which a CPU was idle since the start of the machine in nanoseconds; of one that was never
+    /// started, all time.
     fn idle_ns(&self, cpu: u32) -> u64;
 
     /// Number of threads.
@@ -54,8 +55,8 @@ pub trait Facts: Debug + Send + Sync {
     /// Memory of the machine, and how much of it is free, in bytes.
     fn memory(&self) -> (u64, u64);
 
-    /// The free memory, the free blocks of the heap between those that are in use, and what the network keeps but gives up for others,
-    /// in bytes.
+    /// The free memory, the free blocks of the heap between those that are in use, and what the network keeps
+    /// but gives up for others, in bytes.
     fn available_memory(&self) -> u64;
 
     /// Time since the start of the machine in nanoseconds.

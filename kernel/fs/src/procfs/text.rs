@@ -103,12 +103,14 @@ fn idle_ns(facts: &dyn Facts) -> u64 {
     (0..facts.cpus()).map(|cpu| facts.idle_ns(cpu)).sum()
 }
 
-/// Time for which CPUs ran threads, the sum of all, in nanoseconds. It counts as the program's: the kernel is a part of that.
+/// Time for which CPUs ran threads, the sum of all, in nanoseconds. It counts as the program's: the kernel is
+/// a part of that.
 fn busy_ns(facts: &dyn Facts) -> u64 {
     (u64::from(facts.cpus()) * facts.uptime_ns()).saturating_sub(idle_ns(facts))
 }
 
-/// Adds a line of `/proc/stat`: times in user mode, with low priority, in the kernel, idle, and six that do not occur.
+/// Adds a line of `/proc/stat`: times in user mode, with low priority, in the kernel, idle, and six that do
+/// not occur.
 fn add_times(text: &mut Text, name: fmt::Arguments<'_>, busy_ns: u64, idle_ns: u64) -> fmt::Result {
     writeln!(text, "{name} {} 0 0 {} 0 0 0 0 0 0", busy_ns / TICK_NS, idle_ns / TICK_NS)
 }
@@ -226,7 +228,8 @@ fn add_mapping(facts: &dyn Facts, time: Time, text: &mut Text, mapping: &Mapping
 pub(super) fn process_stat(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
     text.add("1 (")?;
     add_name(facts, text)?;
-    // State, parent, group, session, terminal, its group, flags, faults (4), times (4), priority, nice, threads, 0, start.
+    // State, parent, group, session, terminal, its group, flags, faults (4), times (4), priority, nice,
+    // threads, 0, start.
     let (busy, threads) = (busy_ns(facts) / TICK_NS, facts.threads());
     write!(text, ") R 0 1 1 0 -1 0 0 0 0 0 {busy} 0 0 0 20 0 {threads} 0 0")?;
     write!(text, " {} {}", used(facts), used(facts) / PAGE)?;

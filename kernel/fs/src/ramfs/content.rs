@@ -34,8 +34,8 @@ fn limited(size: usize, limit: u64) -> usize {
 }
 
 impl<S: System> File<S> {
-    /// The bytes from an offset on that lie together in memory, at most `size` and at most up to the end of the page; none
-    /// only at the end of the file.
+    /// The bytes from an offset on that lie together in memory, at most `size` and at most up to the end of
+    /// the page; none only at the end of the file.
     #[inline]
     fn bytes(&self, offset: u64, size: usize) -> &[u8] {
         let size = limited(size.min(rest_of_page(offset)), self.size.saturating_sub(offset));
@@ -47,7 +47,8 @@ impl<S: System> File<S> {
         }
     }
 
-    /// Reads a hole, or the contents below it, as far as they lie together; `None` if the buffer is not filled by that.
+    /// Reads a hole, or the contents below it, as far as they lie together; `None` if the buffer is not
+    /// filled by that.
     #[cold]
     fn read_hole(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<()> {
         let bytes = self.bytes(offset, buffer.len());
@@ -90,8 +91,8 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Reads up to the end of the page or file, or of what a hole shows; returns the number of bytes, and whether it is the first
-    /// read since a change.
+    /// Reads up to the end of the page or file, or of what a hole shows; returns the number of bytes, and
+    /// whether it is the first read since a change.
     #[inline]
     fn read_page(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(usize, bool), Errno> {
         self.with(ino, |inode| {
@@ -118,7 +119,8 @@ impl<S: System> RamFs<S> {
         Some(size)
     }
 
-    /// Writes within a page that exists, in an inode whose times do not change by that; returns the offset behind it.
+    /// Writes within a page that exists, in an inode whose times do not change by that; returns the offset
+    /// behind it.
     pub(super) fn write_short(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
@@ -197,7 +199,8 @@ impl<S: System> RamFs<S> {
         Poll::Ready(Ok(Written { count, end: Some(start + count as u64) }))
     }
 
-    /// Writes the pages behind the first one while other writers wait; returns the number of bytes with the first.
+    /// Writes the pages behind the first one while other writers wait; returns the number of bytes with the
+    /// first.
     fn write_rest(&self, ino: Ino, start: u64, first: usize, bytes: &[u8]) -> usize {
         let mut count = first;
         while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {

@@ -1,11 +1,11 @@
 //! The entries of a directory of a ramfs.
 //!
-//! They are in a tree by the hash of their names: so each call takes a time that does not depend on the number of entries,
-//! which matters because an inode's lock masks interrupts. A node of the tree is a list of few entries, or a branch by
-//! the next four bits of the hash.
+//! They are in a tree by the hash of their names: so each call takes a time that does not depend on the
+//! number of entries, which matters because an inode's lock masks interrupts. A node of the tree is a list of
+//! few entries, or a branch by the next four bits of the hash.
 //!
-//! Readers get the entries in the order of the hashes, so they can go on from any position whatever is added and removed
-//! meanwhile.
+//! Readers get the entries in the order of the hashes, so they can go on from any position whatever is added
+//! and removed meanwhile.
 
 mod entry_name;
 
@@ -173,7 +173,8 @@ impl Directory {
         }
     }
 
-    /// Adds an entry in a place that was [prepared](Self::prepare) for its name, since when nothing was added or removed.
+    /// Adds an entry in a place that was [prepared](Self::prepare) for its name, since when nothing was added
+    /// or removed.
     ///
     /// # Errors
     ///

@@ -35,11 +35,11 @@ pub(super) struct Times {
     mtime: Time,
     ctime: Time,
     btime: Time,
-    /// Whether the next read changes the time of the last read: only the first since the last change does, as with Linux's
-    /// `relatime`.
+    /// Whether the next read changes the time of the last read: only the first since the last change does, as
+    /// with Linux's `relatime`.
     pub(super) is_unread: bool,
-    /// The [tick](crate::System::tick) of the last write, if a write at the same one leaves the times as they are; else
-    /// [`NEVER`].
+    /// The [tick](crate::System::tick) of the last write, if a write at the same one leaves the times as they
+    /// are; else [`NEVER`].
     pub(super) written_at: u64,
 }
 
@@ -77,7 +77,8 @@ pub(super) struct File<S: System> {
     pub(super) pages: SparsePages<S::Page>,
     /// Contents below the pages, which a hole shows: memory that is never changed. They end within the size.
     pub(super) base: &'static [u8],
-    /// Writers that change more than one page, one at a time. The lock of the inode is not held all the while.
+    /// Writers that change more than one page, one at a time. The lock of the inode is not held all the
+    /// while.
     pub(super) writers: AsyncMutex,
     /// The window that a page is lent to.
     pub(super) window: Option<&'static PageWindow<S>>,
@@ -111,7 +112,8 @@ impl<S: System> Inode<S> {
         }
     }
 
-    /// What [`Metadata`](crate::Metadata) of the [attributes](Self::attr) would give, without a copy of these.
+    /// What [`Metadata`](crate::Metadata) of the [attributes](Self::attr) would give, without a copy of
+    /// these.
     #[inline]
     pub(super) const fn properties(&self, ino: Ino, device: u64) -> file_properties {
         let (size, allocated) = self.sizes();
@@ -239,8 +241,9 @@ impl<S: System> File<S> {
 }
 
 impl Times {
-    /// The time of a change, from one that was taken before the inode was locked: another change may have come first, and the
-    /// times do not step back behind that one. If they are ahead by more, the clock was set back.
+    /// The time of a change, from one that was taken before the inode was locked: another change may have
+    /// come first, and the times do not step back behind that one. If they are ahead by more, the clock was
+    /// set back.
     #[inline]
     fn time_of_change(&self, now: Time) -> Time {
         let is_overtaken = now < self.ctime && self.ctime.seconds - now.seconds <= 1;

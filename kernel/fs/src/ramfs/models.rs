@@ -1,8 +1,9 @@
 //! Models for [loom](https://docs.rs/loom) of calls with a path beside changes of names.
 //!
-//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test fs`. With
-//! `-- --show-output` each model prints how many executions were explored. They have the locks of a ramfs and the number of
-//! changes of the [path cache](super::path_cache); what is under a lock is not tracked.
+//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test fs`.
+//! With `-- --show-output` each model prints how many executions were explored. They have the locks of a
+//! ramfs and the number of changes of the [path cache](super::path_cache); what is under a lock is not
+//! tracked.
 
 extern crate std;
 

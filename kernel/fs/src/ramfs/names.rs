@@ -35,7 +35,8 @@ impl<S: System> RamFs<S> {
 
     /// The parent of a directory, of the root itself.
     fn parent(&self, ino: Ino) -> Result<Entry, Errno> {
-        // A parent is locked before its child; so the child is not locked any more here, but it cannot be moved.
+        // A parent is locked before its child; so the child is not locked any more here, but it cannot be
+        // moved.
         let _names = self.names.lock();
         let parent = self.with(ino, |inode| Ok(inode.directory()?.parent))?;
         self.refer(parent)
@@ -186,9 +187,9 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Removes an entry that is no directory from a directory, whose lock is held. Returns the inode that has lost its name,
-    /// locked: the caller [frees it](Self::free_if_unused) when names are not locked any more, since freeing a large file
-    /// takes long.
+    /// Removes an entry that is no directory from a directory, whose lock is held. Returns the inode that has
+    /// lost its name, locked: the caller [frees it](Self::free_if_unused) when names are not locked any more,
+    /// since freeing a large file takes long.
     #[inline(always)]
     pub(super) fn remove_file_from(
         &self,
@@ -246,8 +247,9 @@ impl<S: System> RamFs<S> {
         )
     }
 
-    /// Removes a name of an inode, whose entry is removed: the only one of a directory. The inode has a reference more, which
-    /// the caller [drops](Self::drop_reference) when names are not locked any more: freeing a large file takes long.
+    /// Removes a name of an inode, whose entry is removed: the only one of a directory. The inode has a
+    /// reference more, which the caller [drops](Self::drop_reference) when names are not locked any more:
+    /// freeing a large file takes long.
     pub(super) fn remove_name(&self, ino: Ino, now: Time) -> Ino {
         self.update(ino, |inode| {
             inode.nlink = if inode.directory().is_ok() { 0 } else { inode.nlink - 1 };

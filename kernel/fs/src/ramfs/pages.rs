@@ -113,7 +113,8 @@ impl<P> SparsePages<P> {
         self.count
     }
 
-    /// What page number `index` needs besides what there is: the page and branches above it, or nothing if it exists.
+    /// What page number `index` needs besides what there is: the page and branches above it, or nothing if it
+    /// exists.
     #[inline]
     pub(super) fn missing(&mut self, index: u64) -> Count {
         if self.get(index).is_some() {
@@ -122,7 +123,8 @@ impl<P> SparsePages<P> {
         Count { pages: 1, branches: self.missing_branches(index) }
     }
 
-    /// Number of branches that a page number `index`, which does not exist, needs besides those that there are.
+    /// Number of branches that a page number `index`, which does not exist, needs besides those that there
+    /// are.
     fn missing_branches(&mut self, index: u64) -> u64 {
         let needed = (0..).find(|height| covers(*height, index)).unwrap_or(0);
         let Some(mut node) = self.root.as_ref() else { return self.height.max(needed).into() };
@@ -165,8 +167,8 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// Takes page number `index` out of its place, to which [`Self::put`] returns it before any other call: it is still
-    /// counted. `None` in a hole.
+    /// Takes page number `index` out of its place, to which [`Self::put`] returns it before any other call:
+    /// it is still counted. `None` in a hole.
     pub(super) fn take(&mut self, index: u64) -> Option<P> {
         match self.place(index)?.take() {
             Some(Node::Page(page)) => Some(page),
@@ -231,8 +233,8 @@ impl<P> SparsePages<P> {
         Ok(())
     }
 
-    /// Takes out a part of the pages from number `first` on; `None` if there is none. The caller drops it, and subtracts its
-    /// size by [`Self::subtract`], when no lock is held: it may be large.
+    /// Takes out a part of the pages from number `first` on; `None` if there is none. The caller drops it,
+    /// and subtracts its size by [`Self::subtract`], when no lock is held: it may be large.
     pub(super) fn take_from(&mut self, first: u64) -> Option<RemovedPages<P>> {
         if first == 0 {
             self.height = 0;

@@ -2,15 +2,16 @@
 //!
 //! An entry is valid as long as two numbers are those that it was made with:
 //!
-//! - the number of changes of directories: of renames and removals of directories, which may concern any path. It is odd
-//!   during one. It changes before the first effect of the change, under locks that each walk takes, so a walk that sees an
-//!   effect sees the number, too; and a walk with the same even number at its start and end has seen no change in part.
-//! - the number of names that the inode has lost, which is kept with its number, also when another inode gets that. It
-//!   changes with the entry of the directory, while directory and inode are locked. So a caller that has locked the inode
-//!   and finds the number has the name, whatever happens to other names.
+//! - the number of changes of directories: of renames and removals of directories, which may concern any
+//!   path. It is odd during one. It changes before the first effect of the change, under locks that each walk
+//!   takes, so a walk that sees an effect sees the number, too; and a walk with the same even number at its
+//!   start and end has seen no change in part.
+//! - the number of names that the inode has lost, which is kept with its number, also when another inode gets
+//!   that. It changes with the entry of the directory, while directory and inode are locked. So a caller that
+//!   has locked the inode and finds the number has the name, whatever happens to other names.
 //!
-//! A new name makes no entry invalid, since no entry says that a name is absent. Nor does a mount: entries are found only
-//! with the inodes to stop at that they were made with.
+//! A new name makes no entry invalid, since no entry says that a name is absent. Nor does a mount: entries
+//! are found only with the inodes to stop at that they were made with.
 
 use alloc::boxed::Box;
 #[cfg(not(loom))]
@@ -62,8 +63,9 @@ pub(super) struct Cached {
     pub(super) changes: u64,
 }
 
-/// Words of an entry: the start and length of a path, its [words](Words), what the entry says of it, and the whole words of a
-/// path that is longer than those tell. An empty entry has the empty path, which no call has.
+/// Words of an entry: the start and length of a path, its [words](Words), what the entry says of it, and the
+/// whole words of a path that is longer than those tell. An empty entry has the empty path, which no call
+/// has.
 type Entry = SeqLock<ENTRY_WORDS>;
 
 /// Indices of an entry's words.
@@ -156,7 +158,8 @@ impl<S: System> PathCache<S> {
         })
     }
 
-    /// Keeps a path, in place of another one. The inode is locked, and `changes` is from before the walk that has found it.
+    /// Keeps a path, in place of another one. The inode is locked, and `changes` is from before the walk that
+    /// has found it.
     #[inline(never)]
     pub(super) fn insert(&self, from: PathFrom<'_>, cached: Cached) {
         if !cached.changes.is_multiple_of(2) || cached.changes != self.changes() {

@@ -32,8 +32,8 @@ fn has_zero(name: &[u8]) -> bool {
     }
 }
 
-/// The path of the directory of the last name of a path, and that name. `None` if the last name is the only one, or a slash
-/// follows it.
+/// The path of the directory of the last name of a path, and that name. `None` if the last name is the only
+/// one, or a slash follows it.
 #[inline]
 pub(super) fn split_last(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let slash = last_slash(path)?;
@@ -47,7 +47,8 @@ fn last_slash(path: &[u8]) -> Option<usize> {
     let mut rest = path;
     while let Some((before, word)) = rest.split_last_chunk::<WORD>() {
         let zero_at_slash = u64::from_le_bytes(*word) ^ SLASHES;
-        // The top bit of each byte that is not zero is set by one of the two, and no sum carries into the next byte.
+        // The top bit of each byte that is not zero is set by one of the two, and no sum carries into the
+        // next byte.
         let others = ((zero_at_slash & !TOPS) + !TOPS) | zero_at_slash;
         let slashes = !others & TOPS;
         if let Some(bit) = slashes.checked_ilog2() {
@@ -82,7 +83,8 @@ impl<'a> Iterator for PathNames<'a> {
     }
 }
 
-/// Length of the name that a path begins with: a word at a time, since most names are short, and a call takes longer.
+/// Length of the name that a path begins with: a word at a time, since most names are short, and a call takes
+/// longer.
 #[inline]
 fn name_length(path: &[u8]) -> usize {
     let (words, _) = path.as_chunks::<WORD>();

@@ -49,8 +49,9 @@ impl<S: System> RamFs<S> {
         self.inodes.lock(ino).ok()
     }
 
-    /// Walks to the last name of a path. Each directory stays locked until what is found in it is locked: otherwise the inode
-    /// could be freed meanwhile. No entry has the name `.` or `..`, so the walk ends there.
+    /// Walks to the last name of a path. Each directory stays locked until what is found in it is locked:
+    /// otherwise the inode could be freed meanwhile. No entry has the name `.` or `..`, so the walk ends
+    /// there.
     fn walk_to_last<'p>(&self, from: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
         let mut names = PathNames::new(from.path);
         let name = names.next()?;
@@ -88,7 +89,8 @@ impl<S: System> RamFs<S> {
         Some(last)
     }
 
-    /// Locks what a path leads to, if the cache has it. With the inode locked, the entry is valid or not: see [`PathCache`].
+    /// Locks what a path leads to, if the cache has it. With the inode locked, the entry is valid or not: see
+    /// [`PathCache`].
     ///
     /// [`PathCache`]: super::path_cache::PathCache
     #[inline(always)]
@@ -128,8 +130,8 @@ impl<S: System> RamFs<S> {
         refer(self.lock_path(from)?)
     }
 
-    /// Finds what a path leads to, or creates a file there, and says whether it has; `None` if a call with each of the names
-    /// is to tell.
+    /// Finds what a path leads to, or creates a file there, and says whether it has; `None` if a call with
+    /// each of the names is to tell.
     pub(super) fn find_or_add_file(
         &self,
         from: PathFrom<'_>,
@@ -156,8 +158,8 @@ impl<S: System> RamFs<S> {
         self.add_file_long(last, permissions).map(|found| (found, true))
     }
 
-    /// Creates a file in a directory, whose lock is held, if that needs no more memory than the room that was made for its
-    /// entry. Names are locked.
+    /// Creates a file in a directory, whose lock is held, if that needs no more memory than the room that was
+    /// made for its entry. Names are locked.
     #[inline(always)]
     fn add_file_now(
         &self,
@@ -191,8 +193,8 @@ impl<S: System> RamFs<S> {
         added.ok()
     }
 
-    /// Removes a name of what is no directory, or with `only` of this inode alone; `None` if a call with each of the names is
-    /// to tell.
+    /// Removes a name of what is no directory, or with `only` of this inode alone; `None` if a call with each
+    /// of the names is to tell.
     pub(super) fn remove_file_at(&self, from: PathFrom<'_>, only: Option<FoundInode>) -> Option<()> {
         let now = S::coarse_now();
         let names = self.names.lock();
@@ -229,8 +231,8 @@ mod tests {
     use std::format;
     use std::thread;
 
-    /// What a path leads to by the way of calls with a path, without a reference to it: twice the same, as the first of them
-    /// may walk, and the second one finds the path in the cache.
+    /// What a path leads to by the way of calls with a path, without a reference to it: twice the same, as
+    /// the first of them may walk, and the second one finds the path in the cache.
     fn find(ramfs: &RamFs<TestSystem>, path: &str) -> Option<FoundInode> {
         let find = || {
             let found = ramfs.lookup_path(Ino::ROOT, path.as_bytes(), 0)?;
@@ -321,7 +323,8 @@ mod tests {
         }
     }
 
-    /// Creates, finds, moves and removes a file of a thread's own. Its inode has a number that a file of another thread has had.
+    /// Creates, finds, moves and removes a file of a thread's own. Its inode has a number that a file of
+    /// another thread has had.
     fn change(ramfs: &RamFs<TestSystem>, vfs: &Vfs<TestSystem>, thread: u32, call: u32) {
         // More names than the cache has entries for.
         let path = format!("/a/{thread}-{}", call % 40);

@@ -20,7 +20,8 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Renames an entry; returns the inode that has lost its name, as [`Self::remove_name`]. Names are locked.
+    /// Renames an entry; returns the inode that has lost its name, as [`Self::remove_name`]. Names are
+    /// locked.
     fn rename_locked(
         &self,
         from: Name<'_>,
@@ -57,8 +58,8 @@ impl<S: System> RamFs<S> {
 
     /// Whether a directory is the directory `ancestor`, which is not the root, or below it. Names are locked.
     ///
-    /// That takes a step for each directory above, up to the one that has `ancestor`, or to the root: none if the names of a
-    /// rename are in one directory, and else as many as the tree is deep.
+    /// That takes a step for each directory above, up to the one that has `ancestor`, or to the root: none if
+    /// the names of a rename are in one directory, and else as many as the tree is deep.
     fn is_within(&self, directory: Ino, ancestor: Ino) -> Result<bool, Errno> {
         let parent = |ino| self.with(ino, |inode| Ok(inode.directory()?.parent));
         let (above, mut current) = (parent(ancestor)?, directory);
@@ -96,8 +97,8 @@ impl<S: System> RamFs<S> {
             (_, FileType::Directory) => return Err(Errno::EISDIR),
             _ => {}
         }
-        // Replaced first, so that there is always one of the two names, as in `move_entry`. If both are directories, the new
-        // parent loses one and gets one.
+        // Replaced first, so that there is always one of the two names, as in `move_entry`. If both are
+        // directories, the new parent loses one and gets one.
         self.with(to.parent, |inode| {
             inode.times.modified(now);
             inode.directory()?.replace(to.name, ino, file_type)

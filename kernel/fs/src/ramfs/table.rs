@@ -1,7 +1,7 @@
 //! The inodes of a ramfs, found by number without a lock of all.
 //!
-//! The table has two levels of fixed size above the slots. What it grows by is allocated without a lock, and is at most a
-//! few pages, however many inodes there are. Free slots are linked through themselves.
+//! The table has two levels of fixed size above the slots. What it grows by is allocated without a lock, and
+//! is at most a few pages, however many inodes there are. Free slots are linked through themselves.
 
 use alloc::boxed::Box;
 use core::fmt::{self, Debug};
@@ -123,7 +123,8 @@ impl<S: System, T> Table<S, T> {
         directory.get(chunk).and_then(OnceBox::get)?.get(slot)
     }
 
-    /// Allocates a number and stores its inode, which is made in its place; returns the number and its generation.
+    /// Allocates a number and stores its inode, which is made in its place; returns the number and its
+    /// generation.
     ///
     /// # Errors
     ///

@@ -29,8 +29,9 @@ pub enum UnpackError {
 }
 
 impl<S: System> RamFs<S> {
-    /// Adds the entries of a tar archive, in which the contents of files stay until they are written. A later entry
-    /// replaces an earlier one, and a directory without an entry is created. Devices and FIFOs are left out.
+    /// Adds the entries of a tar archive, in which the contents of files stay until they are written. A later
+    /// entry replaces an earlier one, and a directory without an entry is created. Devices and FIFOs are left
+    /// out.
     ///
     /// # Errors
     ///

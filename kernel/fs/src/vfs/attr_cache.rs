@@ -15,8 +15,8 @@ const PLACES: usize = 512;
 
 /// Attributes by number of the inode.
 ///
-/// A reply may be older than a change that this machine has made meanwhile. So changes are counted, and what was asked for
-/// before a change is not kept.
+/// A reply may be older than a change that this machine has made meanwhile. So changes are counted, and what
+/// was asked for before a change is not kept.
 #[derive(Debug)]
 pub(super) struct AttrCache<S: System> {
     /// Allocated for the first attributes that may be kept.
@@ -77,7 +77,8 @@ impl<S: System> AttrCache<S> {
         self.forget(ino);
     }
 
-    /// Forgets the attributes of an inode, since a reference to it ends: its number may be that of another inode afterwards.
+    /// Forgets the attributes of an inode, since a reference to it ends: its number may be that of another
+    /// inode afterwards.
     pub(super) fn forget(&self, ino: Ino) {
         if let Some(place) = self.place(ino) {
             let mut cached = place.lock();

@@ -1,6 +1,7 @@
 //! When listings of a mount's directories ask for the inodes of entries, too.
 //!
-//! A server has more work with that. So it is asked after a file was looked up, and as long as the files of a listing are used.
+//! A server has more work with that. So it is asked after a file was looked up, and as long as the files of a
+//! listing are used.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,7 +1,7 @@
 //! Advisory locks of open files (`flock`).
 //!
-//! A lock belongs to an open-file description, which knows what it has; the table of a mount knows what the inodes have that
-//! are locked. An inode is in the table while it is locked or waited for.
+//! A lock belongs to an open-file description, which knows what it has; the table of a mount knows what the
+//! inodes have that are locked. An inode is in the table while it is locked or waited for.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -73,7 +73,8 @@ struct Woken {
     shared: WakerQueue,
     /// One call for the exclusive lock.
     exclusive: Option<Waker>,
-    /// The entry of an inode that is not used any more, whose memory is freed without the lock of the table, too.
+    /// The entry of an inode that is not used any more, whose memory is freed without the lock of the table,
+    /// too.
     unused: Option<LockedInode>,
 }
 
@@ -134,8 +135,8 @@ impl LockedInode {
         }
     }
 
-    /// Removes a lock. As many calls are woken as can go on: those for a shared lock, else one for the exclusive lock. A woken
-    /// call that finds the inode locked again waits again.
+    /// Removes a lock. As many calls are woken as can go on: those for a shared lock, else one for the
+    /// exclusive lock. A woken call that finds the inode locked again waits again.
     fn remove(&mut self, lock: FileLock) -> Woken {
         match lock {
             FileLock::Shared => self.shared -= 1,
@@ -154,7 +155,8 @@ impl LockedInode {
 /// Locked inodes, in the order of their numbers.
 type Shard<S> = Lock<S, Vec<LockedInode>>;
 
-/// Number of shards of the table. Each has so few of the inodes that an entry is inserted with few others moved, under its lock.
+/// Number of shards of the table. Each has so few of the inodes that an entry is inserted with few others
+/// moved, under its lock.
 const SHARDS: usize = 64;
 
 /// The locked inodes of a mount; the shards are allocated for the first lock.
@@ -189,8 +191,8 @@ impl<S: System> LockTable<S> {
         shards.get(to_usize(ino.0) % SHARDS)
     }
 
-    /// Gives an open file a lock in place of the one that it has; pending while others have locks in conflict. As on
-    /// Linux, it has none meanwhile.
+    /// Gives an open file a lock in place of the one that it has; pending while others have locks in
+    /// conflict. As on Linux, it has none meanwhile.
     ///
     /// # Errors
     ///

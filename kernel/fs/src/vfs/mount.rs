@@ -99,8 +99,8 @@ impl<S: System> Mount<S> {
         self.write_back.as_ref().is_some_and(|write_back| write_back.has(ino))
     }
 
-    /// Writes what is collected for an inode: before a request that depends on its contents or attributes. Returns the error of
-    /// the writes, which is left to the opening that made them, too.
+    /// Writes what is collected for an inode: before a request that depends on its contents or attributes.
+    /// Returns the error of the writes, which is left to the opening that made them, too.
     ///
     /// # Errors
     ///
@@ -232,7 +232,8 @@ impl<S: System> Node<S> {
         Self::below(is_kept.then(|| Arc::clone(self)), &self.mount, found)
     }
 
-    /// Whether `..` leads from here to this very node of a directory, or to the same root, or the file system is asked for that.
+    /// Whether `..` leads from here to this very node of a directory, or to the same root, or the file system
+    /// is asked for that.
     pub(super) fn is_directly_below(&self, directory: &Arc<Self>) -> bool {
         let is_root = directory.ino == Ino::ROOT;
         let is_it =
@@ -245,15 +246,17 @@ impl<S: System> Node<S> {
         self.above.lock().as_ref().map(Arc::clone)
     }
 
-    /// The directory above, in this file system or in that in which it is mounted, as far as it is known without a question.
+    /// The directory above, in this file system or in that in which it is mounted, as far as it is known
+    /// without a question.
     fn known_parent(&self) -> Option<Arc<Self>> {
         self.above().or_else(|| self.mount.covered.as_ref().filter(|_| self.ino == Ino::ROOT).map(Arc::clone))
     }
 
-    /// Notes that a directory was moved below another one of its file system: in this directory and those above it, which may
-    /// be that by other nodes.
+    /// Notes that a directory was moved below another one of its file system: in this directory and those
+    /// above it, which may be that by other nodes.
     pub(super) fn note_move(self: &Arc<Self>, moved: &Self, to: &Arc<Self>) {
-        // A server may claim that it has moved a directory below itself. Nodes that refer to each other would never be dropped.
+        // A server may claim that it has moved a directory below itself. Nodes that refer to each other would
+        // never be dropped.
         let is_cycle = successors(Some(Arc::clone(to)), |node| node.above()).any(|node| node.is_same(moved));
         if is_cycle {
             return;
@@ -320,7 +323,8 @@ impl<S: System> Node<S> {
         complete(|call| self.file_system().lookup(call, self.name(name))).await
     }
 
-    /// Looks a name up, and keeps the attributes of its inode if it has one: the node is its, and refers to it.
+    /// Looks a name up, and keeps the attributes of its inode if it has one: the node is its, and refers to
+    /// it.
     pub(super) async fn ask_and_keep(
         self: &Arc<Self>,
         name: &[u8],
@@ -345,8 +349,8 @@ impl<S: System> Node<S> {
         self.mount.submount(self.ino).map_or(Ok(self), |mount| Self::root(&mount))
     }
 
-    /// The inode with a name in this directory, or the root of what is mounted on it. The name is not looked for in the name
-    /// cache.
+    /// The inode with a name in this directory, or the root of what is mounted on it. The name is not looked
+    /// for in the name cache.
     pub(super) async fn lookup(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Self>, Errno> {
         self.of_child(&self.ask(name).await?.found()?)?.or_mounted()
     }
@@ -419,8 +423,8 @@ impl<S: System> Drop for Node<S> {
     }
 }
 
-/// Drops a directory, and those above that only it refers to. In a loop: the depth of directories has no bound, that of calls
-/// does.
+/// Drops a directory, and those above that only it refers to. In a loop: the depth of directories has no
+/// bound, that of calls does.
 #[cold]
 fn drop_directories<S: System>(directory: Arc<Node<S>>) {
     let mut next = Some(directory);

@@ -1,10 +1,10 @@
 //! The name cache: where names lead, for as long as file systems say that it may be kept.
 //!
-//! A name belongs to one of the buckets, each of which has a lock of its own; so names are found without a lock of all. Each
-//! bucket keeps the names that were used last.
+//! A name belongs to one of the buckets, each of which has a lock of its own; so names are found without a
+//! lock of all. Each bucket keeps the names that were used last.
 //!
-//! The reply to a lookup may be older than a change of the name that was made meanwhile. So each change by this machine
-//! counts in the bucket, and what was looked up before a change is not kept.
+//! The reply to a lookup may be older than a change of the name that was made meanwhile. So each change by
+//! this machine counts in the bucket, and what was looked up before a change is not kept.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -122,9 +122,9 @@ impl<S: System> Bucket<S> {
         cached
     }
 
-    /// Adds a name of a listing unless it is there. It gets an empty place, or that of a name that is not valid any more, or of
-    /// one that was used less recently than another; but not of one that the same listing has added and no lookup has found
-    /// since. Returns what the caller drops without the lock.
+    /// Adds a name of a listing unless it is there. It gets an empty place, or that of a name that is not
+    /// valid any more, or of one that was used less recently than another; but not of one that the same
+    /// listing has added and no lookup has found since. Returns what the caller drops without the lock.
     fn add_listed(&mut self, cached: CachedName<S>, now: u64) -> (Option<CachedName<S>>, Listed) {
         if self.position(&cached.directory, &cached.name).is_some() {
             return (Some(cached), Listed::Done);
@@ -168,7 +168,8 @@ impl<S: System> NameCache<S> {
         let mut names = lock.lock();
         lookup.changes = names.changes;
         let Some(mut cached) = names.take(directory, name) else { return Known::Nothing(lookup) };
-        // A directory that was moved is above what is in it by another node, which leads to another directory by `..`.
+        // A directory that was moved is above what is in it by another node, which leads to another directory
+        // by `..`.
         let is_valid = now < cached.deadline
             && cached.node.as_ref().is_none_or(|node| node.is_directly_below(directory));
         if !is_valid {
@@ -203,7 +204,8 @@ impl<S: System> NameCache<S> {
         cached.is_some_and(|cached| start.started < cached.deadline)
     }
 
-    /// Keeps where a name of a listing leads, for a time in nanoseconds from the start of the listing on, if there is room.
+    /// Keeps where a name of a listing leads, for a time in nanoseconds from the start of the listing on, if
+    /// there is room.
     pub(super) fn insert_listed(
         &self,
         start: ListingStart,

@@ -56,7 +56,8 @@ impl<S: System> Vfs<S> {
     ///
     /// # Errors
     ///
-    /// Those of a walk and of [`FileSystem::symlink`](crate::FileSystem::symlink); `ENOENT` for an empty target.
+    /// Those of a walk and of [`FileSystem::symlink`](crate::FileSystem::symlink); `ENOENT` for an empty
+    /// target.
     pub async fn create_symlink(&self, target: &[u8], path: &[u8]) -> Result<(), Errno> {
         if target.is_empty() {
             return Err(Errno::ENOENT);
@@ -123,8 +124,8 @@ impl<S: System> Vfs<S> {
     ///
     /// # Errors
     ///
-    /// Those of a walk and of [`FileSystem::rmdir`](crate::FileSystem::rmdir); `EBUSY` if something is mounted on it, and
-    /// for the root; `EINVAL` or `ENOTEMPTY` if the path ends in `.` or `..`.
+    /// Those of a walk and of [`FileSystem::rmdir`](crate::FileSystem::rmdir); `EBUSY` if something is
+    /// mounted on it, and for the root; `EINVAL` or `ENOTEMPTY` if the path ends in `.` or `..`.
     pub async fn remove_directory(&self, path: &[u8]) -> Result<(), Errno> {
         let walked = self.walk(path, LastLink::Keep).await?;
         match walked.name() {
@@ -151,8 +152,9 @@ impl<S: System> Vfs<S> {
     ///
     /// # Errors
     ///
-    /// Those of a walk and of [`FileSystem::rename`](crate::FileSystem::rename); `EXDEV` between two mounts; `EBUSY` for
-    /// mount points, the root, and paths that end in `.` or `..`; `EINVAL` for flags that exclude each other.
+    /// Those of a walk and of [`FileSystem::rename`](crate::FileSystem::rename); `EXDEV` between two mounts;
+    /// `EBUSY` for mount points, the root, and paths that end in `.` or `..`; `EINVAL` for flags that exclude
+    /// each other.
     pub async fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<(), Errno> {
         if flags.contains(RenameFlags::NO_REPLACE | RenameFlags::EXCHANGE) {
             return Err(Errno::EINVAL);

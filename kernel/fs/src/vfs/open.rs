@@ -32,7 +32,8 @@ impl<S: System> Vfs<S> {
     /// # Errors
     ///
     /// Those of a walk and of [`FileSystem::open`](crate::FileSystem::open) and
-    /// [`create`](crate::FileSystem::create); `EEXIST`, `EISDIR`, `ENOTDIR`, `EROFS`, `ELOOP`, `EINVAL` as on Linux.
+    /// [`create`](crate::FileSystem::create); `EEXIST`, `EISDIR`, `ENOTDIR`, `EROFS`, `ELOOP`, `EINVAL` as on
+    /// Linux.
     pub async fn open(&self, path: &[u8], flags: i32, permissions: u32) -> Result<OpenedPath<S>, Errno> {
         if flags & O_CREAT != 0 && flags & O_DIRECTORY != 0 {
             return Err(Errno::EINVAL);
@@ -103,8 +104,9 @@ impl<S: System> Vfs<S> {
         });
         let result = node.and_then(|node| open_path(node, opened, flags));
         if result.is_err() {
-            // A call that fails creates nothing, where the file system can tell whether the name is still that of the new
-            // file. A server cannot: there an empty file stays, as another thread may have given the name to another file.
+            // A call that fails creates nothing, where the file system can tell whether the name is still
+            // that of the new file. A server cannot: there an empty file stays, as another thread may have
+            // given the name to another file.
             let stops = parent.mount.submount_bits();
             let found = entry.found();
             if parent.file_system().unlink_path(parent.ino, name, stops, Some(found)).is_some() {

@@ -33,7 +33,8 @@ pub enum Whence {
 /// The inode of an open file.
 #[derive(Debug)]
 pub(super) enum OpenNode<S: System> {
-    /// One that nothing else refers to by this node, and that has no opening in the file system; none of a directory.
+    /// One that nothing else refers to by this node, and that has no opening in the file system; none of a
+    /// directory.
     Own(Node<S>),
     Shared(Arc<Node<S>>),
 }
@@ -50,7 +51,8 @@ impl<S: System> Deref for OpenNode<S> {
     }
 }
 
-/// An open file or directory, with a position and flags. Two descriptors share one if one is a duplicate of the other.
+/// An open file or directory, with a position and flags. Two descriptors share one if one is a duplicate of
+/// the other.
 #[derive(Debug)]
 pub struct OpenFile<S: System> {
     node: OpenNode<S>,
@@ -85,8 +87,8 @@ impl<S: System> OpenFile<S> {
         S::arc(Self::of(OpenNode::Shared(node), inode, flags, opening)).ok_or(Errno::ENOMEM)
     }
 
-    /// An inode that a path leads to, which the file system has opened without a handle; it is no directory. The open file
-    /// takes over the reference. Without memory, it is dropped.
+    /// An inode that a path leads to, which the file system has opened without a handle; it is no directory.
+    /// The open file takes over the reference. Without memory, it is dropped.
     ///
     /// # Errors
     ///
@@ -117,8 +119,9 @@ impl<S: System> OpenFile<S> {
         }
     }
 
-    /// Ends the opening of a file that a path has led to at once, if it has neither errors to report nor a lock, and if nothing is
-    /// freed: it is called under a spinlock. Returns whether it has. Then this open file has no reference to its inode.
+    /// Ends the opening of a file that a path has led to at once, if it has neither errors to report nor a
+    /// lock, and if nothing is freed: it is called under a spinlock. Returns whether it has. Then this open
+    /// file has no reference to its inode.
     ///
     /// The caller has the only reference, and uses it for [`Self::reuse`] only afterwards.
     #[inline]
@@ -131,8 +134,8 @@ impl<S: System> OpenFile<S> {
         true
     }
 
-    /// Makes a retired open file one of what a path leads to, whose reference it takes over, in the same mount. Returns whether
-    /// it has: not if it has another mount.
+    /// Makes a retired open file one of what a path leads to, whose reference it takes over, in the same
+    /// mount. Returns whether it has: not if it has another mount.
     #[inline(always)]
     pub(super) fn reuse(&mut self, mount: &Arc<Mount<S>>, found: FoundInode, flags: i32) -> bool {
         let OpenNode::Own(node) = &mut self.node else { return false };
@@ -184,8 +187,8 @@ impl<S: System> OpenFile<S> {
         self.read_from(offset, buffer).await
     }
 
-    /// [`Self::read_at`] to the start of `buffer` if it needs no waiting: for callers that hold a lock. Returns the number of
-    /// bytes; `None` if [`Self::read_at`] is to be called without the lock.
+    /// [`Self::read_at`] to the start of `buffer` if it needs no waiting: for callers that hold a lock.
+    /// Returns the number of bytes; `None` if [`Self::read_at`] is to be called without the lock.
     #[inline]
     pub fn read_at_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
         self.check_readable().ok()?;
@@ -201,19 +204,21 @@ impl<S: System> OpenFile<S> {
             reply
         })
         .await;
-        // The time of the last read has changed, unless the client of a server had the data: such a reply does not wait.
+        // The time of the last read has changed, unless the client of a server had the data: such a reply
+        // does not wait.
         if was_pending {
             self.node.mount.forget_attr(self.inode.ino);
         }
         result
     }
 
-    /// Writes at the position, or with `O_APPEND` at the end of the file, and moves the position behind what was written.
-    /// Returns the number of bytes.
+    /// Writes at the position, or with `O_APPEND` at the end of the file, and moves the position behind what
+    /// was written. Returns the number of bytes.
     ///
     /// # Errors
     ///
-    /// `EBADF` without write access, `EINVAL` if the bytes would end behind the largest offset, `EFBIG`, `ENOSPC`, `EIO`.
+    /// `EBADF` without write access, `EINVAL` if the bytes would end behind the largest offset, `EFBIG`,
+    /// `ENOSPC`, `EIO`.
     pub async fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.check_writable()?;
         if bytes.is_empty() {
@@ -228,8 +233,8 @@ impl<S: System> OpenFile<S> {
         Ok(written.count)
     }
 
-    /// Writes at an offset in bytes (`pwrite`), or as on Linux with `O_APPEND` at the end of the file. Returns the number
-    /// of bytes.
+    /// Writes at an offset in bytes (`pwrite`), or as on Linux with `O_APPEND` at the end of the file.
+    /// Returns the number of bytes.
     ///
     /// # Errors
     ///
@@ -257,15 +262,16 @@ impl<S: System> OpenFile<S> {
         written
     }
 
-    /// [`Self::write_at`] of all bytes if it needs no waiting, as [`Self::read_at_now`]. Returns the offset behind them.
+    /// [`Self::write_at`] of all bytes if it needs no waiting, as [`Self::read_at_now`]. Returns the offset
+    /// behind them.
     #[inline]
     pub fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
         self.check_writable().ok()?;
         self.node.file_system().write_now(self.write_position(offset), bytes, self.inode.ino)
     }
 
-    /// Has the file system lend the page of an offset to the window of the descriptor, if it does that: for callers that hold the
-    /// lock of the descriptor.
+    /// Has the file system lend the page of an offset to the window of the descriptor, if it does that: for
+    /// callers that hold the lock of the descriptor.
     pub fn lend_page(&self, offset: u64, window: &'static PageWindow<S>) {
         let writes = self.check_writable().is_ok() && !self.is_appending.load(Relaxed);
         let access = Access { reads: self.check_readable().is_ok(), writes };
@@ -281,7 +287,8 @@ impl<S: System> OpenFile<S> {
         if self.is_appending.load(Relaxed) { WriteAt::End } else { WriteAt::Offset(offset) }
     }
 
-    /// Moves the position and returns it. Of a directory, it is one that reading its entries has returned, or 0.
+    /// Moves the position and returns it. Of a directory, it is one that reading its entries has returned, or
+    /// 0.
     ///
     /// # Errors
     ///
@@ -384,8 +391,8 @@ impl<S: System> OpenFile<S> {
         }
     }
 
-    /// Calls `entries` with entries of the directory from the position on until it breaks, and moves the position behind
-    /// the last one that it has taken.
+    /// Calls `entries` with entries of the directory from the position on until it breaks, and moves the
+    /// position behind the last one that it has taken.
     ///
     /// # Errors
     ///
@@ -423,7 +430,8 @@ impl<S: System> OpenFile<S> {
         .await;
         position.offset = next;
         match result {
-            // So a server may answer for a removed directory, which is read as an empty one (POSIX.1-2017, readdir).
+            // So a server may answer for a removed directory, which is read as an empty one (POSIX.1-2017,
+            // readdir).
             Err(Errno::ENOENT) => Ok(()),
             // The entries before the failure are returned, and the next call fails.
             Err(_) if next != start => Ok(()),
@@ -431,8 +439,8 @@ impl<S: System> OpenFile<S> {
         }
     }
 
-    /// Gives the file an advisory lock in place of the one that it has (`flock`). Waits for others to release theirs if they
-    /// are in conflict.
+    /// Gives the file an advisory lock in place of the one that it has (`flock`). Waits for others to release
+    /// theirs if they are in conflict.
     ///
     /// # Errors
     ///
@@ -474,7 +482,8 @@ impl<S: System> Positioned for OpenFile<S> {
     }
 }
 
-/// As an object, an open file has what every descriptor has; its own operations are methods, for the kernel to call.
+/// As an object, an open file has what every descriptor has; its own operations are methods, for the kernel
+/// to call.
 impl<S: System> Object for OpenFile<S> {
     fn status_flags(&self) -> i32 {
         let appending = if self.is_appending.load(Relaxed) { O_APPEND } else { 0 };

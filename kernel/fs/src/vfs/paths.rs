@@ -29,14 +29,15 @@ impl<S: System> Vfs<S> {
         action(Start(current.as_ref().unwrap_or(&self.root)))
     }
 
-    /// The directory in which an absolute path begins; `None` for another path, or if a call with it may have to wait.
+    /// The directory in which an absolute path begins; `None` for another path, or if a call with it may have
+    /// to wait.
     #[inline]
     pub fn root_start(&self, path: &[u8]) -> Option<Start<'_, S>> {
         (is_followed(path) && path.first() == Some(&b'/')).then(|| Start(&self.root))
     }
 
-    /// Stores what [`Self::metadata`] returns, with symbolic links followed or not, if it needs no waiting. `None`:
-    /// [`Self::metadata`] is to be called.
+    /// Stores what [`Self::metadata`] returns, with symbolic links followed or not, if it needs no waiting.
+    /// `None`: [`Self::metadata`] is to be called.
     #[inline]
     pub fn properties_now<'a>(
         &self,
@@ -55,7 +56,8 @@ impl<S: System> Vfs<S> {
 pub struct Start<'a, S: System>(&'a Node<S>);
 
 impl<'a, S: System> Start<'a, S> {
-    /// What [`Vfs::open`] opens without `O_CREAT`, if that needs no waiting. `None`: [`Vfs::open`] is to be called.
+    /// What [`Vfs::open`] opens without `O_CREAT`, if that needs no waiting. `None`: [`Vfs::open`] is to be
+    /// called.
     #[inline]
     pub fn find_now(self, path: &'a [u8], flags: i32) -> Option<FoundFile<'a, S>> {
         let Self(start) = self;
@@ -102,7 +104,8 @@ impl<'a, S: System> Start<'a, S> {
     }
 }
 
-/// A file or directory that a path has led to, and that is to be opened. It has a reference, which the open file takes over.
+/// A file or directory that a path has led to, and that is to be opened. It has a reference, which the open
+/// file takes over.
 #[derive(Debug)]
 pub struct FoundFile<'a, S: System> {
     start: &'a Node<S>,
@@ -123,8 +126,8 @@ impl<S: System> FoundFile<'_, S> {
         (is_read && file_type == FileType::Regular) || is_other_opened_now(self.start, self.found, flags)
     }
 
-    /// Opens a file by an open file that was [retired](OpenFile::retire_now): without memory, for callers that hold a lock.
-    /// Returns whether it has; else [`Self::open`] is to be called.
+    /// Opens a file by an open file that was [retired](OpenFile::retire_now): without memory, for callers
+    /// that hold a lock. Returns whether it has; else [`Self::open`] is to be called.
     #[inline(always)]
     pub fn open_again(&self, retired: &mut Arc<OpenFile<S>>) -> bool {
         self.found.file_type == FileType::Regular

@@ -1,5 +1,5 @@
-//! Reading of directories, with the inodes of their entries where a server says these along with the names: a program that looks
-//! at what it lists then needs no request for each name.
+//! Reading of directories, with the inodes of their entries where a server says these along with the names: a
+//! program that looks at what it lists then needs no request for each name.
 
 use alloc::sync::Arc;
 use core::ops::ControlFlow;

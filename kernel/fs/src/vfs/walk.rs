@@ -178,7 +178,8 @@ impl<S: System> Vfs<S> {
         node.ok_or(Errno::ENOENT)?.or_mounted()
     }
 
-    /// Forgets what is kept of a name, of its directory, and of the inode that has or had it, after a call that changes them.
+    /// Forgets what is kept of a name, of its directory, and of the inode that has or had it, after a call
+    /// that changes them.
     pub(super) fn forget_name(&self, directory: &Node<S>, name: &[u8], node: Option<&Node<S>>) {
         if directory.mount.has_validity() {
             self.names.remove(directory, name);
@@ -194,8 +195,8 @@ impl<S: System> Vfs<S> {
         if path.first() == Some(&b'/') { Arc::clone(&self.root) } else { self.current_directory() }
     }
 
-    /// The directory of the last name of a path and the position of that name, if the file system finds it at once; else the
-    /// directory in which the path begins.
+    /// The directory of the last name of a path and the position of that name, if the file system finds it at
+    /// once; else the directory in which the path begins.
     fn walk_directories(&self, path: &[u8]) -> Result<(Arc<Node<S>>, usize), Errno> {
         let (start, length) = (self.start_of(path), length_of_directories(path));
         let directories = path.get(..length).filter(|path| path.iter().any(|byte| *byte != b'/'));
@@ -209,8 +210,8 @@ impl<S: System> Vfs<S> {
     ///
     /// # Errors
     ///
-    /// `ENOENT` if the path is empty, or a directory of it does not exist; `EINVAL` if it has a zero byte; `ENOTDIR`, `ELOOP`,
-    /// `ENAMETOOLONG`, or an error of the file system.
+    /// `ENOENT` if the path is empty, or a directory of it does not exist; `EINVAL` if it has a zero byte;
+    /// `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`, or an error of the file system.
     pub(super) async fn walk<'p>(&self, path: &'p [u8], last: LastLink) -> Result<Walked<'p, S>, Errno> {
         if path.is_empty() {
             return Err(Errno::ENOENT);

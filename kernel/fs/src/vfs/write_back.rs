@@ -1,12 +1,14 @@
-//! Write-back: what a program writes to a file of a server in small pieces, one after the other, is collected and written as one.
+//! Write-back: what a program writes to a file of a server in small pieces, one after the other, is collected
+//! and written as one.
 //!
-//! The first write of a sequence is passed on at once; those that follow it are collected, at most for [`MAX_AGE`]. They are
-//! written when the buffer is full, when the sequence ends, before any other request of this machine that depends on the
-//! file's contents or attributes, and when a descriptor of the file is closed. An error is reported to the opening that has
-//! written: by its next write, `fsync` or `close`, whichever comes first.
+//! The first write of a sequence is passed on at once; those that follow it are collected, at most for
+//! [`MAX_AGE`]. They are written when the buffer is full, when the sequence ends, before any other request of
+//! this machine that depends on the file's contents or attributes, and when a descriptor of the file is
+//! closed. An error is reported to the opening that has written: by its next write, `fsync` or `close`,
+//! whichever comes first.
 //!
-//! Nothing is collected unless the file system has twice the room for it, so that a program that fills it finds out by the
-//! write that does not fit.
+//! Nothing is collected unless the file system has twice the room for it, so that a program that fills it
+//! finds out by the write that does not fit.
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -36,7 +38,8 @@ const MAX_SIZE: usize = 64 << 10;
 /// Time in nanoseconds for which the file system is taken to have the room that it had.
 const MAX_ROOM_AGE: u64 = 1_000_000_000;
 
-/// Number of files of a mount whose writes are collected at a time; each has the slot of its number modulo this.
+/// Number of files of a mount whose writes are collected at a time; each has the slot of its number modulo
+/// this.
 const SLOTS: usize = 8;
 
 /// The inode of an opening: what writing to it takes. The reference to it lasts until this is dropped.
@@ -66,7 +69,8 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// An opened inode, which is released when this is dropped. `None` if its writes are not to be collected; then it is not.
+    /// An opened inode, which is released when this is dropped. `None` if its writes are not to be collected;
+    /// then it is not.
     ///
     /// # Errors
     ///
@@ -113,7 +117,8 @@ struct Collected {
     writer: Weak<Opening>,
     is_appending: bool,
     next: u64,
-    /// What is collected: the bytes before `next`, since when, and the opening that has written them, if there are any.
+    /// What is collected: the bytes before `next`, since when, and the opening that has written them, if
+    /// there are any.
     bytes: Vec<u8>,
     since: u64,
     opening: Option<Arc<Opening>>,
@@ -310,7 +315,8 @@ impl<S: System> WriteBack<S> {
         self.slot(ino).is_some_and(|slot| slot.ino.load(Acquire) == ino.0)
     }
 
-    /// Whether as many bytes may be collected: the file system has twice the room. It is asked once in a while.
+    /// Whether as many bytes may be collected: the file system has twice the room. It is asked once in a
+    /// while.
     async fn has_room(&self, opening: &Opening) -> bool {
         let (now, size) = (S::monotonic(), opening.max as u64);
         let take = || {
@@ -391,8 +397,8 @@ impl<S: System> WriteBack<S> {
         }
     }
 
-    /// Writes what is collected for an inode: before a request that depends on it. Returns the error of the writes, which is
-    /// left to the opening that made them, too.
+    /// Writes what is collected for an inode: before a request that depends on it. Returns the error of the
+    /// writes, which is left to the opening that made them, too.
     ///
     /// # Errors
     ///
@@ -411,7 +417,8 @@ impl<S: System> WriteBack<S> {
         Ok(error)
     }
 
-    /// [`Self::write_out`], before the size of the file changes: writes at its end do not follow on earlier ones any more.
+    /// [`Self::write_out`], before the size of the file changes: writes at its end do not follow on earlier
+    /// ones any more.
     ///
     /// # Errors
     ///
@@ -426,8 +433,8 @@ impl<S: System> WriteBack<S> {
         Ok(())
     }
 
-    /// Writes everything that is collected, or with `is_due` only what is old enough, and frees the memory that it took.
-    /// Returns when the rest is due.
+    /// Writes everything that is collected, or with `is_due` only what is old enough, and frees the memory
+    /// that it took. Returns when the rest is due.
     ///
     /// # Errors
     ///

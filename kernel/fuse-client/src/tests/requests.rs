@@ -27,8 +27,8 @@ const SIZE: usize = 20_000;
 
 pub(super) type Messages = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A virtual file system on a server, the way to it, and the messages that it gets. `answer` replies in its place, unless
-/// it returns `None`.
+/// A virtual file system on a server, the way to it, and the messages that it gets. `answer` replies in its
+/// place, unless it returns `None`.
 pub(super) fn recorded(
     answer: impl FnMut(&InHeader, &[u8]) -> Option<Result<Vec<u8>, i32>> + Send + 'static,
 ) -> (Vfs<TestSystem>, ModelTransport, Messages) {
@@ -127,8 +127,8 @@ fn small_reads_one_after_the_other_are_few_requests() {
 /// Size in bytes of the largest requests of the servers that there are.
 const LARGE: usize = 1 << 20;
 
-/// A server and a transport whose requests have up to [`LARGE`] bytes, and whose files have no end. Their contents are not
-/// kept.
+/// A server and a transport whose requests have up to [`LARGE`] bytes, and whose files have no end. Their
+/// contents are not kept.
 fn large() -> (Vfs<TestSystem>, ModelTransport, Messages) {
     let init = InitOut {
         major: 7,

@@ -74,8 +74,8 @@ fn open(vfs: &TestVfs, path: &str, flags: i32) -> Result<Arc<OpenFile<TestSystem
     }
 }
 
-/// Reads until the end of the file or of `size`. The bytes are not visible without unsafe code; their number is, and
-/// [`contents`] compares them.
+/// Reads until the end of the file or of `size`. The bytes are not visible without unsafe code; their number
+/// is, and [`contents`] compares them.
 fn read(file: &OpenFile<TestSystem>, offset: u64, size: usize) -> Result<usize, Errno> {
     let mut memory: Vec<u8> = Vec::with_capacity(size);
     let mut buffer = ReadBuffer::new(&mut memory.spare_capacity_mut()[..size]);
@@ -200,15 +200,16 @@ proptest! {
         same_as_on_the_server(Files::new(ramfs()), u64::MAX, &steps)?;
     }
 
-    // Nothing else changes the files, so names and attributes may be kept for ever. They keep inodes in use, whose numbers are
-    // not given to others then.
+    // Nothing else changes the files, so names and attributes may be kept for ever. They keep inodes in use,
+    // whose numbers are not given to others then.
     #[test]
     fn calls_with_caches_behave_as_on_the_server(steps in vec(step(), 1..if cfg!(miri) { 12 } else { 40 })) {
         same_as_on_the_server(Files::with_validity(ramfs(), 1 << 30), 0, &steps)?;
     }
 }
 
-/// Checks that each step has the same result by way of a server and without one, and that no reference is left.
+/// Checks that each step has the same result by way of a server and without one, and that no reference is
+/// left.
 fn same_as_on_the_server(files: Arc<Files>, shown: u64, steps: &[Step]) -> Result<(), TestCaseError> {
     let (vfs, transport, files) = client_of(files);
     let direct = mounted(Arc::new(ramfs()));
@@ -219,7 +220,8 @@ fn same_as_on_the_server(files: Arc<Files>, shown: u64, steps: &[Step]) -> Resul
         prop_assert_eq!(take(&vfs, step, shown), take(&direct, step, shown), "{:?}", step);
     }
     prop_assert!(!transport.is_stopped());
-    // All inodes without names are freed once nothing refers to them: no reference was forgotten too rarely or too often.
+    // All inodes without names are freed once nothing refers to them: no reference was forgotten too rarely
+    // or too often.
     run(vfs.change_directory(b"/")).unwrap();
     vfs.forget_names();
     run(direct.change_directory(b"/")).unwrap();

@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 
 use crate::transport::{ServedReply, Transport};
 
-/// Maximum size in bytes of the data of a request, unless a test sets another one: small, so that tests reach it.
+/// Maximum size in bytes of the data of a request, unless a test sets another one: small, so that tests reach
+/// it.
 const MAX_DATA: usize = 8192;
 
 /// What a server replies to a message; `None` if it does not.

@@ -1,7 +1,8 @@
 //! Free blocks of the heap that a CPU keeps for itself: one list for each size class.
 //!
-//! Taking and freeing a block touches no shared data. Only when a list is empty or full, a batch of blocks comes
-//! from the heap or goes back to it. A block may be freed on another CPU than the one that allocated it.
+//! Taking and freeing a block touches no shared data. Only when a list is empty or full, a batch of blocks
+//! comes from the heap or goes back to it. A block may be freed on another CPU than the one that allocated
+//! it.
 
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};
@@ -23,12 +24,13 @@ pub(crate) struct FreeList {
     first: AtomicPtr<u8>,
     /// Number of blocks that fit before a batch goes back to the heap.
     room: AtomicU32,
-    /// Number of blocks that the next refill takes from the heap. It doubles each time, so that a program with few
-    /// blocks takes little memory.
+    /// Number of blocks that the next refill takes from the heap. It doubles each time, so that a program
+    /// with few blocks takes little memory.
     batch: AtomicU32,
 }
 
-/// Where a list is in [`FreeBlocks`], in bytes: one instruction reaches a field of the list of the CPU that runs.
+/// Where a list is in [`FreeBlocks`], in bytes: one instruction reaches a field of the list of the CPU that
+/// runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListOffset(usize);
 
@@ -57,15 +59,18 @@ const ROOM: usize = offset_of!(CpuLocal, heap) + offset_of!(FreeList, room);
 /// [`FreeList::pop`] for a list of the CPU that runs. Interrupts are masked.
 #[inline]
 pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
-    // SAFETY: the block of each CPU is a `CpuLocal`. An offset is that of a list in it: `ListOffset::of` alone makes one, of a
-    // class below their number, and lists have the size by which it is scaled. The word is the list's first field.
+    // SAFETY: the block of each CPU is a `CpuLocal`. An offset is that of a list in it: `ListOffset::of`
+    // alone makes one, of a class below their number, and lists have the size by which it is scaled. The word
+    // is the list's first field.
     let first = NonNull::new(unsafe { indexed::load_at::<FIRST>(list.0) })?.cast::<u8>();
-    // SAFETY: `push` and `FreeList::push`, which alone add blocks, have written the first word of the block. Free blocks have
-    // no other user, and the CPU's interrupts are masked, so nothing has changed it since.
+    // SAFETY: `push` and `FreeList::push`, which alone add blocks, have written the first word of the block.
+    // Free blocks have no other user, and the CPU's interrupts are masked, so nothing has changed it since.
     let next = unsafe { first.cast::<*mut ()>().read() };
-    // SAFETY: the word at the offset is the list's first field, as for the load; `next` is null or the list's next block.
+    // SAFETY: the word at the offset is the list's first field, as for the load; `next` is null or the list's
+    // next block.
     unsafe { indexed::store_at::<FIRST>(list.0, next) };
-    // SAFETY: the offset is that of a list in the CPU-local block, and the word its room, which has one more now.
+    // SAFETY: the offset is that of a list in the CPU-local block, and the word its room, which has one more
+    // now.
     unsafe { indexed::increment_at::<ROOM>(list.0) };
     Some(first)
 }
@@ -79,12 +84,14 @@ pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
 pub(crate) unsafe fn push(list: ListOffset, block: NonNull<u8>) -> bool {
     // SAFETY: the offset is that of a list in the CPU-local block, as in `pop`; the word is its first field.
     let first = unsafe { indexed::load_at::<FIRST>(list.0) };
-    // SAFETY: the block is exclusively the caller's (contract). The smallest class has 16 bytes, aligned to 16, so the word fits.
+    // SAFETY: the block is exclusively the caller's (contract). The smallest class has 16 bytes, aligned to
+    // 16, so the word fits.
     unsafe { block.cast::<*mut ()>().write(first) };
-    // SAFETY: the word at the offset is the list's first field, as for the load; the block is of the list's class (contract),
-    // and its first word is the next one.
+    // SAFETY: the word at the offset is the list's first field, as for the load; the block is of the list's
+    // class (contract), and its first word is the next one.
     unsafe { indexed::store_at::<FIRST>(list.0, block.as_ptr().cast()) };
-    // SAFETY: the offset is that of a list in the CPU-local block, and the word its room, which has one less now.
+    // SAFETY: the offset is that of a list in the CPU-local block, and the word its room, which has one less
+    // now.
     let is_full = unsafe { indexed::decrement_at::<ROOM>(list.0) };
     !is_full
 }
@@ -134,8 +141,8 @@ impl FreeList {
     #[inline]
     pub(crate) fn pop(&self) -> Option<NonNull<u8>> {
         let first = NonNull::new(self.first.load(Relaxed))?;
-        // SAFETY: `push`, which alone adds blocks, has written the first word of the block. Free blocks have no
-        // other user, and the CPU's interrupts are masked, so nothing has changed it since.
+        // SAFETY: `push`, which alone adds blocks, has written the first word of the block. Free blocks have
+        // no other user, and the CPU's interrupts are masked, so nothing has changed it since.
         let next = unsafe { first.cast::<*mut u8>().read() };
         self.first.store(next, Relaxed);
         self.room.store(self.room.load(Relaxed).wrapping_add(1), Relaxed);
@@ -149,8 +156,8 @@ impl FreeList {
     /// The block must be one of the list's size class, and exclusively the caller's, who gives it up.
     #[inline]
     pub(crate) unsafe fn push(&self, block: NonNull<u8>) -> bool {
-        // SAFETY: the block is exclusively the caller's (contract). The smallest class has 16 bytes, aligned to 16,
-        // so the word fits.
+        // SAFETY: the block is exclusively the caller's (contract). The smallest class has 16 bytes, aligned
+        // to 16, so the word fits.
         unsafe { block.cast::<*mut u8>().write(self.first.load(Relaxed)) };
         self.first.store(block.as_ptr(), Relaxed);
         let room = self.room.load(Relaxed).wrapping_sub(1);
@@ -158,13 +165,14 @@ impl FreeList {
         room != 0
     }
 
-    /// Adds `count` blocks that `take` allocates; fewer if it has no more, or if one more would make the list full.
-    /// Returns whether all were added. The list need not be empty: the thread may have moved to this CPU since it
-    /// found its own empty.
+    /// Adds `count` blocks that `take` allocates; fewer if it has no more, or if one more would make the list
+    /// full. Returns whether all were added. The list need not be empty: the thread may have moved to this
+    /// CPU since it found its own empty.
     ///
     /// # Safety
     ///
-    /// The blocks that `take` returns must be of the list's size class, and exclusively the caller's, who gives them up.
+    /// The blocks that `take` returns must be of the list's size class, and exclusively the caller's, who
+    /// gives them up.
     pub(crate) unsafe fn refill(&self, count: u32, mut take: impl FnMut() -> Option<NonNull<u8>>) -> bool {
         for _ in 0..count {
             if self.room.load(Relaxed) <= 1 {

@@ -1,4 +1,5 @@
-//! The region from which a CPU allocates blocks, with the feature `bump`. No other CPU uses it, so blocks need no lock.
+//! The region from which a CPU allocates blocks, with the feature `bump`. No other CPU uses it, so blocks
+//! need no lock.
 
 use core::mem::offset_of;
 use core::ptr;
@@ -6,7 +7,8 @@ use core::sync::atomic::AtomicPtr;
 
 use super::CpuLocal;
 
-/// The words of a [`BumpRegion`](hermit_memory::bump::BumpRegion). Only its CPU uses them, with interrupts masked.
+/// The words of a [`BumpRegion`](hermit_memory::bump::BumpRegion). Only its CPU uses them, with interrupts
+/// masked.
 #[derive(Debug)]
 pub(crate) struct HeapRegion {
     next: AtomicPtr<()>,

@@ -24,8 +24,8 @@ impl DmaAllocator for Allocator {
         let (address, physical) = memory::allocate_pages(size).ok()?;
         let start = NonNull::new(with_exposed_provenance_mut::<u8>(to_usize(address)))?;
         let pages = Pages { start, physical, size: to_usize(size), permit: permit.clone() };
-        // SAFETY: `allocate_pages` returns mapped pages of this size that have no other user; the device does not
-        // know of them yet.
+        // SAFETY: `allocate_pages` returns mapped pages of this size that have no other user; the device does
+        // not know of them yet.
         unsafe { start.write_bytes(0, pages.size) };
         Some(pages)
     }
@@ -35,8 +35,8 @@ impl DmaAllocator for Allocator {
     }
 }
 
-/// Physically contiguous pages that are shared with a device. Their bytes are only ever copied; no Rust reference
-/// to them exists, except as atomics.
+/// Physically contiguous pages that are shared with a device. Their bytes are only ever copied; no Rust
+/// reference to them exists, except as atomics.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u8>,
@@ -59,22 +59,23 @@ impl Pages {
     fn bytes(&self, offset: usize, size: usize) -> NonNull<u8> {
         let end = offset.checked_add(size);
         assert!(end.is_some_and(|end| end <= self.size), "inside of the memory");
-        // SAFETY: `offset` is at most the size of the pages (asserted), which are one allocation from `start` on.
+        // SAFETY: `offset` is at most the size of the pages (asserted), which are one allocation from `start`
+        // on.
         unsafe { self.start.add(offset) }
     }
 
     fn word(&self, offset: usize) -> &AtomicU16 {
         let word = self.bytes(offset, 2).cast::<AtomicU16>();
         assert!(word.is_aligned(), "words are aligned");
-        // SAFETY: the word is inside of the pages (`bytes`), aligned (asserted) and initialised (`allocate` fills
-        // with zero). The pages live as long as `self`, and all other accesses are atomics or copies that the
-        // compiler does not see.
+        // SAFETY: the word is inside of the pages (`bytes`), aligned (asserted) and initialised (`allocate`
+        // fills with zero). The pages live as long as `self`, and all other accesses are atomics or copies
+        // that the compiler does not see.
         unsafe { word.as_ref() }
     }
 }
 
-// SAFETY: the physical address is that of pages that `allocate_pages` has given to this value alone; they are freed when
-// it is dropped, unless the permit is granted.
+// SAFETY: the physical address is that of pages that `allocate_pages` has given to this value alone; they are
+// freed when it is dropped, unless the permit is granted.
 unsafe impl DmaMemory for Pages {
     fn size(&self) -> usize {
         self.size
@@ -86,14 +87,15 @@ unsafe impl DmaMemory for Pages {
 
     fn read(&self, offset: usize, bytes: &mut [u8]) {
         let from = self.bytes(offset, bytes.len());
-        // SAFETY: the source is inside of the pages (`bytes`); the target is an exclusive slice of the same length.
+        // SAFETY: the source is inside of the pages (`bytes`); the target is an exclusive slice of the same
+        // length.
         unsafe { copy(from.as_ptr(), bytes.as_mut_ptr(), bytes.len()) };
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) {
         let to = self.bytes(offset, bytes.len());
-        // SAFETY: the target is inside of the pages (`bytes`), whose other accesses are atomics and copies; the
-        // source is a slice of the same length.
+        // SAFETY: the target is inside of the pages (`bytes`), whose other accesses are atomics and copies;
+        // the source is a slice of the same length.
         unsafe { copy(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
     }
 

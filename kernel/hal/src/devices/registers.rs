@@ -13,7 +13,8 @@ pub struct Window {
 
 // SAFETY: registers are mapped on all CPUs and not bound to a thread.
 unsafe impl Send for Window {}
-// SAFETY: each access is a single volatile instruction or a single call; the device serializes concurrent ones.
+// SAFETY: each access is a single volatile instruction or a single call; the device serializes concurrent
+// ones.
 unsafe impl Sync for Window {}
 
 /// Value of a register.
@@ -75,11 +76,12 @@ impl Window {
         self.check::<T>(offset);
         match self.access {
             RegisterAccess::Mapped(start) => {
-                // SAFETY: the register is inside of the window (checked), all of which is mapped from `start` on.
+                // SAFETY: the register is inside of the window (checked), all of which is mapped from `start`
+                // on.
                 let register = unsafe { start.add(offset) }.cast::<T>();
                 assert!(register.is_aligned(), "registers are aligned");
-                // SAFETY: the register is mapped uncached and stays so (`RegisterAccess::Mapped`), and is aligned
-                // (asserted). Any bits are a value of `T`, an integer.
+                // SAFETY: the register is mapped uncached and stays so (`RegisterAccess::Mapped`), and is
+                // aligned (asserted). Any bits are a value of `T`, an integer.
                 unsafe { register.read_volatile() }
             }
             RegisterAccess::Called { io, start } => {
@@ -92,7 +94,8 @@ impl Window {
         self.check::<T>(offset);
         match self.access {
             RegisterAccess::Mapped(start) => {
-                // SAFETY: the register is inside of the window (checked), all of which is mapped from `start` on.
+                // SAFETY: the register is inside of the window (checked), all of which is mapped from `start`
+                // on.
                 let register = unsafe { start.add(offset) }.cast::<T>();
                 assert!(register.is_aligned(), "registers are aligned");
                 // SAFETY: the register is mapped uncached and stays so (`RegisterAccess::Mapped`), and is

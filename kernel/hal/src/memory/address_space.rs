@@ -11,8 +11,8 @@ impl From<OutOfMemory> for PagingError {
     }
 }
 
-/// The kernel's address space. The methods are those of [`PageTable`], which also make the platform's mappings
-/// follow.
+/// The kernel's address space. The methods are those of [`PageTable`], which also make the platform's
+/// mappings follow.
 #[derive(Debug)]
 pub(super) struct AddressSpace(PageTable);
 
@@ -59,7 +59,8 @@ impl AddressSpace {
         size: u64,
         found: &mut impl FnMut(MappedPage),
     ) -> Result<(), PagingError> {
-        // Afterwards the page tables need no memory for the change, so it cannot fail once the platform has followed.
+        // Afterwards the page tables need no memory for the change, so it cannot fail once the platform has
+        // followed.
         self.0.split_boundaries(tables, address, size)?;
         ops::mmu().unmap(address, size)?;
         self.0.unmap(tables, address, size, found)
@@ -69,8 +70,8 @@ impl AddressSpace {
     ///
     /// # Errors
     ///
-    /// [`PagingError::NotMapped`] if a part is not mapped; besides those of [`PageTable::unmap_pages`]. Nothing has changed
-    /// then.
+    /// [`PagingError::NotMapped`] if a part is not mapped; besides those of [`PageTable::unmap_pages`].
+    /// Nothing has changed then.
     pub(super) fn unmap_pages(
         &mut self,
         tables: &mut impl TableMemory,
@@ -97,7 +98,8 @@ impl AddressSpace {
         self.0.unmap(tables, address, size, &mut |_| ())
     }
 
-    /// See [`PageTable::protect`]. If the platform has no memory for it, it may have changed a part of the range.
+    /// See [`PageTable::protect`]. If the platform has no memory for it, it may have changed a part of the
+    /// range.
     pub(super) fn protect(
         &mut self,
         tables: &mut impl TableMemory,
@@ -108,7 +110,8 @@ impl AddressSpace {
         if !self.0.is_mapped(tables, address, size)? {
             return Err(PagingError::NotMapped);
         }
-        // Afterwards the page tables need no memory for the change, so it cannot fail once the platform has followed.
+        // Afterwards the page tables need no memory for the change, so it cannot fail once the platform has
+        // followed.
         self.0.split_boundaries(tables, address, size)?;
         ops::mmu().protect(address, size, access)?;
         self.0.protect(tables, address, size, access)

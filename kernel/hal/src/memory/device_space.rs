@@ -3,14 +3,15 @@
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_info::{Parsed, Region};
 
-/// End of the hole below 4 GiB in which devices have their registers; memory that does not fit below continues above.
+/// End of the hole below 4 GiB in which devices have their registers; memory that does not fit below
+/// continues above.
 const HOLE_END: u64 = 4 << 30;
 
-/// Physical addresses at which there is no memory: above all of it, and from the end of the memory below 4 GiB up to
-/// there.
+/// Physical addresses at which there is no memory: above all of it, and from the end of the memory below 4
+/// GiB up to there.
 ///
-/// Addresses that firmware or devices name are checked against it, so that the kernel never takes its memory for
-/// registers.
+/// Addresses that firmware or devices name are checked against it, so that the kernel never takes its memory
+/// for registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceSpace {
     /// End of the memory below [`HOLE_END`].

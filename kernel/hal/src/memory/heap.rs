@@ -1,5 +1,5 @@
-//! The heap. Large blocks come straight from the frame allocator ([`large`]), all others from [`blocks`], which claim
-//! [`pages`] of it. A feature chooses these:
+//! The heap. Large blocks come straight from the frame allocator ([`large`]), all others from [`blocks`],
+//! which claim [`pages`] of it. A feature chooses these:
 //!
 //! | feature | blocks |
 //! | --- | --- |
@@ -46,8 +46,8 @@ static ALLOCATOR: KernelHeap = KernelHeap;
 #[derive(Debug)]
 struct KernelHeap;
 
-// SAFETY: `allocate` returns null or memory of the layout's size and alignment that no other allocation has until
-// it is passed to `deallocate`; `reallocate` keeps the contents. None of them panics or unwinds.
+// SAFETY: `allocate` returns null or memory of the layout's size and alignment that no other allocation has
+// until it is passed to `deallocate`; `reallocate` keeps the contents. None of them panics or unwinds.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocate(layout.size(), layout.align())
@@ -55,20 +55,20 @@ unsafe impl GlobalAlloc for KernelHeap {
 
     #[inline(never)] // The kernel drops boxes and vectors at many places.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this allocator with
-        // this layout, and is not used again.
+        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this
+        // allocator with this layout, and is not used again.
         unsafe { deallocate(pointer, layout.size(), layout.align()) };
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this allocator with
-        // this layout, and is used no more if the result is not null.
+        // SAFETY: by the contract of `GlobalAlloc` the block comes from `alloc` or `realloc` of this
+        // allocator with this layout, and is used no more if the result is not null.
         unsafe { reallocate(pointer, layout.size(), layout.align(), size) }
     }
 }
 
-/// Whether a block comes straight from the frame allocator: talc searches long for such sizes, and cannot serve the
-/// largest.
+/// Whether a block comes straight from the frame allocator: talc searches long for such sizes, and cannot
+/// serve the largest.
 #[inline]
 const fn is_large(size: usize) -> bool {
     size >= large::MIN_SIZE
@@ -93,9 +93,8 @@ fn allocate_slow(size: usize, align: usize) -> *mut u8 {
     block.map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
-/// Sets the function that frees memory which is kept for reuse, [`super::reclaim`] included; the first call counts.
-/// It is called when an allocation would fail, with no
-/// spinlock held; sleeping locks may be.
+/// Sets the function that frees memory which is kept for reuse, [`super::reclaim`] included; the first call
+/// counts. It is called when an allocation would fail, with no spinlock held; sleeping locks may be.
 pub fn set_reclaim(reclaim: fn()) {
     RECLAIM.call_once(|| reclaim);
 }
@@ -106,8 +105,8 @@ pub fn set_reclaim(reclaim: fn()) {
 pub fn allocate_zeroed(size: usize, align: usize) -> *mut u8 {
     let pointer = allocate(size, align);
     if !pointer.is_null() {
-        // SAFETY: the block was just allocated with this size, so it has no other user. (With size 0 nothing is
-        // written.)
+        // SAFETY: the block was just allocated with this size, so it has no other user. (With size 0 nothing
+        // is written.)
         unsafe { pointer.write_bytes(0, size) };
     }
     pointer
@@ -126,25 +125,28 @@ unsafe fn deallocate_slow(pointer: *mut u8, size: usize, align: usize) {
         // SAFETY: a block of this size was allocated by `large::allocate`, and is not used again (contract).
         unsafe { large::deallocate(pointer, size) };
     } else if size != 0 {
-        // SAFETY: a block of this size was allocated by `blocks::allocate_shared`, with this layout, and is not used again (contract).
+        // SAFETY: a block of this size was allocated by `blocks::allocate_shared`, with this layout, and is
+        // not used again (contract).
         unsafe { blocks::deallocate_shared(pointer, layout) };
     }
     host_return::notify();
 }
 
-/// Changes the size of a block from `old`; the block may move. Null if there is no memory; then nothing has changed.
+/// Changes the size of a block from `old`; the block may move. Null if there is no memory; then nothing has
+/// changed.
 ///
 /// # Safety
 ///
-/// `pointer` must come from this heap, with the size `old` and this alignment, and not be used again unless the
-/// result is null.
+/// `pointer` must come from this heap, with the size `old` and this alignment, and not be used again unless
+/// the result is null.
 pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
     // SAFETY: the block comes from this heap with this size and alignment (same contract).
     if unsafe { resize(pointer, old, align, size) } {
         return pointer;
     }
     if is_large(old) && is_large(size) {
-        // SAFETY: a block of the size `old` was allocated by `large`, and is not used again if it moves (same contract).
+        // SAFETY: a block of the size `old` was allocated by `large`, and is not used again if it moves (same
+        // contract).
         if let Some(moved) = unsafe { large::relocate(pointer, old, align, size) } {
             return moved.as_ptr();
         }
@@ -165,11 +167,11 @@ unsafe fn resize(pointer: *mut u8, old: usize, align: usize, size: usize) -> boo
         return false;
     }
     match [old, size].map(is_large) {
-        // SAFETY: a block of the size `old` was allocated by `large::allocate`; its bytes beyond the new size are not used
-        // again (contract).
+        // SAFETY: a block of the size `old` was allocated by `large::allocate`; its bytes beyond the new size
+        // are not used again (contract).
         [true, true] => unsafe { large::resize(pointer, old, size) },
-        // SAFETY: a block of the size `old` comes from `blocks` with this layout (contract); both sizes are not zero, those of
-        // layouts, and not large.
+        // SAFETY: a block of the size `old` comes from `blocks` with this layout (contract); both sizes are
+        // not zero, those of layouts, and not large.
         [false, false] => unsafe { blocks::resize(pointer, layout, size) },
         _ => false,
     }
@@ -183,11 +185,11 @@ unsafe fn resize(pointer: *mut u8, old: usize, align: usize, size: usize) -> boo
 unsafe fn move_to(pointer: *mut u8, old: usize, align: usize, size: usize) -> *mut u8 {
     let moved = allocate(size, align);
     if !moved.is_null() {
-        // SAFETY: both blocks have at least the smaller of the two sizes, and a new block does not overlap another
-        // one.
+        // SAFETY: both blocks have at least the smaller of the two sizes, and a new block does not overlap
+        // another one.
         unsafe { ptr::copy_nonoverlapping(pointer, moved, old.min(size)) };
-        // SAFETY: the block comes from this heap with this size and alignment, and is not used again, as the result
-        // is not null (contract).
+        // SAFETY: the block comes from this heap with this size and alignment, and is not used again, as the
+        // result is not null (contract).
         unsafe { deallocate(pointer, old, align) };
     }
     moved

@@ -1,9 +1,9 @@
 //! Return of free memory to the host.
 //!
-//! Frees mark memory ([`hermit_memory::freed_units`]) under the memory lock, and set [`DUE`] when enough was freed. The
-//! slow path of a free calls [`notify`] without a spinlock, which has the kernel start a thread. That calls
-//! [`return_freed`] once in a period, until nothing was freed in one. Memory is allocated while the host takes it back,
-//! so no program gets it meanwhile.
+//! Frees mark memory ([`hermit_memory::freed_units`]) under the memory lock, and set [`DUE`] when enough was
+//! freed. The slow path of a free calls [`notify`] without a spinlock, which has the kernel start a thread.
+//! That calls [`return_freed`] once in a period, until nothing was freed in one. Memory is allocated while
+//! the host takes it back, so no program gets it meanwhile.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
@@ -36,8 +36,8 @@ pub(super) fn set_due() {
     DUE.store(true, Relaxed);
 }
 
-/// Sets the function that has [`return_freed`] called once in a period, unless it is already; the first call counts. It
-/// is called without a spinlock; sleeping locks may be held.
+/// Sets the function that has [`return_freed`] called once in a period, unless it is already; the first call
+/// counts. It is called without a spinlock; sleeping locks may be held.
 pub fn set_return_hook(start: fn()) {
     START.call_once(|| start);
 }

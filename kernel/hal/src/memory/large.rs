@@ -1,12 +1,13 @@
 //! Large blocks of the heap: whole pages from the frame allocator.
 //!
-//! A block lies in the direct map if there are as many free frames in a row: then nothing has to be mapped. Otherwise it
-//! consists of any frames, which are mapped at addresses for mappings. So free memory can be used however it is
-//! fragmented, and on both sides of the hole below 4 GiB.
+//! A block lies in the direct map if there are as many free frames in a row: then nothing has to be mapped.
+//! Otherwise it consists of any frames, which are mapped at addresses for mappings. So free memory can be
+//! used however it is fragmented, and on both sides of the hole below 4 GiB.
 //!
-//! A block that cannot grow in place moves to other addresses by its pages: nothing is copied, and no second block of
-//! memory is needed meanwhile. What it grows by gets frames at once, or, if there is not enough free memory, when it is
-//! touched ([`lazy`](super::lazy)): a vector asks for twice its size, and may never use all of it.
+//! A block that cannot grow in place moves to other addresses by its pages: nothing is copied, and no second
+//! block of memory is needed meanwhile. What it grows by gets frames at once, or, if there is not enough free
+//! memory, when it is touched ([`lazy`](super::lazy)): a vector asks for twice its size, and may never use
+//! all of it.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -77,7 +78,8 @@ pub(super) unsafe fn deallocate(block: *mut u8, size: usize) {
 ///
 /// # Safety
 ///
-/// It must come from [`allocate`] or [`relocate`] with the size `old`; bytes beyond the new size must not be used again.
+/// It must come from [`allocate`] or [`relocate`] with the size `old`; bytes beyond the new size must not be
+/// used again.
 pub(super) unsafe fn resize(block: *mut u8, old: usize, size: usize) -> bool {
     let start = block.addr() as u64;
     let (old, size) = (pages(old), pages(size));
@@ -95,7 +97,8 @@ pub(super) unsafe fn resize(block: *mut u8, old: usize, size: usize) -> bool {
     }
 }
 
-/// Extends a block that is mapped, and ends at `end`; `false` if the addresses there are in use, or without memory.
+/// Extends a block that is mapped, and ends at `end`; `false` if the addresses there are in use, or without
+/// memory.
 fn extend(end: u64, size: u64, old: u64) -> bool {
     if !mapping::take_at(end, size) {
         return false;
@@ -116,12 +119,13 @@ fn populate(start: u64, size: u64, old: u64) -> Result<(), OutOfMemory> {
     })
 }
 
-/// Moves a block with its pages to addresses where it can grow to `size`. `None` if that is impossible: then nothing has
-/// changed.
+/// Moves a block with its pages to addresses where it can grow to `size`. `None` if that is impossible: then
+/// nothing has changed.
 ///
 /// # Safety
 ///
-/// It must come from [`allocate`] or this function with the size `old`, and not be used again unless the result is `None`.
+/// It must come from [`allocate`] or this function with the size `old`, and not be used again unless the
+/// result is `None`.
 pub(super) unsafe fn relocate(block: *mut u8, old: usize, align: usize, size: usize) -> Option<NonNull<u8>> {
     let from = block.addr() as u64;
     let (old, size) = (pages(old), pages(size));

@@ -1,7 +1,7 @@
 //! Lazy ranges: parts of large blocks that get memory by a page fault, when they are touched.
 //!
-//! Only the growth of a block is lazy, and only if there is not enough free memory for all of it. If there is none for a
-//! page that is touched, the machine ends, as a process of Linux does.
+//! Only the growth of a block is lazy, and only if there is not enough free memory for all of it. If there is
+//! none for a page that is touched, the machine ends, as a process of Linux does.
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_memory::lazy_ranges::LazyRanges;

@@ -121,7 +121,8 @@ pub(super) fn give_back(start: u64, size: u64) {
         Some(free) => free.free(AddressRange { start, end: start + size }),
         None => Ok(()),
     };
-    // A range between two mappings makes the list longer. Without memory for that even after this, the addresses are lost.
+    // A range between two mappings makes the list longer. Without memory for that even after this, the
+    // addresses are lost.
     let _: Result<(), FreeError> = give_back().or_else(|_| {
         super::reclaim();
         give_back()

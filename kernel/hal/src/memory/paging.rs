@@ -23,8 +23,8 @@ pub const RESERVE: u64 = 128 << 10;
 /// Physical addresses of the firmware's tables are below this.
 const READABLE_END: u64 = 512 << 30;
 
-/// The state, once [`init`] has made it. Without elements a vector is all zero, and takes no room in the image's file: the
-/// `None` of an `Option` is a value that a field never has.
+/// The state, once [`init`] has made it. Without elements a vector is all zero, and takes no room in the
+/// image's file: the `None` of an `Option` is a value that a field never has.
 static MEMORY: SpinLock<heapless::Vec<MemoryState, 1>> = SpinLock::new(heapless::Vec::new());
 
 /// Physical memory, page tables and free addresses.
@@ -63,8 +63,8 @@ fn lock() -> MappedMutexGuard<'static, RawSpinLock, MemoryState> {
     MutexGuard::map(MEMORY.lock(), |memory| memory.first_mut().expect("memory is ready before it is used"))
 }
 
-/// Whether an address is mapped. While this CPU reports a fault, `false` if the lock is held: the CPU that holds it has
-/// been stopped.
+/// Whether an address is mapped. While this CPU reports a fault, `false` if the lock is held: the CPU that
+/// holds it has been stopped.
 pub(super) fn is_mapped(address: u64) -> bool {
     let is_mapped = |memory: &MemoryState| memory.table.translate(&memory.physical, address).is_some();
     if stop::is_stopping_others() {
@@ -79,8 +79,8 @@ pub(super) fn access(address: u64) -> Access {
     found.map_or(Access::None, |translation| translation.attributes.access)
 }
 
-/// Pages that no page table has any more, but perhaps TLBs: free once [`complete`] has flushed these. Until then their
-/// addresses must not be used again.
+/// Pages that no page table has any more, but perhaps TLBs: free once [`complete`] has flushed these. Until
+/// then their addresses must not be used again.
 #[derive(Debug)]
 #[must_use = "the memory is lost, and TLBs may have entries of it"]
 struct PendingFlush(DeferredFrees);
@@ -94,7 +94,8 @@ fn complete(pending: Option<PendingFlush>) {
     }
 }
 
-/// Changes the access to a range, all of which must be mapped. CPUs have flushed their TLBs when this returns.
+/// Changes the access to a range, all of which must be mapped. CPUs have flushed their TLBs when this
+/// returns.
 pub(super) fn protect(address: u64, size: u64, access: Access) -> Result<(), PagingError> {
     let (result, pending) = with(|memory| memory.protect(address, size, access));
     complete(pending);
@@ -114,8 +115,8 @@ pub(super) fn unmap_and_free(ranges: impl Iterator<Item = (u64, u64)>) {
     complete(pending);
 }
 
-/// Maps the pages of a range at other addresses, too. What is not mapped is left out. If this fails, some pages may be mapped
-/// there.
+/// Maps the pages of a range at other addresses, too. What is not mapped is left out. If this fails, some
+/// pages may be mapped there.
 pub(super) fn map_again(from: u64, to: u64, size: u64) -> Result<(), PagingError> {
     let mut done = 0;
     while done < size {
@@ -170,8 +171,8 @@ impl MemoryState {
         Ok(self.physical.direct_map.address(physical))
     }
 
-    /// Extends what [`Self::allocate`] returned, and what ends at `end`, by the memory behind it; `false` if that
-    /// is not free.
+    /// Extends what [`Self::allocate`] returned, and what ends at `end`, by the memory behind it; `false` if
+    /// that is not free.
     pub(super) fn extend(&mut self, end: u64, size: u64) -> bool {
         self.check_reserve(size).is_ok()
             && self.physical.take_at(self.physical.direct_map.physical(end), size)
@@ -230,7 +231,8 @@ impl MemoryState {
         self.physical.take_frames(&mut self.table, size)
     }
 
-    /// Allocates physically contiguous frames to map: `size` bytes, or fewer if there are not as many in one piece.
+    /// Allocates physically contiguous frames to map: `size` bytes, or fewer if there are not as many in one
+    /// piece.
     pub(super) fn take_frames_up_to(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
         let mut size = size;
         loop {
@@ -307,7 +309,8 @@ impl MemoryState {
     /// Removes both mappings, as far as they exist, and frees the memory.
     pub(super) fn unmap_mirrored(&mut self, &MirroredMapping { address, physical, size }: &MirroredMapping) {
         let both = AddressRange { start: address, end: address + 2 * size };
-        // Fails only if the platform has no memory for the hole in its mappings: then the memory stays allocated.
+        // Fails only if the platform has no memory for the hole in its mappings: then the memory stays
+        // allocated.
         if self.table.unmap(&mut self.physical, address, both.size(), &mut |_| ()).is_err() {
             return;
         }
@@ -369,10 +372,12 @@ impl MemoryState {
         self.physical.free_deferred(&mut deferred);
     }
 
-    /// Flushes as [`Self::flush`] does, or leaves that to [`complete`], so that no CPU waits for others under the lock.
+    /// Flushes as [`Self::flush`] does, or leaves that to [`complete`], so that no CPU waits for others under
+    /// the lock.
     ///
-    /// Only changes of pages may be flushed without the lock. If a table is no longer used, another thread could map
-    /// memory beside the range in a new table, and CPUs that have cached the old one would not find it there.
+    /// Only changes of pages may be flushed without the lock. If a table is no longer used, another thread
+    /// could map memory beside the range in a new table, and CPUs that have cached the old one would not find
+    /// it there.
     fn flush_or_defer(&mut self, deferred: DeferredFrees) -> Option<PendingFlush> {
         if self.physical.has_unused_tables() || !ops::mmu().has_other_tlbs() {
             self.flush(deferred);
@@ -413,8 +418,8 @@ impl MemoryState {
         mapped.is_ok().then_some(physical)
     }
 
-    /// Copies from physical memory, which is added to the direct map if it is not there yet; `false` if that is
-    /// impossible.
+    /// Copies from physical memory, which is added to the direct map if it is not there yet; `false` if that
+    /// is impossible.
     pub(super) fn read_physical(&mut self, physical: u64, bytes: &mut [u8]) -> bool {
         let Some(end) = physical.checked_add(bytes.len() as u64).filter(|&end| end <= READABLE_END) else {
             return false;

@@ -17,14 +17,16 @@ pub fn leak<T>(value: T) -> Option<&'static T> {
     let layout = Layout::new::<T>();
     let start = allocate(layout.size() as u64, layout.align() as u64)?;
     let block = NonNull::new(with_exposed_provenance_mut::<T>(to_usize(start)))?;
-    // SAFETY: `allocate` has returned memory of this size and alignment, which is mapped and has no other user.
+    // SAFETY: `allocate` has returned memory of this size and alignment, which is mapped and has no other
+    // user.
     unsafe { block.write(value) };
-    // SAFETY: the value was just written, is never moved, changed or freed, and from here on only shared references to
-    // it exist.
+    // SAFETY: the value was just written, is never moved, changed or freed, and from here on only shared
+    // references to it exist.
     Some(unsafe { block.as_ref() })
 }
 
-/// Makes `count` values that are never freed; `None` if there is no memory. Their alignment is at most a page.
+/// Makes `count` values that are never freed; `None` if there is no memory. Their alignment is at most a
+/// page.
 pub fn leak_slice<T>(count: usize, mut make: impl FnMut() -> T) -> Option<&'static [T]> {
     let layout = Layout::array::<T>(count).ok()?;
     let start = allocate(layout.size() as u64, layout.align() as u64)?;
@@ -35,8 +37,8 @@ pub fn leak_slice<T>(count: usize, mut make: impl FnMut() -> T) -> Option<&'stat
         // SAFETY: this memory is mapped, aligned for the type, and has no other user.
         unsafe { place.write(make()) };
     }
-    // SAFETY: the loop has written all `count` values. They are never moved, changed or freed, and from here on only
-    // shared references to them exist.
+    // SAFETY: the loop has written all `count` values. They are never moved, changed or freed, and from here
+    // on only shared references to them exist.
     Some(unsafe { NonNull::slice_from_raw_parts(first, count).as_ref() })
 }
 

@@ -1,7 +1,7 @@
 //! Physical memory: the frames that are free, and the direct map.
 //!
-//! Physical address `p` is mapped at the start of the direct map plus `p`. The part that the loader has not mapped
-//! there is mapped when it is first used.
+//! Physical address `p` is mapped at the start of the direct map plus `p`. The part that the loader has not
+//! mapped there is mapped when it is first used.
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut, write_bytes};
 
@@ -23,8 +23,8 @@ use crate::ops::{self, MemoryReturn};
 /// Number of pieces that unmapped memory may be in.
 const MAX_PIECES: usize = 64;
 
-/// Number of frames kept for page tables, for the moment when all mapped memory is used up: as many as mapping more
-/// needs.
+/// Number of frames kept for page tables, for the moment when all mapped memory is used up: as many as
+/// mapping more needs.
 const SPARE_TABLES: usize = 4;
 
 /// Least free memory, in bytes, of which some is returned to the host: so there is more for others meanwhile.
@@ -50,17 +50,17 @@ impl DirectMap {
 
     fn read_word(self, physical: u64) -> u64 {
         let word = with_exposed_provenance::<u64>(to_usize(self.address(physical)));
-        // SAFETY: called for entries of page tables, for words of free memory and for bitmaps of freed memory, all of which
-        // the direct map has. They are read and written only under the memory lock, by these two functions; no Rust
-        // reference to them exists.
+        // SAFETY: called for entries of page tables, for words of free memory and for bitmaps of freed
+        // memory, all of which the direct map has. They are read and written only under the memory lock, by
+        // these two functions; no Rust reference to them exists.
         unsafe { word.read_volatile() }
     }
 
     fn write_word(self, physical: u64, value: u64) {
         let word = with_exposed_provenance_mut::<u64>(to_usize(self.address(physical)));
-        // SAFETY: called for entries of page tables, for words of free memory and for bitmaps of freed memory, all of which
-        // the direct map has. They are read and written only under the memory lock, by these two functions; no Rust
-        // reference to them exists.
+        // SAFETY: called for entries of page tables, for words of free memory and for bitmaps of freed
+        // memory, all of which the direct map has. They are read and written only under the memory lock, by
+        // these two functions; no Rust reference to them exists.
         unsafe { word.write_volatile(value) };
     }
 
@@ -75,8 +75,8 @@ impl DirectMap {
     pub(super) fn read(self, physical: u64, bytes: &mut [u8]) {
         for (offset, byte) in bytes.iter_mut().enumerate() {
             let from = with_exposed_provenance::<u8>(to_usize(self.address(physical)) + offset);
-            // SAFETY: the direct map has the address (checked by the caller, under the memory lock); any bits are a
-            // valid byte.
+            // SAFETY: the direct map has the address (checked by the caller, under the memory lock); any bits
+            // are a valid byte.
             *byte = unsafe { from.read_volatile() };
         }
     }
@@ -137,16 +137,18 @@ pub(super) struct FreshFrames {
 }
 
 impl FreshFrames {
-    /// Fills the frames with zero. Needs no lock: they are this value's alone, and the direct map never shrinks.
+    /// Fills the frames with zero. Needs no lock: they are this value's alone, and the direct map never
+    /// shrinks.
     pub(super) fn zero(&mut self) {
         self.direct_map.zero(self.physical, self.size);
     }
 }
 
-/// Deferred-free list: memory that is free once the TLBs of all CPUs are flushed, linked through the memory itself.
+/// Deferred-free list: memory that is free once the TLBs of all CPUs are flushed, linked through the memory
+/// itself.
 ///
-/// A CPU whose TLB or paging-structure cache is not flushed yet may still take a page in the list for a page table.
-/// So the words that are written to it have bit 0, the present bit of an entry, clear.
+/// A CPU whose TLB or paging-structure cache is not flushed yet may still take a page in the list for a page
+/// table. So the words that are written to it have bit 0, the present bit of an entry, clear.
 #[derive(Debug)]
 pub(super) struct DeferredFrees {
     direct_map: DirectMap,
@@ -327,7 +329,8 @@ impl PhysicalFrames {
         }
     }
 
-    /// Allocates memory at this physical address; `false` if it is not free, or the direct map does not have it.
+    /// Allocates memory at this physical address; `false` if it is not free, or the direct map does not have
+    /// it.
     pub(super) fn take_at(&mut self, start: u64, size: u64) -> bool {
         self.frames.allocate_at(&mut self.direct_map, start, size)
     }

@@ -1,5 +1,5 @@
-//! Stacks of threads: addresses above a guard page that is never mapped. They grow by page faults: a page gets
-//! memory when it is first touched.
+//! Stacks of threads: addresses above a guard page that is never mapped. They grow by page faults: a page
+//! gets memory when it is first touched.
 
 use core::ptr::with_exposed_provenance;
 
@@ -15,8 +15,8 @@ use crate::sync::SpinLock;
 /// Maximum number of bytes by which a stack grows in one page fault.
 const MAX_GROWTH: u64 = 64 << 10;
 
-/// Number of free slots that keep their memory. They are unmapped together, because each unmapping flushes the TLBs
-/// of all CPUs.
+/// Number of free slots that keep their memory. They are unmapped together, because each unmapping flushes
+/// the TLBs of all CPUs.
 const MAX_DIRTY: usize = 64;
 
 /// Free slots without memory.
@@ -85,7 +85,8 @@ impl Drop for Stack {
         let full = DIRTY.lock().push(self.slot).err();
         if let Some(slot) = full {
             reclaim();
-            // There is room now unless other CPUs have filled it: then the slot is lost, but its memory is freed.
+            // There is room now unless other CPUs have filled it: then the slot is lost, but its memory is
+            // freed.
             let lost = DIRTY.lock().push(slot).err();
             lost.into_iter().for_each(|slot| unmap(core::iter::once(slot)));
         }
@@ -99,8 +100,9 @@ fn unmap(slots: impl Iterator<Item = StackSlot>) {
     paging::unmap_and_free(ranges);
 }
 
-/// Held while the memory of free stacks is on its way to the free frames: a CPU without memory waits for it, instead of
-/// finding nothing to reclaim. Taken before the locks of free slots and the memory lock; waiting CPUs answer TLB flushes.
+/// Held while the memory of free stacks is on its way to the free frames: a CPU without memory waits for it,
+/// instead of finding nothing to reclaim. Taken before the locks of free slots and the memory lock; waiting
+/// CPUs answer TLB flushes.
 static RECLAIMING: SpinLock<()> = SpinLock::new(());
 
 /// Frees the memory of all free stacks.
@@ -160,15 +162,17 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
             let page = address & !(PAGE_SIZE - 1);
             let size = growth(bounds, page);
             let block = fresh::map_block(page + PAGE_SIZE - size, size);
-            // Without memory for all of them, or with a part mapped already, only the page of the fault is mapped.
+            // Without memory for all of them, or with a part mapped already, only the page of the fault is
+            // mapped.
             block.or_else(|_| fresh::map_stack_page(page))
         }
         _ => Err(OutOfMemory),
     }
 }
 
-/// Number of bytes, from the end of a page downwards, that a fault in this page maps: as many as are used above it,
-/// within limits. So the number of faults is logarithmic in the used size, up to [`MAX_GROWTH`] per fault.
+/// Number of bytes, from the end of a page downwards, that a fault in this page maps: as many as are used
+/// above it, within limits. So the number of faults is logarithmic in the used size, up to [`MAX_GROWTH`] per
+/// fault.
 fn growth(bounds: StackBounds, page: u64) -> u64 {
     let used = bounds.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MAX_GROWTH);
     let room = page + PAGE_SIZE - bounds.bottom;
@@ -196,8 +200,9 @@ pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
         return None;
     }
     let record = with_exposed_provenance::<[u64; 2]>(to_usize(frame));
-    // SAFETY: the record lies in a stack, and its first and last byte are mapped (checked), so all of it is: it is
-    // shorter than a page. It is aligned to eight bytes (checked), as its words must be, and any bits are integers.
+    // SAFETY: the record lies in a stack, and its first and last byte are mapped (checked), so all of it is:
+    // it is shorter than a page. It is aligned to eight bytes (checked), as its words must be, and any bits
+    // are integers.
     let [next, return_address] = unsafe { record.read_volatile() };
     Some((next, return_address))
 }

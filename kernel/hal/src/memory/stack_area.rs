@@ -6,8 +6,8 @@ use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
 use hermit_memory::stack_slots::{SlotTable, StackBounds};
 
-/// Bytes of stack that code may use while it holds a lock that [`super::stack::extend`] takes as well. If the stack had to grow
-/// then, the page fault handler would wait for the lock for ever.
+/// Bytes of stack that code may use while it holds a lock that [`super::stack::extend`] takes as well. If the
+/// stack had to grow then, the page fault handler would wait for the lock for ever.
 pub(super) const STACK_NEEDED: usize = 8 << 10;
 
 /// The slots that exist. Changed under the lock of free slots (`stack::CLEAN`).
@@ -28,9 +28,9 @@ pub(super) fn touch(size: usize) {
     }
     for offset in (0..=size).step_by(to_usize(PAGE_SIZE)) {
         let below = with_exposed_provenance::<u8>(here - offset);
-        // SAFETY: the address is at most `size` bytes below the current frame: in this stack, where the page fault
-        // handler maps memory if there is none yet, or in its guard page, where the access is reported as a stack
-        // overflow and does not return. The value is not used.
+        // SAFETY: the address is at most `size` bytes below the current frame: in this stack, where the page
+        // fault handler maps memory if there is none yet, or in its guard page, where the access is reported
+        // as a stack overflow and does not return. The value is not used.
         let _: u8 = unsafe { below.read_volatile() };
     }
 }

@@ -1,5 +1,5 @@
-//! Thread-local variables (ELF Handling For Thread-Local Storage, variant II): the variables lie below the thread
-//! pointer, and the word at the thread pointer is its own address.
+//! Thread-local variables (ELF Handling For Thread-Local Storage, variant II): the variables lie below the
+//! thread pointer, and the word at the thread pointer is its own address.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull, with_exposed_provenance};
@@ -31,8 +31,8 @@ impl ThreadLocals {
     pub fn new() -> Result<Self, OutOfMemory> {
         let template = TLS.get().copied().unwrap_or_default();
         let align = to_usize(template.align).max(align_of::<usize>());
-        // The linker's offsets are relative to the thread pointer, which is the end of the variables rounded up to
-        // their alignment.
+        // The linker's offsets are relative to the thread pointer, which is the end of the variables rounded
+        // up to their alignment.
         let offset = to_usize(template.memory_size).next_multiple_of(align);
         let layout = Layout::from_size_align(offset + POINTER_SIZE, align).map_err(|_| OutOfMemory)?;
         let start = NonNull::new(heap::allocate(layout.size(), layout.align())).ok_or(OutOfMemory)?;
@@ -48,15 +48,16 @@ impl ThreadLocals {
         let template = TLS.get().copied().unwrap_or_default();
         let initial = with_exposed_provenance::<u8>(to_usize(template.start));
         let size = to_usize(template.file_size);
-        // SAFETY: the template is a part of the image that is never written, as large as `file_size`, which the
-        // loader has checked. The block is larger, as `file_size` is at most `memory_size`, and the exclusive
-        // reference to its owner excludes other users.
+        // SAFETY: the template is a part of the image that is never written, as large as `file_size`, which
+        // the loader has checked. The block is larger, as `file_size` is at most `memory_size`, and the
+        // exclusive reference to its owner excludes other users.
         unsafe { ptr::copy_nonoverlapping(initial, self.start.as_ptr(), size) };
         // SAFETY: `size` is at most `memory_size`, which is less than the size of the block.
         let rest = unsafe { self.start.add(size) };
         // SAFETY: this is the rest of the block, which has `layout.size()` bytes and no other user.
         unsafe { rest.write_bytes(0, self.layout.size() - size) };
-        // SAFETY: `new` allocates the word behind the variables, and aligns the thread pointer for it at least.
+        // SAFETY: `new` allocates the word behind the variables, and aligns the thread pointer for it at
+        // least.
         unsafe { self.pointer.cast::<usize>().write(self.pointer.addr().get()) };
     }
 
@@ -68,8 +69,8 @@ impl ThreadLocals {
 
 impl Drop for ThreadLocals {
     fn drop(&mut self) {
-        // SAFETY: `new` has allocated the block with this layout. The owner of the value, `crate::thread::Thread`,
-        // drops it when its context is empty: when no thread uses the variables.
+        // SAFETY: `new` has allocated the block with this layout. The owner of the value,
+        // `crate::thread::Thread`, drops it when its context is empty: when no thread uses the variables.
         unsafe { heap::deallocate(self.start.as_ptr(), self.layout.size(), self.layout.align()) };
     }
 }

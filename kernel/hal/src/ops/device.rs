@@ -36,8 +36,8 @@ impl Debug for dyn RegisterIo {
 
 /// Access to registers of devices and to the PCI configuration space.
 pub(crate) trait DeviceAccess: Sync {
-    /// Access to `size` bytes of device registers; `None` if there may be memory at these physical addresses, or if
-    /// they cannot be mapped. The access stays valid.
+    /// Access to `size` bytes of device registers; `None` if there may be memory at these physical addresses,
+    /// or if they cannot be mapped. The access stays valid.
     fn registers(&self, physical: u64, size: u64) -> Option<RegisterAccess>;
 
     /// The PCI configuration space, if there is a PCI host bridge.

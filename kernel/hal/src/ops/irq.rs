@@ -12,8 +12,8 @@ pub(crate) trait IrqChip: Sync {
         let _ = line;
     }
 
-    /// Acknowledges an interrupt; `false` if it was spurious. A device line stays masked until [`Self::finish`], so a
-    /// device that keeps it raised causes no interrupt storm.
+    /// Acknowledges an interrupt; `false` if it was spurious. A device line stays masked until
+    /// [`Self::finish`], so a device that keeps it raised causes no interrupt storm.
     fn acknowledge(&self, line: u8) -> bool;
 
     /// Called before the handlers of a device line, with interrupts masked.
@@ -26,14 +26,14 @@ pub(crate) trait IrqChip: Sync {
         let _ = line;
     }
 
-    /// Connects a global system interrupt beyond the device lines to a line of messages on the first CPU, edge-triggered
-    /// and active high. `false` if no interrupt controller has it.
+    /// Connects a global system interrupt beyond the device lines to a line of messages on the first CPU,
+    /// edge-triggered and active high. `false` if no interrupt controller has it.
     fn connect(&self, interrupt: u32, line: u8) -> bool {
         let _ = (interrupt, line);
         false
     }
 
-    /// The message by which a device raises a line on a CPU, which must be running, or on the first CPU if no message
-    /// can address that one; `None` without message-signaled interrupts.
+    /// The message by which a device raises a line on a CPU, which must be running, or on the first CPU if no
+    /// message can address that one; `None` without message-signaled interrupts.
     fn msi_message(&self, cpu: u32, line: u8) -> Option<MsiMessage>;
 }

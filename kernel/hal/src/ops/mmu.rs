@@ -59,7 +59,8 @@ pub(crate) trait Mmu: Sync {
         Ok(())
     }
 
-    /// Whether mappings may be made other than those of growing stacks, for which the platform keeps a reserve.
+    /// Whether mappings may be made other than those of growing stacks, for which the platform keeps a
+    /// reserve.
     fn can_map_more(&self) -> bool {
         true
     }
@@ -84,7 +85,7 @@ pub(crate) trait Mmu: Sync {
         false
     }
 
-    /// Flushes the TLBs of all CPUs. When it returns, no CPU uses a mapping that the page tables did not have when it was
-    /// called.
+    /// Flushes the TLBs of all CPUs. When it returns, no CPU uses a mapping that the page tables did not have
+    /// when it was called.
     fn flush_tlb(&self, scope: FlushScope);
 }

@@ -10,8 +10,8 @@ pub(crate) trait Smp: Sync {
     /// Number of CPUs of the machine, from 1 to 64.
     fn cpu_count(&self) -> u32;
 
-    /// Starts secondary CPUs, for which [`crate::arch::startup::prepare`] has prepared: numbers 1 to `prepared -
-    /// 1`. Called once, by the first CPU.
+    /// Starts secondary CPUs, for which [`crate::arch::startup::prepare`] has prepared: numbers 1 to
+    /// `prepared - 1`. Called once, by the first CPU.
     fn start_secondary(&self, prepared: u32);
 
     /// Initialises the interrupt controller of the calling secondary CPU, which has this number.

@@ -4,7 +4,8 @@ use hermit_clock::HostTime;
 
 /// The timer of each CPU.
 pub(crate) trait CpuTimer: Sync {
-    /// Sets the timer of the calling CPU: its line is raised in `timeout_ns`, or earlier. Interrupts are masked.
+    /// Sets the timer of the calling CPU: its line is raised in `timeout_ns`, or earlier. Interrupts are
+    /// masked.
     fn set_timer(&self, timeout_ns: u64);
 }
 
@@ -17,7 +18,8 @@ pub(crate) struct HostClock {
     pub(crate) is_synchronized: bool,
 }
 
-/// Sources of the time of day and of the counter's frequency. The boot information may have both as of the start.
+/// Sources of the time of day and of the counter's frequency. The boot information may have both as of the
+/// start.
 pub(crate) trait TimeSource: Sync {
     /// What the hypervisor's clock says about the counter, if there is one.
     fn host_clock(&self) -> Option<HostClock> {
@@ -27,11 +29,12 @@ pub(crate) trait TimeSource: Sync {
     /// Measures the frequency of the counter, in Hz. Takes some milliseconds.
     fn measure_counter(&self) -> u64;
 
-    /// The host's wall clock, or the real-time clock, now; `None` without one. Threads call it, without locks.
+    /// The host's wall clock, or the real-time clock, now; `None` without one. Threads call it, without
+    /// locks.
     fn wall_clock(&self) -> Option<HostTime>;
 
-    /// Frequency of the counter in Hz as the host has measured it since the start, more precisely than at the start;
-    /// `None` if it has not. Threads call it, without locks.
+    /// Frequency of the counter in Hz as the host has measured it since the start, more precisely than at the
+    /// start; `None` if it has not. Threads call it, without locks.
     fn measured_frequency(&self) -> Option<u64> {
         None
     }

@@ -51,8 +51,9 @@ pub(super) struct Process;
 /// The platform, with the CPUs that uhyve has prepared.
 pub(super) fn find(info: &BootInfo) -> &'static Process {
     let page = with_exposed_provenance::<SharedCpus>(to_usize(info.direct_map.start));
-    // SAFETY: uhyve places the page of the CPUs at physical address 0, which the direct map has and which is not
-    // free memory (`hermit_interface::process`). Its fields are atomics, by which kernel and uhyve share it.
+    // SAFETY: uhyve places the page of the CPUs at physical address 0, which the direct map has and which is
+    // not free memory (`hermit_interface::process`). Its fields are atomics, by which kernel and uhyve share
+    // it.
     cpus::init(unsafe { &*page });
     &Process
 }
@@ -75,7 +76,8 @@ const fn text_port(stream: Stream) -> u16 {
     }
 }
 
-/// Notifies a device's queue by its eventfd; `false` if the register is another one or the queue has no eventfd.
+/// Notifies a device's queue by its eventfd; `false` if the register is another one or the queue has no
+/// eventfd.
 fn try_notify(address: u64, queue: u64) -> bool {
     let offset = address.wrapping_sub(HOLE.start);
     let queue = u32::try_from(queue).unwrap_or(MAX_EVENTFD_QUEUES);
@@ -154,22 +156,23 @@ impl Mmu for Process {
     }
 
     fn map(&self, address: u64, physical: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-        // SAFETY: the page tables, which decide what addresses are used for, have mapped these addresses to this
-        // memory just now, and they change only under the memory lock, which is held.
+        // SAFETY: the page tables, which decide what addresses are used for, have mapped these addresses to
+        // this memory just now, and they change only under the memory lock, which is held.
         let map = || unsafe { linux::map(address, physical, size, access) };
         spare_mappings::change(map).map_err(|_| OutOfMemory)
     }
 
     fn unmap(&self, address: u64, size: u64) -> Result<(), OutOfMemory> {
-        // SAFETY: the page tables are about to unmap these addresses, which are used no more; the memory lock is
-        // held.
+        // SAFETY: the page tables are about to unmap these addresses, which are used no more; the memory lock
+        // is held.
         let unmap = || unsafe { linux::unmap(address, size) };
         // Fails if the hole makes one mapping more than Linux allows.
         spare_mappings::change(unmap).map_err(|_| OutOfMemory)
     }
 
     fn protect(&self, address: u64, size: u64, access: Access) -> Result<(), OutOfMemory> {
-        // SAFETY: the page tables are about to restrict these addresses in the same way; the memory lock is held.
+        // SAFETY: the page tables are about to restrict these addresses in the same way; the memory lock is
+        // held.
         let protect = || unsafe { linux::protect(address, size, access) };
         spare_mappings::change(protect).map_err(|_| OutOfMemory)
     }

@@ -1,5 +1,5 @@
-//! The machine that uhyve makes on KVM ([`hermit_interface::machine`]): local APICs, and ports for text and for the
-//! end.
+//! The machine that uhyve makes on KVM ([`hermit_interface::machine`]): local APICs, and ports for text and
+//! for the end.
 
 use core::arch::asm;
 
@@ -41,8 +41,8 @@ impl PlatformConsole for UhyveKvm {
             Stream::Output => TEXT_PORT,
             Stream::Error => ERROR_TEXT_PORT,
         };
-        // SAFETY: OUTS reads exactly the bytes of the slice, upwards, as the System V ABI keeps the direction flag
-        // clear; the hypervisor only prints what is written to the port.
+        // SAFETY: OUTS reads exactly the bytes of the slice, upwards, as the System V ABI keeps the direction
+        // flag clear; the hypervisor only prints what is written to the port.
         unsafe {
             asm!(
                 "rep outsb",

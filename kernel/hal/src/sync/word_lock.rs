@@ -13,12 +13,13 @@ use crate::interrupts;
 /// What the word is while the lock is held.
 const HELD: u64 = 1;
 
-/// The bit of words that can be replaced, and compared when the lock is taken. [`HELD`] does not have it: so one comparison
-/// serves callers with the same condition, too.
+/// The bit of words that can be replaced, and compared when the lock is taken. [`HELD`] does not have it: so
+/// one comparison serves callers with the same condition, too.
 const MARK: u64 = 1 << 63;
 
-/// A spinlock around a value that masks interrupts, as [`SpinLock`](super::SpinLock) does, with a word of 64 bits. Lock and
-/// word are one atomic: what changes the word alone needs no lock, and taking the lock also says what the word is.
+/// A spinlock around a value that masks interrupts, as [`SpinLock`](super::SpinLock) does, with a word of 64
+/// bits. Lock and word are one atomic: what changes the word alone needs no lock, and taking the lock also
+/// says what the word is.
 ///
 /// The word is never 1, which stands for a lock that is held.
 pub struct WordLock<T> {
@@ -26,10 +27,11 @@ pub struct WordLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: shared references give access to the value by `WordGuard` alone, of which there is one at a time: `lock` and `try_lock`
-// make one after they have changed the word to `HELD`, from another word, by an atomic operation; only dropping the guard
-// changes it from `HELD`, since `replace` refuses a word without the mark. Acquire and release order the accesses to the value; a `replace`
-// between them is an atomic read-modify-write, which continues the release sequence.
+// SAFETY: shared references give access to the value by `WordGuard` alone, of which there is one at a time:
+// `lock` and `try_lock` make one after they have changed the word to `HELD`, from another word, by an atomic
+// operation; only dropping the guard changes it from `HELD`, since `replace` refuses a word without the mark.
+// Acquire and release order the accesses to the value; a `replace` between them is an atomic
+// read-modify-write, which continues the release sequence.
 unsafe impl<T: Send> Sync for WordLock<T> {}
 
 impl<T> WordLock<T> {
@@ -50,8 +52,8 @@ impl<T> WordLock<T> {
         self.word.load(Relaxed)
     }
 
-    /// Replaces a word by another one, if both have the [mark](MARK). Returns whether it has: not if the word is not `old`, or the
-    /// lock is held.
+    /// Replaces a word by another one, if both have the [mark](MARK). Returns whether it has: not if the word
+    /// is not `old`, or the lock is held.
     #[inline]
     pub fn replace(&self, old: u64, new: u64) -> bool {
         old & new & MARK != 0 && self.word.compare_exchange(old, new, Relaxed, Relaxed).is_ok()
@@ -132,8 +134,8 @@ impl<T> Deref for WordGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this guard is the only one of the lock as long as it exists (see `Sync`), and it is borrowed for the
-        // reference; an exclusive one borrows it exclusively.
+        // SAFETY: this guard is the only one of the lock as long as it exists (see `Sync`), and it is
+        // borrowed for the reference; an exclusive one borrows it exclusively.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -141,7 +143,8 @@ impl<T> Deref for WordGuard<'_, T> {
 impl<T> DerefMut for WordGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this guard is the only one of the lock as long as it exists (see `Sync`), and it is borrowed exclusively.
+        // SAFETY: this guard is the only one of the lock as long as it exists (see `Sync`), and it is
+        // borrowed exclusively.
         unsafe { &mut *self.lock.value.get() }
     }
 }

@@ -1,5 +1,5 @@
-//! Mounts of virtio-fs devices, the option `mount=TAG:PATH[:ro]`, once for each; and the directory in which the program
-//! starts, `workdir=PATH`.
+//! Mounts of virtio-fs devices, the option `mount=TAG:PATH[:ro]`, once for each; and the directory in which
+//! the program starts, `workdir=PATH`.
 
 use alloc::vec::Vec;
 

@@ -22,8 +22,8 @@ use core::str;
 use super::{Encoder, WordIter};
 use crate::net::CongestionControl;
 
-/// Maximum length of a host name in bytes (RFC 1035, section 2.3.4: 255 octets with the length octet of the first
-/// label and the root label).
+/// Maximum length of a host name in bytes (RFC 1035, section 2.3.4: 255 octets with the length octet of the
+/// first label and the root label).
 const MAX_HOSTNAME: usize = 253;
 
 /// Maximum length of a label in bytes (RFC 1035, section 2.3.4).
@@ -215,7 +215,8 @@ fn host(text: &str) -> Option<HostAddress> {
     if text == "gateway" { Some(HostAddress::Gateway) } else { host_address(text).map(HostAddress::Address) }
 }
 
-/// Parses a unicast address; `None` if the text is not an address, or one that is unspecified, multicast or broadcast.
+/// Parses a unicast address; `None` if the text is not an address, or one that is unspecified, multicast or
+/// broadcast.
 #[must_use]
 pub fn host_address(text: &str) -> Option<IpAddr> {
     let address = text.parse::<IpAddr>().ok()?;

@@ -1,8 +1,9 @@
-//! The parts of an image's file that [`super::check`], [`super::Image`] and [`crate::boot_image`] refer to, so that a reader
-//! can leave out the rest: debugging information, mostly.
+//! The parts of an image's file that [`super::check`], [`super::Image`] and [`crate::boot_image`] refer to,
+//! so that a reader can leave out the rest: debugging information, mostly.
 //!
-//! The headers say where the parts are, so a file is read in steps: [`HEADER_SIZE`] bytes, the [`tables`] of headers, the
-//! [`contents`] and the [`code`]. The functions take the file with zeros for what is not read yet.
+//! The headers say where the parts are, so a file is read in steps: [`HEADER_SIZE`] bytes, the [`tables`] of
+//! headers, the [`contents`] and the [`code`]. The functions take the file with zeros for what is not read
+//! yet.
 
 use elf::ElfBytes;
 use elf::abi;
@@ -13,8 +14,8 @@ use crate::boot_info::Region;
 /// Size of the ELF header in bytes (`Elf64_Ehdr`).
 pub const HEADER_SIZE: usize = 64;
 
-/// The tables of program and section headers of a file whose ELF header was read; `None` if it is no 64-bit ELF file with
-/// valid headers, as many as an image may have.
+/// The tables of program and section headers of a file whose ELF header was read; `None` if it is no 64-bit
+/// ELF file with valid headers, as many as an image may have.
 #[must_use]
 pub fn tables(file: &[u8]) -> Option<[Region; 2]> {
     let header = parse(file)?.ehdr;
@@ -25,8 +26,8 @@ pub fn tables(file: &[u8]) -> Option<[Region; 2]> {
     ])
 }
 
-/// The contents of segments, symbol tables and string tables of a file whose header and tables were read, without those of
-/// [`code`]. They may overlap, and reach beyond the end of the file.
+/// The contents of segments, symbol tables and string tables of a file whose header and tables were read,
+/// without those of [`code`]. They may overlap, and reach beyond the end of the file.
 pub fn contents(file: &[u8]) -> impl Iterator<Item = Region> {
     let sections = parse(file).and_then(|file| file.section_headers()).into_iter().flatten();
     let has_symbols = |kind: u32| matches!(kind, abi::SHT_SYMTAB | abi::SHT_STRTAB);
@@ -35,9 +36,9 @@ pub fn contents(file: &[u8]) -> impl Iterator<Item = Region> {
         .chain(symbols.map(|section| Region { start: section.sh_offset, size: section.sh_size }))
 }
 
-/// The contents of the executable segments of a file whose header and tables were read. Loading an image copies them as they
-/// are, unless the linker has put relocation tables there, too: then [`super::check`] refuses a file that has zeros in their
-/// place.
+/// The contents of the executable segments of a file whose header and tables were read. Loading an image
+/// copies them as they are, unless the linker has put relocation tables there, too: then [`super::check`]
+/// refuses a file that has zeros in their place.
 pub fn code(file: &[u8]) -> impl Iterator<Item = Region> {
     segments(file, true)
 }

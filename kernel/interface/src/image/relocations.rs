@@ -1,8 +1,9 @@
-//! The relative relocations of an image: a table with addends (`DT_RELA`), and a packed one (`DT_RELR`), whose addends are the
-//! relocated words in the file.
+//! The relative relocations of an image: a table with addends (`DT_RELA`), and a packed one (`DT_RELR`),
+//! whose addends are the relocated words in the file.
 //!
-//! The packed table consists of words (ELF gABI, "Relative Relocation Table"). An even one is the offset of a relocated
-//! word. An odd one is a bitmap of the 63 words that follow those of the entry before it: bit 1 stands for the first.
+//! The packed table consists of words (ELF gABI, "Relative Relocation Table"). An even one is the offset of a
+//! relocated word. An odd one is a bitmap of the 63 words that follow those of the entry before it: bit 1
+//! stands for the first.
 
 use core::iter::{self, Peekable};
 
@@ -79,7 +80,8 @@ impl<'a> Relocations<'a> {
         })
     }
 
-    /// Calls a function for each relocation, those of the packed table first: offset of the relocated word, and addend.
+    /// Calls a function for each relocation, those of the packed table first: offset of the relocated word,
+    /// and addend.
     pub(super) fn for_each(self, image: &Image<'a>, mut relocate: impl FnMut(u64, u64)) {
         let mut data = Data::new(image.segments());
         for group in groups(self.packed) {
@@ -200,8 +202,9 @@ fn groups(table: &[u8]) -> impl Iterator<Item = Group> {
     })
 }
 
-/// Cursor over the initial contents of the writable segments, to which RELRO data belong, too. It moves forward only: the
-/// groups of a packed table ascend, as segments do, so a pass over a table takes as many steps as there are segments and groups.
+/// Cursor over the initial contents of the writable segments, to which RELRO data belong, too. It moves
+/// forward only: the groups of a packed table ascend, as segments do, so a pass over a table takes as many
+/// steps as there are segments and groups.
 struct Data<I: Iterator> {
     segments: Peekable<I>,
 }
@@ -212,8 +215,8 @@ impl<'a, I: Iterator<Item = Segment<'a>>> Data<I> {
         Self { segments: segments.peekable() }
     }
 
-    /// Returns the bytes from the first word of a group to the end of the last. `None` if not all of them are initial
-    /// contents of one writable segment, or if the cursor has passed them.
+    /// Returns the bytes from the first word of a group to the end of the last. `None` if not all of them are
+    /// initial contents of one writable segment, or if the cursor has passed them.
     fn contents(&mut self, group: Group) -> Option<&'a [u8]> {
         let size = (group.bitmap.ilog2() as usize + 1) * WORD_SIZE;
         let ends_before = |segment: &Segment<'_>| segment.start + segment.data.len() as u64 <= group.start;
@@ -237,7 +240,8 @@ mod tests {
     /// Number of segments of a page each.
     const SEGMENTS: u64 = 60;
 
-    /// Each border between two segments is in the middle of a group, so that the group's words are looked up one by one.
+    /// Each border between two segments is in the middle of a group, so that the group's words are looked up
+    /// one by one.
     #[test]
     fn pass_over_relocations_takes_each_segment_once() {
         let page = [0; to_usize(PAGE_SIZE)];

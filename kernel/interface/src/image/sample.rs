@@ -62,13 +62,14 @@ pub struct SectionHeader {
     pub entsize: u64,
 }
 
-/// The parts of an image. The default is valid: a page with headers, note and relocations, a page of code, data of
-/// which a part is in the file and the first page is read-only after relocation, and two symbols.
+/// The parts of an image. The default is valid: a page with headers, note and relocations, a page of code,
+/// data of which a part is in the file and the first page is read-only after relocation, and two symbols.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The file header.
     pub header: FileHeader,
-    /// The program headers, in this order: three segments, note, dynamic section, thread-local template, relro.
+    /// The program headers, in this order: three segments, note, dynamic section, thread-local template,
+    /// relro.
     pub segments: [ProgramHeader; 7],
     /// The relocations: `r_offset`, `r_info`, `r_addend`.
     pub relocations: Vec<[u64; 3]>,

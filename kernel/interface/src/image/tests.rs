@@ -105,7 +105,8 @@ fn tables_of_headers_are_bounded() {
     assert!(parts::tables(&files[0]).is_none() && parts::tables(&files[1]).is_some());
 }
 
-/// An image with as many segments as there may be, a page of data each, and with packed relocations at each border.
+/// An image with as many segments as there may be, a page of data each, and with packed relocations at each
+/// border.
 #[test]
 fn image_with_the_maximum_number_of_segments_passes() {
     let mut sample = Sample::default();
@@ -267,7 +268,8 @@ fn packed_relocations_must_be_in_writable_initial_contents() {
     for bitmap in [1, 3, u64::MAX] {
         assert_eq!(error(&[bitmap]), relocation("bitmap without an address"));
     }
-    // The headers, the code, around the data, uninitialised data, behind the image, and around the end of addresses.
+    // The headers, the code, around the data, uninitialised data, behind the image, and around the end of
+    // addresses.
     for offset in [0, 0x1010, 0x1ffe, 0x37fa, 0x3800, 0x5ff8, 0x6000, 1 << 40, u64::MAX - 9, u64::MAX - 1] {
         assert_eq!(error(&[0x2400, offset]), relocation("outside the writable data"), "{offset:#x}");
     }

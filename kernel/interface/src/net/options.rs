@@ -1,4 +1,5 @@
-//! Socket options: the only table of them, from which kernel and stack take names, numbers and types of values.
+//! Socket options: the only table of them, from which kernel and stack take names, numbers and types of
+//! values.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -112,7 +113,8 @@ macro_rules! options {
             $($(#[$doc])* $name,)*
         }
 
-        /// Name, level, number in the level, and type of the value of each option, in the order of [`OptionName`].
+        /// Name, level, number in the level, and type of the value of each option, in the order of
+        /// [`OptionName`].
         const OPTIONS: &[(OptionName, i32, i32, ValueKind)] =
             &[$((OptionName::$name, $level, $number, ValueKind::$kind),)*];
     };
@@ -141,7 +143,8 @@ options! {
     KeepAliveCount = IPPROTO_TCP, TCP_KEEPCNT, Int;
     /// Acknowledgements are not delayed.
     QuickAck = IPPROTO_TCP, TCP_QUICKACK, Bool;
-    /// Time without an acknowledgement of sent data that ends the connection, in milliseconds; 0 for the default.
+    /// Time without an acknowledgement of sent data that ends the connection, in milliseconds; 0 for the
+    /// default.
     UserTimeout = IPPROTO_TCP, TCP_USER_TIMEOUT, Int;
     /// The congestion control.
     Congestion = IPPROTO_TCP, TCP_CONGESTION, CongestionControl;
@@ -178,7 +181,8 @@ impl OptionName {
         OPTIONS.get(crate::to_usize(number.into())).map(|&(name, ..)| name)
     }
 
-    /// The option with this level and number of `setsockopt`, and the type of its value; `None` if there is none.
+    /// The option with this level and number of `setsockopt`, and the type of its value; `None` if there is
+    /// none.
     #[must_use]
     pub fn find(level: i32, number: i32) -> Option<(Self, ValueKind)> {
         let option = OPTIONS.iter().find(|option| (option.1, option.2) == (level, number));

@@ -53,8 +53,8 @@ impl<'a> TreePath<'a> {
         }
     }
 
-    /// The names in the path: neither empty nor `.` nor `..`, without slash and zero bytes, of at most [`MAX_NAME`] bytes.
-    /// The root has none.
+    /// The names in the path: neither empty nor `.` nor `..`, without slash and zero bytes, of at most
+    /// [`MAX_NAME`] bytes. The root has none.
     pub fn names(self) -> impl Iterator<Item = &'a [u8]> {
         let names = self.parts.into_iter().flat_map(|part| part.split(|byte| *byte == b'/'));
         names.filter(|name| !name.is_empty() && *name != b".")

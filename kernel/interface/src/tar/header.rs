@@ -51,8 +51,8 @@ impl Header {
         self.as_bytes().iter().all(|byte| *byte == 0)
     }
 
-    /// Whether the checksum is right: the sum of all bytes, with blanks for those of the checksum. Old programs add
-    /// signed bytes.
+    /// Whether the checksum is right: the sum of all bytes, with blanks for those of the checksum. Old
+    /// programs add signed bytes.
     pub(super) fn has_checksum(&self) -> bool {
         let Ok(expected) = number(&self.checksum) else { return false };
         let sum = |value: fn(u8) -> i64| {
@@ -94,7 +94,8 @@ pub(super) fn text(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// A number: octal digits between blanks and zero bytes, or as GNU tar writes large and negative numbers, in base 256.
+/// A number: octal digits between blanks and zero bytes, or as GNU tar writes large and negative numbers, in
+/// base 256.
 fn number(field: &[u8]) -> Result<i64, TarReason> {
     match field {
         [first, rest @ ..] if first & BASE_256 != 0 => base_256(first & !BASE_256, rest),

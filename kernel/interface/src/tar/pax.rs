@@ -54,7 +54,8 @@ impl<'a> Extensions<'a> {
     }
 }
 
-/// Splits the first record off: its length in bytes as decimal digits, a blank, key, `=`, value, and a newline.
+/// Splits the first record off: its length in bytes as decimal digits, a blank, key, `=`, value, and a
+/// newline.
 fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let blank = bytes.iter().position(|byte| *byte == b' ')?;
     let length = usize::try_from(decimal(bytes.get(..blank)?)?).ok()?;

@@ -1,7 +1,7 @@
 //! Models for [loom](https://docs.rs/loom), which tries every order in which CPUs can do their steps.
 //!
-//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test io`. A thread that
-//! waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports.
+//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test io`.
+//! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports.
 
 extern crate std;
 

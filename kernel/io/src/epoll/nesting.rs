@@ -12,10 +12,12 @@ use lock_api::RawMutex;
 use super::set::Entry;
 use super::{Epoll, TryArc};
 
-/// Maximum number of instances in each other below the outermost one, as on Linux: wake-ups and looks recurse that deep.
+/// Maximum number of instances in each other below the outermost one, as on Linux: wake-ups and looks recurse
+/// that deep.
 const MAX_NESTING: u32 = 4;
 
-/// What an instance knows of those above and below it. It is changed by one check at a time, as callers of [`Epoll::add`] ensure.
+/// What an instance knows of those above and below it. It is changed by one check at a time, as callers of
+/// [`Epoll::add`] ensure.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
     /// Number of instances above this one, at most, ever since it was created.

@@ -1,6 +1,6 @@
-//! The entries of an epoll instance and its list of ready ones. All operations are meant for use under a spinlock: they take
-//! constant time but for [`EntrySet::find`], whose time grows with the entries of one descriptor number, and none
-//! allocates, but for [`WakerQueue::add`] of a second thread that waits.
+//! The entries of an epoll instance and its list of ready ones. All operations are meant for use under a
+//! spinlock: they take constant time but for [`EntrySet::find`], whose time grows with the entries of one
+//! descriptor number, and none allocates, but for [`WakerQueue::add`] of a second thread that waits.
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -23,8 +23,8 @@ enum Phase {
     Idle,
     /// In the ready list: its object is to be looked at.
     Ready,
-    /// A thread looks at the object. `woken`: the object has changed since that began; `modified`: the entry has, so what the
-    /// thread finds may be older than the change.
+    /// A thread looks at the object. `woken`: the object has changed since that began; `modified`: the entry
+    /// has, so what the thread finds may be older than the change.
     Examined { woken: bool, modified: bool },
 }
 
@@ -40,15 +40,16 @@ pub(super) struct Entry {
     object: Weak<dyn Object>,
     /// Whether the object is an epoll instance, too.
     is_nested: bool,
-    /// The waker that is registered with the object, and the address of what it wakes, which is the entry's alone.
+    /// The waker that is registered with the object, and the address of what it wakes, which is the entry's
+    /// alone.
     pub(super) waker: Waker,
     address: usize,
     /// `EPOLL` bits; without events, only [`MODES`], after an event of a one-shot entry.
     events: u32,
     data: u64,
     phase: Phase,
-    /// The last scans that took the entry from the ready list: to deliver its event, and to look only. None takes it again,
-    /// so that each ends.
+    /// The last scans that took the entry from the ready list: to deliver its event, and to look only. None
+    /// takes it again, so that each ends.
     last_delivery: u64,
     last_look: u64,
     /// Neighbours in the ready list.
@@ -185,7 +186,8 @@ pub(super) enum Purpose {
 pub(super) struct Outcome {
     /// The event, if there is one.
     pub(super) event: Option<Event>,
-    /// Whether those who wait are to be woken: the entry is in the ready list, and they have not been since it was last.
+    /// Whether those who wait are to be woken: the entry is in the ready list, and they have not been since
+    /// it was last.
     pub(super) is_news: bool,
 }
 
@@ -293,7 +295,8 @@ impl EntrySet {
         None
     }
 
-    /// Removes an entry of this descriptor number whose description is closed, to be dropped without the lock.
+    /// Removes an entry of this descriptor number whose description is closed, to be dropped without the
+    /// lock.
     pub(super) fn remove_stale(&mut self, descriptor: i32) -> Option<Entry> {
         let number = self.of_descriptor(descriptor, Entry::is_stale)?;
         self.remove(number)
@@ -421,8 +424,9 @@ impl EntrySet {
         self.first.is_some()
     }
 
-    /// Takes the first entry from the ready list to be examined, unless this or a later scan has taken it before. A scan that
-    /// looks and finds none is remembered: the next entry that gets into the list after an examination wakes the watchers.
+    /// Takes the first entry from the ready list to be examined, unless this or a later scan has taken it
+    /// before. A scan that looks and finds none is remembered: the next entry that gets into the list after
+    /// an examination wakes the watchers.
     pub(super) fn take_ready(&mut self, purpose: Purpose) -> Option<Taken> {
         let entry = self.first.and_then(|number| self.entries.get(number));
         let entry = entry.filter(|entry| entry.is_new_to(purpose));
@@ -440,7 +444,8 @@ impl EntrySet {
         Some(Taken::Entry(examined))
     }
 
-    /// Ends the examination of an entry, for which its object reports `found`. `None` if the entry has left the set.
+    /// Ends the examination of an entry, for which its object reports `found`. `None` if the entry has left
+    /// the set.
     pub(super) fn settle(&mut self, examined: &Examined, found: u32, purpose: Purpose) -> Option<Outcome> {
         let number = examined.number;
         // The waker keeps what has the address.
@@ -483,7 +488,8 @@ impl EntrySet {
         self.link(number, last, None);
     }
 
-    /// Puts an entry that a look has found ready in front of the ready list, where an earlier look that still runs finds it, too.
+    /// Puts an entry that a look has found ready in front of the ready list, where an earlier look that still
+    /// runs finds it, too.
     fn prepend(&mut self, number: Number) {
         if let Some(entry) = self.entries.get_mut(number) {
             entry.last_look = 0;

@@ -1,5 +1,5 @@
-//! Models of the position, which moves between a handle and its file. loom's `strong_count` synchronises by itself: that the
-//! fence behind it is needed is not explored, only the order of the calls.
+//! Models of the position, which moves between a handle and its file. loom's `strong_count` synchronises by
+//! itself: that the fence behind it is needed is not explored, only the order of the calls.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,5 +1,5 @@
-//! Models for [loom](https://docs.rs/loom): `cargo test -p hermit-models --test io`. A lost interrupt ends as a deadlock,
-//! or as frames that no poll receives.
+//! Models for [loom](https://docs.rs/loom): `cargo test -p hermit-models --test io`. A lost interrupt ends as
+//! a deadlock, or as frames that no poll receives.
 
 extern crate std;
 
@@ -90,7 +90,8 @@ impl Network {
         }
     }
 
-    /// Waits for a frame as a thread of the program does: it polls only for the reasons that `PollLeader` gives.
+    /// Waits for a frame as a thread of the program does: it polls only for the reasons that `PollLeader`
+    /// gives.
     fn wait_for(&self, frame: usize, sleeper: &Arc<Sleeper>) {
         let waker = Waker::from(Arc::clone(sleeper));
         loop {

@@ -52,7 +52,8 @@ impl Model {
         }
     }
 
-    /// A task polls: for its first time, again since it was woken, or without a reason. Returns whether the result is as expected.
+    /// A task polls: for its first time, again since it was woken, or without a reason. Returns whether the
+    /// result is as expected.
     fn poll(&mut self, task: usize) -> bool {
         if self.owners[task] && !self.woken[task] {
             return true;
@@ -70,7 +71,8 @@ impl Model {
         self.semaphore.poll_acquire(&mut self.acquisitions[task], &self.wakers[task]) == expected
     }
 
-    /// A task releases its permit, or one is added. Returns whether the first task that waits, and no other, is woken.
+    /// A task releases its permit, or one is added. Returns whether the first task that waits, and no other,
+    /// is woken.
     fn release(&mut self, task: Option<usize>) -> bool {
         if let Some(task) = task {
             if !self.owners[task] || self.woken[task] {

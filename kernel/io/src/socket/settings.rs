@@ -107,8 +107,8 @@ impl CommonSettings {
         self.nonblocking.store(nonblocking, Relaxed);
     }
 
-    /// Time in nanoseconds at which a call that begins at `now` fails with `EAGAIN`; `None` without a timeout, and then
-    /// `now` is not called.
+    /// Time in nanoseconds at which a call that begins at `now` fails with `EAGAIN`; `None` without a
+    /// timeout, and then `now` is not called.
     #[inline]
     pub fn deadline(&self, direction: Direction, now: impl FnOnce() -> u64) -> Option<u64> {
         let timeout = self.timeout(direction).load(Relaxed);

@@ -1,5 +1,5 @@
-//! The slots of the table, in chunks that never move: the first has 64, and each further one as many as all before it
-//! together. So few descriptors take little memory, and a slot is found without a lock.
+//! The slots of the table, in chunks that never move: the first has 64, and each further one as many as all
+//! before it together. So few descriptors take little memory, and a slot is found without a lock.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -81,7 +81,8 @@ proptest! {
     }
 }
 
-/// Accesses to slots per waker if `count` tasks wait, are woken, and wait again, and the second half then stops waiting.
+/// Accesses to slots per waker if `count` tasks wait, are woken, and wait again, and the second half then
+/// stops waiting.
 fn accesses_per_waker(count: usize) -> usize {
     let (wakers, woken) = wakers(count);
     let mut queue = WakerQueue::new();

@@ -13,7 +13,8 @@ const BATCH: usize = CACHE_PAGES / 2;
 
 /// All free memory: the tree of extents, and a cache of single pages.
 ///
-/// The cache is a stack: the page that was freed last is allocated first, as it may still be in the processor's cache.
+/// The cache is a stack: the page that was freed last is allocated first, as it may still be in the
+/// processor's cache.
 #[derive(Debug, Default)]
 pub struct FrameAllocator {
     extents: ExtentAllocator,
@@ -47,12 +48,13 @@ impl FrameAllocator {
 
     /// Frees a page.
     ///
-    /// The page must be allocated: a double free is detected only when the page moves from the cache to the tree.
+    /// The page must be allocated: a double free is detected only when the page moves from the cache to the
+    /// tree.
     ///
     /// # Errors
     ///
-    /// [`NotAllocated`] if the address is not page-aligned, or if an earlier double free is detected; that page is
-    /// dropped.
+    /// [`NotAllocated`] if the address is not page-aligned, or if an earlier double free is detected; that
+    /// page is dropped.
     #[inline]
     pub fn free_frame(&mut self, words: &mut impl Words, frame: u64) -> Result<(), NotAllocated> {
         if !is_page_aligned(frame) {
@@ -74,8 +76,8 @@ impl FrameAllocator {
         self.extents.allocate(words, size, align)
     }
 
-    /// As [`ExtentAllocator::allocate_at`]. If not all of the range is free, the cached pages are moved to the tree
-    /// first.
+    /// As [`ExtentAllocator::allocate_at`]. If not all of the range is free, the cached pages are moved to
+    /// the tree first.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         if self.extents.allocate_at(words, start, size) {
             return true;

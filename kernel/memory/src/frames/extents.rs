@@ -6,8 +6,8 @@ use super::node::{Node, Side};
 use super::tree::{Neighbours, Tree, first, next};
 use super::{NotAllocated, Words, is_page_aligned};
 
-/// Maximum number of extents that an aligned allocation tries, in the order of addresses, before it takes one that
-/// fits with any alignment.
+/// Maximum number of extents that an aligned allocation tries, in the order of addresses, before it takes one
+/// that fits with any alignment.
 const MAX_TRIES: u32 = 64;
 
 /// All free memory, as a tree of extents that are not adjacent.
@@ -39,13 +39,14 @@ impl ExtentAllocator {
         self.tree.largest(words)
     }
 
-    /// Allocates `size` contiguous bytes, aligned to `align`, a power of two, at the lowest possible address (first
-    /// fit).
+    /// Allocates `size` contiguous bytes, aligned to `align`, a power of two, at the lowest possible address
+    /// (first fit).
     ///
-    /// With an alignment of more than a page, extents that are large enough may not fit. After 64 of them the lowest
-    /// extent that fits with any alignment is taken; only if there is none, all extents are tried.
+    /// With an alignment of more than a page, extents that are large enough may not fit. After 64 of them the
+    /// lowest extent that fits with any alignment is taken; only if there is none, all extents are tried.
     ///
-    /// Returns the start; `None` if no extent fits, `size` is 0 or not page-aligned, or `align` is not a power of two.
+    /// Returns the start; `None` if no extent fits, `size` is 0 or not page-aligned, or `align` is not a
+    /// power of two.
     pub fn allocate(&mut self, words: &mut impl Words, size: u64, align: u64) -> Option<u64> {
         if size == 0 || !is_page_aligned(size) || !align.is_power_of_two() {
             return None;
@@ -60,8 +61,8 @@ impl ExtentAllocator {
         Some(start)
     }
 
-    /// Allocates the `size` bytes at `start`; `false` if not all of them are free, `size` is 0, or either is not
-    /// page-aligned.
+    /// Allocates the `size` bytes at `start`; `false` if not all of them are free, `size` is 0, or either is
+    /// not page-aligned.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         let Some(end) = start.checked_add(size) else { return false };
         if size == 0 || !is_page_aligned(start) || !is_page_aligned(size) {
@@ -114,7 +115,8 @@ impl ExtentAllocator {
         Ok(())
     }
 
-    /// The lowest of the first `tries` large enough extents in which `size` aligned bytes fit, and their start.
+    /// The lowest of the first `tries` large enough extents in which `size` aligned bytes fit, and their
+    /// start.
     fn search(&self, words: &impl Words, size: u64, align: u64, tries: u32) -> Option<(Node, u64)> {
         let mut node = self.tree.first(words, size)?;
         for _ in 0..tries {

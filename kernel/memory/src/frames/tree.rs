@@ -1,8 +1,8 @@
 //! The balanced tree: a treap, which is a search tree by address and a heap by random priority.
 //!
-//! Random priorities give the tree the shape of random insertion: its depth is expected to be 2 ln n nodes, and
-//! almost certainly less than 5 ln n. Nodes have parent links, so nothing recurses. A node keeps its priority when
-//! the start of its extent changes, so that it keeps its position in the tree.
+//! Random priorities give the tree the shape of random insertion: its depth is expected to be 2 ln n nodes,
+//! and almost certainly less than 5 ln n. Nodes have parent links, so nothing recurses. A node keeps its
+//! priority when the start of its extent changes, so that it keeps its position in the tree.
 
 use hermit_interface::address::AddressRange;
 

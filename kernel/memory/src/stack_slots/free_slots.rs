@@ -7,8 +7,8 @@ use super::{Chunk, SlotTable, StackSlot, slot_size};
 
 /// Free slots of all sizes. Freeing one cannot fail: its bit was allocated with its chunk.
 ///
-/// All bits are in one block of memory: blocks of their own for each chunk would lie between others, which are freed, and
-/// keep the free memory in pieces.
+/// All bits are in one block of memory: blocks of their own for each chunk would lie between others, which
+/// are freed, and keep the free memory in pieces.
 #[derive(Debug)]
 pub struct FreeSlots {
     /// The chunks with slots, by number.
@@ -125,7 +125,8 @@ impl SlotTable {
         1 << self.chunk_shift.load(Relaxed)
     }
 
-    /// Removes the slots of a size from a chunk, or from the chunks of one slot, the first of which is `number`.
+    /// Removes the slots of a size from a chunk, or from the chunks of one slot, the first of which is
+    /// `number`.
     fn clear_chunks(&self, size: usize, number: usize) {
         let count = usize::try_from(slot_size(size) / self.chunk_size()).unwrap_or(usize::MAX).max(1);
         self.entries.iter().skip(number).take(count).for_each(|entry| entry.store(0, Relaxed));

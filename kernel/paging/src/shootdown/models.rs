@@ -1,6 +1,7 @@
 //! Models for loom: no TLB has an entry that the page tables had before a shootdown that has returned.
 //!
-//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test paging`.
+//! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test
+//! paging`.
 
 extern crate std;
 
@@ -58,7 +59,8 @@ impl Machine {
         }
     }
 
-    /// Answers requests as a CPU does that waits for a lock or for other CPUs; IPIs interrupt it before and after the flush.
+    /// Answers requests as a CPU does that waits for a lock or for other CPUs; IPIs interrupt it before and
+    /// after the flush.
     fn flush_while_waiting(&self, cpu: usize) {
         self.shootdown.flush_if_behind(number(cpu), || {
             self.interrupt(cpu);
@@ -131,8 +133,8 @@ fn number(cpu: usize) -> u32 {
     u32::try_from(cpu).unwrap()
 }
 
-/// Explores all executions with at most `switches` preemptions in which the CPUs take these steps. The variable
-/// `LOOM_MAX_PREEMPTIONS` can raise the bound.
+/// Explores all executions with at most `switches` preemptions in which the CPUs take these steps. The
+/// variable `LOOM_MAX_PREEMPTIONS` can raise the bound.
 fn explore(name: &str, switches: usize, steps: [&'static [Step]; CPUS]) {
     println!("{name}:");
     hermit_models::explore(switches, move || {

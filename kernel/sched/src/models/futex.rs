@@ -121,8 +121,8 @@ fn timeout_does_not_consume_a_wake_up() {
     });
 }
 
-/// Both threads wait when the wake-up begins. The first waits again as soon as it is out of the queue, which may be
-/// before it is made ready, and between the batches.
+/// Both threads wait when the wake-up begins. The first waits again as soon as it is out of the queue, which
+/// may be before it is made ready, and between the batches.
 #[test]
 fn wake_all_is_exact_if_a_woken_thread_waits_again() {
     explore(3, || {
@@ -148,8 +148,8 @@ fn wake_all_is_exact_if_a_woken_thread_waits_again() {
     });
 }
 
-/// A thread whose timeout comes while a wake-up has removed it, and not yet made it ready, waits for another address.
-/// The late wake-up does not end that wait, and the one that does is not lost.
+/// A thread whose timeout comes while a wake-up has removed it, and not yet made it ready, waits for another
+/// address. The late wake-up does not end that wait, and the one that does is not lost.
 #[test]
 fn late_wake_up_does_not_end_the_next_wait() {
     explore(3, || {

@@ -105,7 +105,8 @@ fn thread_of_higher_priority_is_woken_while_its_cpu_becomes_idle() {
     });
 }
 
-/// CPU 0 switches to another thread while the one that it switches away from is woken; so CPU 1 must run that.
+/// CPU 0 switches to another thread while the one that it switches away from is woken; so CPU 1 must run
+/// that.
 #[test]
 fn thread_is_woken_while_its_cpu_switches_to_another() {
     explore(2, || {
@@ -135,7 +136,8 @@ fn cpus_do_not_wait_for_each_other() {
     });
 }
 
-/// CPU 0, which stays busy and has a pinned thread too, gives its other one to CPU 1, which becomes idle and has to run it.
+/// CPU 0, which stays busy and has a pinned thread too, gives its other one to CPU 1, which becomes idle and
+/// has to run it.
 #[test]
 fn thread_is_given_to_a_cpu_that_becomes_idle() {
     explore(3, || {
@@ -149,7 +151,8 @@ fn thread_is_given_to_a_cpu_that_becomes_idle() {
     });
 }
 
-/// The current thread of CPU 0 wakes a thread that has woken it, and parks, while CPU 1 becomes idle: one of them runs it.
+/// The current thread of CPU 0 wakes a thread that has woken it, and parks, while CPU 1 becomes idle: one of
+/// them runs it.
 #[test]
 fn thread_is_woken_beside_its_waker_while_another_cpu_becomes_idle() {
     explore(3, || {

@@ -11,8 +11,8 @@ use super::mutex::Mutex;
 use super::{ModelThread, explore, leak};
 use crate::sync::AtomicU32;
 
-/// A thread waits for a flag, and for an object whose poll takes a mutex. Another thread has the mutex meanwhile, and a third
-/// sets the flag.
+/// A thread waits for a flag, and for an object whose poll takes a mutex. Another thread has the mutex
+/// meanwhile, and a third sets the flag.
 #[test]
 fn wake_up_before_a_sleep_in_a_poll_is_not_lost() {
     explore(2, || {

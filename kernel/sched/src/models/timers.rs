@@ -1,5 +1,5 @@
-//! Timers: a thread whose timer expires may be woken by something else at the same time, and sleep again on another
-//! CPU before the heap of the first has been put in order.
+//! Timers: a thread whose timer expires may be woken by something else at the same time, and sleep again on
+//! another CPU before the heap of the first has been put in order.
 
 use loom::sync::Mutex;
 use loom::thread::spawn;

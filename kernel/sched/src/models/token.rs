@@ -1,4 +1,5 @@
-//! The park token: no wake-up is lost, a parked thread is made ready once, and sees what the waker did before.
+//! The park token: no wake-up is lost, a parked thread is made ready once, and sees what the waker did
+//! before.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,5 +1,5 @@
-//! Yielding while another CPU makes a thread ready: no thread is lost or doubled, and the count of ready threads
-//! stays right.
+//! Yielding while another CPU makes a thread ready: no thread is lost or doubled, and the count of ready
+//! threads stays right.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,30 +1,32 @@
-//! Fair scheduling: threads of normal priority get equal shares of a CPU, and one that wakes up after it has used less
-//! than its share runs at once. The default policy.
+//! Fair scheduling: threads of normal priority get equal shares of a CPU, and one that wakes up after it has
+//! used less than its share runs at once. The default policy.
 //!
 //! # Idea
 //!
-//! As in Linux's CFS, each thread has a *virtual runtime*, the time that it has run on its CPU, and the ready thread
-//! with the least one is next. The CPU has a *virtual time*, which follows the least virtual runtime. A thread that was
-//! blocked comes back with its own virtual runtime, but at most [`CREDIT_NS`] before the virtual time: so it is ahead of
-//! threads that have computed meanwhile and preempts them, and yet saves up no more than that. A thread that is ahead of
-//! the current one by less than [`GRANULARITY_NS`] waits for it, which keeps threads that wake each other from switching
-//! twice for each message.
+//! As in Linux's CFS, each thread has a *virtual runtime*, the time that it has run on its CPU, and the ready
+//! thread with the least one is next. The CPU has a *virtual time*, which follows the least virtual runtime.
+//! A thread that was blocked comes back with its own virtual runtime, but at most [`CREDIT_NS`] before the
+//! virtual time: so it is ahead of threads that have computed meanwhile and preempts them, and yet saves up
+//! no more than that. A thread that is ahead of the current one by less than [`GRANULARITY_NS`] waits for it,
+//! which keeps threads that wake each other from switching twice for each message.
 //!
-//! Run time is only accounted while threads contend for the CPU. Threads that wake each other, and none of which computes
-//! for long, take turns in the order of their wake-ups ([`RoundRobin`]), without a look at the clock. When a thread is
-//! found to compute while others are ready ([`Policy::begin_accounting`]), accounting begins. It ends after a time slice in
-//! which no thread has run for [`Policy::LONG_RUN`] without blocking.
+//! Run time is only accounted while threads contend for the CPU. Threads that wake each other, and none of
+//! which computes for long, take turns in the order of their wake-ups ([`RoundRobin`]), without a look at the
+//! clock. When a thread is found to compute while others are ready ([`Policy::begin_accounting`]), accounting
+//! begins. It ends after a time slice in which no thread has run for [`Policy::LONG_RUN`] without blocking.
 //!
 //! # Structure
 //!
-//! The ready threads of normal priority are in a calendar queue (Brown, 1988): a ring of lists, in which a thread's list is
-//! its virtual runtime in quanta modulo the size of the ring. So all operations take constant time, and the order is exact
-//! to a quantum. The lists are those between the ranks of normal and of lower priorities.
+//! The ready threads of normal priority are in a calendar queue (Brown, 1988): a ring of lists, in which a
+//! thread's list is its virtual runtime in quanta modulo the size of the ring. So all operations take
+//! constant time, and the order is exact to a quantum. The lists are those between the ranks of normal and of
+//! lower priorities.
 //!
 //! # Other priorities
 //!
-//! A priority is a class, as in Linux's `SCHED_RR`: a ready thread of a higher one runs first, and threads of the same one
-//! take turns. Against starvation, every 16th slice goes to the next class that has a ready thread.
+//! A priority is a class, as in Linux's `SCHED_RR`: a ready thread of a higher one runs first, and threads of
+//! the same one take turns. Against starvation, every 16th slice goes to the next class that has a ready
+//! thread.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -42,8 +44,8 @@ const QUANTUM_NS: u64 = 1 << 19;
 /// Maximum time, in nanoseconds, by which a thread that wakes up is behind the virtual time of its CPU.
 pub(crate) const CREDIT_NS: u64 = 6 * QUANTUM_NS;
 
-/// Maximum time, in nanoseconds, by which a ready thread is ahead of the virtual time. It bounds a thread's debt, and
-/// keeps the ring from overlapping itself.
+/// Maximum time, in nanoseconds, by which a ready thread is ahead of the virtual time. It bounds a thread's
+/// debt, and keeps the ring from overlapping itself.
 const MAX_DEBT_NS: u64 = 24 * QUANTUM_NS;
 const _: () = assert!(
     CREDIT_NS + MAX_DEBT_NS < (LISTS as u64 - 1) * QUANTUM_NS,
@@ -143,8 +145,8 @@ impl<T: Thread> Fair<T> {
         Some((first, first))
     }
 
-    /// Takes the next thread if it has a higher priority than `current`, or the same one and `is_next`, which gets the virtual
-    /// runtimes of both in this order; for other priorities than the normal one both are 0.
+    /// Takes the next thread if it has a higher priority than `current`, or the same one and `is_next`, which
+    /// gets the virtual runtimes of both in this order; for other priorities than the normal one both are 0.
     fn take(&mut self, current: &'static T, is_next: impl FnOnce(u64, u64) -> bool) -> Option<&'static T> {
         let ((list, rank), own) = (self.first()?, current.entity().rank());
         let is_taken = if rank == own {
@@ -164,7 +166,8 @@ impl<T: Thread> Fair<T> {
         self.lists_mut().pop(list)
     }
 
-    /// Takes the thread that runs against starvation after a slice of `current`, if it is the turn of another class.
+    /// Takes the thread that runs against starvation after a slice of `current`, if it is the turn of another
+    /// class.
     fn take_against_starvation(&mut self, current: &'static T) -> Option<&'static T> {
         let mut list = self.queues.list_against_starvation()?;
         if is_in_ring(list) {

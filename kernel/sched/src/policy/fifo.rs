@@ -1,5 +1,5 @@
-//! First in, first out, by priority, as `SCHED_FIFO`: a thread runs until it blocks, yields, or a thread of higher
-//! priority is ready.
+//! First in, first out, by priority, as `SCHED_FIFO`: a thread runs until it blocks, yields, or a thread of
+//! higher priority is ready.
 
 use super::Policy;
 use crate::queue_array::QueueArray;

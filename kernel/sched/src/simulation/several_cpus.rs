@@ -14,7 +14,8 @@ fn least_share<F: FnMut(usize) -> Step>(simulation: &Simulation<F>, threads: cor
     shares[threads].iter().copied().fold(f64::MAX, f64::min) * ratio(shares.len() as u64, 1)
 }
 
-/// `count` threads that lock the same mutex, hold it for some 20 µs, and unlock it, beside `busy` threads that compute.
+/// `count` threads that lock the same mutex, hold it for some 20 µs, and unlock it, beside `busy` threads
+/// that compute.
 fn lockers(cpus: u32, count: usize, busy: usize, seed: u64) -> Simulation<impl FnMut(usize) -> Step> {
     let mut holds = vec![false; count];
     let mut random = generator(seed);
@@ -25,7 +26,8 @@ fn lockers(cpus: u32, count: usize, busy: usize, seed: u64) -> Simulation<impl F
     })
 }
 
-/// A thread is woken when the mutex is free, and takes it if it then runs at once in place of the one that has unlocked it.
+/// A thread is woken when the mutex is free, and takes it if it then runs at once in place of the one that
+/// has unlocked it.
 #[test]
 fn threads_that_lock_a_mutex_get_equal_shares_beside_computing_threads() {
     const LOCKERS: usize = 4;

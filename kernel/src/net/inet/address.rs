@@ -159,7 +159,8 @@ impl Address {
     }
 }
 
-/// Writes the address of an endpoint, as much of it as there is room for; no bytes if the endpoint has no family.
+/// Writes the address of an endpoint, as much of it as there is room for; no bytes if the endpoint has no
+/// family.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Calls functions that are written in C, C++ and Fortran, which build.rs compiles: the crate `cc` finds the compilers and the C
-//! library of the target. Prints the same as on Linux (`expected.txt`).
+//! Calls functions that are written in C, C++ and Fortran, which build.rs compiles: the crate `cc` finds the
+//! compilers and the C library of the target. Prints the same as on Linux (`expected.txt`).
 
 #![expect(unsafe_code, reason = "functions in other languages")]
 
@@ -72,7 +72,8 @@ fn fortran() {
     // SAFETY: both pointers are to that many numbers, which the function only reads.
     println!("dot product in Fortran: {}", unsafe { fortran_dot(a.len(), a.as_ptr(), b.as_ptr()) });
     let (matrix, mut squared) = ([1.0, 2.0, 3.0, 4.0], [0.0; 4]);
-    // SAFETY: both pointers are to matrices of 2 by 2 numbers, which do not overlap; the second one is exclusive.
+    // SAFETY: both pointers are to matrices of 2 by 2 numbers, which do not overlap; the second one is
+    // exclusive.
     unsafe { fortran_square(2, matrix.as_ptr(), squared.as_mut_ptr()) };
     println!("square of a matrix in Fortran: {squared:?}");
 }

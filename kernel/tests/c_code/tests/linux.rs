@@ -14,7 +14,8 @@ mod tests {
             (cfg!(has_cxx) || !line.contains("C++")) && (cfg!(has_fortran) || !line.contains("Fortran"))
         };
         let mut expected: Vec<_> = include_str!("../expected.txt").lines().filter(is_built).collect();
-        // C's buffer is written at exit where standard output is no terminal, so the order of C and Rust differs.
+        // C's buffer is written at exit where standard output is no terminal, so the order of C and Rust
+        // differs.
         let mut printed: Vec<_> = output.lines().collect();
         printed.sort_unstable();
         expected.sort_unstable();

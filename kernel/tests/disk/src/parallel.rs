@@ -7,7 +7,8 @@ use std::thread;
 
 use super::pattern;
 
-/// Size of a piece in bytes: no multiple of a disk's blocks, so that neighbours, which two threads write, share one.
+/// Size of a piece in bytes: no multiple of a disk's blocks, so that neighbours, which two threads write,
+/// share one.
 const PIECE: u64 = 1_000;
 
 /// Size in bytes of what is read at a time: several blocks, and parts of two.

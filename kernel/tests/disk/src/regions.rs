@@ -18,8 +18,8 @@ const READ: u64 = 9_001;
 /// Size of a read of the last pass in bytes.
 const LAST_READ: u64 = 100_003;
 
-/// Fills the file in as many threads as `threads`: each writes its region and reads it, some times. Then compares the file in one
-/// pass.
+/// Fills the file in as many threads as `threads`: each writes its region and reads it, some times. Then
+/// compares the file in one pass.
 pub(crate) fn check(file: &str, threads: u64) -> io::Result<()> {
     let size = File::open(file)?.seek(SeekFrom::End(0))?;
     let length = size / threads.max(1);

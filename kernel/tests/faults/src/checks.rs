@@ -76,8 +76,8 @@ thread_local! {
     static LAZY: Box<Cell<u32>> = Box::new(Cell::new(42));
 }
 
-/// Thread-local values: initial values, alignment and destructors, on this thread and, if one can be started, on
-/// another.
+/// Thread-local values: initial values, alignment and destructors, on this thread and, if one can be started,
+/// on another.
 pub(crate) fn tls() -> ActionResult {
     check_thread_locals()?;
     match thread::Builder::new().spawn(check_thread_locals) {

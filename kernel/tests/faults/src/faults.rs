@@ -1,7 +1,7 @@
 //! Faults of a defective or hostile program.
 //!
-//! An action that returns did not fault, which is the failure here. The accesses are written in assembly: in Rust
-//! they would be undefined behaviour, which the compiler may turn into anything.
+//! An action that returns did not fault, which is the failure here. The accesses are written in assembly: in
+//! Rust they would be undefined behaviour, which the compiler may turn into anything.
 
 #![expect(unsafe_code, reason = "faults need invalid memory accesses")]
 
@@ -57,10 +57,11 @@ pub(crate) fn divide() -> ActionResult {
     survived()
 }
 
-/// Sets the trap flag (TF) for a moment, without a debugger: on this kernel that is no fault, unlike on Linux.
+/// Sets the trap flag (TF) for a moment, without a debugger: on this kernel that is no fault, unlike on
+/// Linux.
 pub(crate) fn step() -> ActionResult {
-    // SAFETY: the pushed flags are popped; the debug trap (#DB) follows the instruction after `popfq`, and its
-    // handler resumes.
+    // SAFETY: the pushed flags are popped; the debug trap (#DB) follows the instruction after `popfq`, and
+    // its handler resumes.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq", "nop", "nop") };
     Ok("ok")
 }
@@ -72,14 +73,15 @@ pub(crate) fn illegal() -> ActionResult {
     survived()
 }
 
-/// Executes `ud2` with a frame pointer to the last word of a page of the stack above which a page was never touched.
-/// The report's backtrace must not read that one: it runs on the stack of exceptions, where it must cause none.
+/// Executes `ud2` with a frame pointer to the last word of a page of the stack above which a page was never
+/// touched. The report's backtrace must not read that one: it runs on the stack of exceptions, where it must
+/// cause none.
 pub(crate) fn stack_hole() -> ActionResult {
     let here = 0_u8;
     // Below what the stack has used, and above the guard page: the main thread's stack has 8 MiB.
     let page = ((&raw const here).addr() - HOLE_DEPTH) & !(PAGE - 1);
-    // SAFETY: the page belongs to this thread's stack, below its red zone, so it can be read; that maps the page and
-    // lower ones. Then the instruction faults (#UD).
+    // SAFETY: the page belongs to this thread's stack, below its red zone, so it can be read; that maps the
+    // page and lower ones. Then the instruction faults (#UD).
     unsafe {
         asm!(
             "cmp byte ptr [{page}], 0",
@@ -164,8 +166,8 @@ pub(crate) fn write_rodata() -> ActionResult {
 pub(crate) fn execute_data() -> ActionResult {
     const RETURN: u8 = 0xc3;
     let data = black_box(vec![RETURN; 64]);
-    // SAFETY: the heap is mapped without permission to execute, so the call faults; if it did not, it would return
-    // with nothing changed.
+    // SAFETY: the heap is mapped without permission to execute, so the call faults; if it did not, it would
+    // return with nothing changed.
     unsafe { asm!("call {address}", address = in(reg) data.as_ptr(), clobber_abi("C")) };
     drop(black_box(data));
     survived()
@@ -177,8 +179,8 @@ pub(crate) fn execute_data() -> ActionResult {
 ///
 /// The write must fault: otherwise it corrupts memory.
 unsafe fn store(address: usize) {
-    // SAFETY: the caller passes an address at which the write faults before it has any effect (see the function's
-    // contract).
+    // SAFETY: the caller passes an address at which the write faults before it has any effect (see the
+    // function's contract).
     unsafe { asm!("mov qword ptr [{address}], 1", address = in(reg) address) };
 }
 

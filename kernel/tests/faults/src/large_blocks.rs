@@ -1,4 +1,5 @@
-//! Checks of large blocks: all free memory can be used, whatever pieces it is in. They are written for a machine of 128 MiB.
+//! Checks of large blocks: all free memory can be used, whatever pieces it is in. They are written for a
+//! machine of 128 MiB.
 
 use crate::ActionResult;
 

@@ -1,7 +1,7 @@
 //! Fails, or checks itself, in the way that its argument names.
 //!
-//! Faults show how the system handles a defective program: each must end with a message and a non-zero exit code.
-//! Checks verify guarantees of std, and end with `ok`. The same source runs on Linux.
+//! Faults show how the system handles a defective program: each must end with a message and a non-zero exit
+//! code. Checks verify guarantees of std, and end with `ok`. The same source runs on Linux.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

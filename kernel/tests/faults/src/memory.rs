@@ -53,8 +53,8 @@ impl HeapBlock {
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the block has this size and was allocated zeroed, so it is initialised; `&mut self` is the only
-        // access to it.
+        // SAFETY: the block has this size and was allocated zeroed, so it is initialised; `&mut self` is the
+        // only access to it.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 

@@ -14,8 +14,8 @@ fn seen(folder: &Path) -> io::Result<(u64, bool)> {
     Ok((fs::metadata(folder.join("file"))?.len(), folder.join("new").exists()))
 }
 
-/// Looks at two files, prints `ready`, waits until another program has changed them and creates the name `done`, and prints
-/// what it sees of them.
+/// Looks at two files, prints `ready`, waits until another program has changed them and creates the name
+/// `done`, and prints what it sees of them.
 pub(crate) fn run(folder: &Path) -> io::Result<()> {
     let before = seen(folder)?;
     println!("ready");

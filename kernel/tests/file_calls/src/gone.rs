@@ -12,8 +12,8 @@ const EIO: i32 = 5;
 /// Interval at which it is checked whether the folder still exists.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Prints `ready`, waits until another program removes the folder, and returns whether all calls fail with `EIO` then, but
-/// those of an open file.
+/// Prints `ready`, waits until another program removes the folder, and returns whether all calls fail with
+/// `EIO` then, but those of an open file.
 pub(crate) fn run(folder: &Path) -> io::Result<bool> {
     let mut file = File::options().create_new(true).read(true).write(true).open(folder.join("open"))?;
     file.write_all(b"before")?;

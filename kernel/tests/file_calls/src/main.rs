@@ -1,18 +1,19 @@
-//! Prints what the calls of `std::fs`, and those of `std::env` that concern files, do: one line for each behaviour.
+//! Prints what the calls of `std::fs`, and those of `std::env` that concern files, do: one line for each
+//! behaviour.
 //!
-//! `file_calls [FOLDER]` works in an empty folder for each line, in FOLDER or else in the temporary folder. `expected.txt`
-//! contains Linux's output on a tmpfs, and a kernel with the same semantics prints the same.
+//! `file_calls [FOLDER]` works in an empty folder for each line, in FOLDER or else in the temporary folder.
+//! `expected.txt` contains Linux's output on a tmpfs, and a kernel with the same semantics prints the same.
 //!
-//! - `--check` prints only the differences, and exits with code 1 if there are any. On another file system than a tmpfs,
-//!   `--check-portable` leaves out the lines that depend on it ([`DEPENDENT`]).
+//! - `--check` prints only the differences, and exits with code 1 if there are any. On another file system
+//!   than a tmpfs, `--check-portable` leaves out the lines that depend on it ([`DEPENDENT`]).
 //! - `--stress` uses files in many threads at once, and on Hermit fills the file system.
 //! - `--full` fills the file system of FOLDER, which should be small.
 //! - `--gone` uses FOLDER until another program removes it.
 //! - `--changes` looks at files in FOLDER before and after another program changes them.
-//! - `--exit`, `--abort` and `--wait` write to a file in FOLDER that is still open when the program exits, aborts, or waits until
-//!   another program has seen it.
-//! - `--prepare` fills a folder for `--read-only`, which tries to change it, and exits with code 1 unless each change fails
-//!   with `EROFS`.
+//! - `--exit`, `--abort` and `--wait` write to a file in FOLDER that is still open when the program exits,
+//!   aborts, or waits until another program has seen it.
+//! - `--prepare` fills a folder for `--read-only`, which tries to change it, and exits with code 1 unless
+//!   each change fails with `EROFS`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -46,8 +47,8 @@ use collected::End;
 /// Output on Linux.
 const EXPECTED: &str = include_str!("../expected.txt");
 
-/// Lines that depend on the file system: limits, units of allocation, time of creation, bits that a server may refuse,
-/// and files that it cannot read without privileges.
+/// Lines that depend on the file system: limits, units of allocation, time of creation, bits that a server
+/// may refuse, and files that it cannot read without privileges.
 const DEPENDENT: [&str; 11] = [
     "blocks.of.a.shorter.file",
     "blocks.sparse",

@@ -88,7 +88,8 @@ fn canonicalize(path: &str) -> io::Result<String> {
     Ok(show::result(fs::canonicalize(path).map(relative)))
 }
 
-/// Whether a call would destroy what is outside of the row's folder, or its result depends on what is mounted where.
+/// Whether a call would destroy what is outside of the row's folder, or its result depends on what is mounted
+/// where.
 fn is_excluded(place: &str, call: &str) -> bool {
     match call {
         // glibc resolves it itself, and knows no limit.
@@ -167,8 +168,8 @@ pub(crate) fn prepare_read_only(folder: &Path) -> io::Result<()> {
     prepare()
 }
 
-/// Tries to change a folder that [`prepare_read_only`] has filled; returns whether each change fails with `EROFS`, and
-/// the folder can be read.
+/// Tries to change a folder that [`prepare_read_only`] has filled; returns whether each change fails with
+/// `EROFS`, and the folder can be read.
 pub(crate) fn check_read_only(folder: &Path) -> io::Result<bool> {
     env::set_current_dir(folder)?;
     let before = show::tree(".")?;

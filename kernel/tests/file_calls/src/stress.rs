@@ -45,8 +45,8 @@ fn in_threads(action: impl Fn(usize) -> io::Result<()> + Sync) -> io::Result<()>
     })
 }
 
-/// All threads append records to one file, each through its own or a shared description. No record is torn, lost or twice
-/// there.
+/// All threads append records to one file, each through its own or a shared description. No record is torn,
+/// lost or twice there.
 fn appends_are_whole(folder: &Path) -> io::Result<()> {
     let path = folder.join("log");
     let open = || OpenOptions::new().create(true).append(true).open(&path);
@@ -109,7 +109,8 @@ fn names_are_consistent(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// Fills the file system, several times: what was written before stays, and removing the file gives its memory back.
+/// Fills the file system, several times: what was written before stays, and removing the file gives its
+/// memory back.
 pub(crate) fn full_file_system_keeps_what_it_has(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("before"), "kept")?;
     let path = folder.join("big");

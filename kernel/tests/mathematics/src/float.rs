@@ -15,8 +15,8 @@ pub(crate) trait Float: Copy {
     /// Calls a function of one argument, `x`, or of two.
     fn call(name: &str, x: Self, y: Self) -> Option<Self>;
 
-    /// How many numbers there are from one to the other. Numbers of different signs, and those that are NaN or not,
-    /// are as far from each other as can be.
+    /// How many numbers there are from one to the other. Numbers of different signs, and those that are NaN
+    /// or not, are as far from each other as can be.
     fn units_from(self, expected: Reference<Self>) -> u64;
 }
 

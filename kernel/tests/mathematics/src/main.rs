@@ -1,10 +1,11 @@
 //! Compares results of std's mathematical functions with exact ones, rounded.
 //!
-//! `mathematics` prints, for each function, how far its results are off at most, in units of the last place, and exits
-//! with code 1 if a result is farther off than [`MAX_UNITS`]. A line of `references.txt` is the name of a method
-//! of `f64` or `f32`, the bits of its arguments, and those of the result, rounded to nearest. These were computed with
-//! 400 bits (mpmath); results for 0, infinities and NaN are those of C99. Arguments are special values, such as
-//! subnormal ones and those beside 1 and beside overflow, and random ones. The same source runs on Linux.
+//! `mathematics` prints, for each function, how far its results are off at most, in units of the last place,
+//! and exits with code 1 if a result is farther off than [`MAX_UNITS`]. A line of `references.txt` is the
+//! name of a method of `f64` or `f32`, the bits of its arguments, and those of the result, rounded to
+//! nearest. These were computed with 400 bits (mpmath); results for 0, infinities and NaN are those of C99.
+//! Arguments are special values, such as subnormal ones and those beside 1 and beside overflow, and random
+//! ones. The same source runs on Linux.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

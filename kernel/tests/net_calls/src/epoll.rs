@@ -1,4 +1,5 @@
-//! `epoll` of all kinds of descriptors: triggers, keys, errors, instances in each other, and threads that wait.
+//! `epoll` of all kinds of descriptors: triggers, keys, errors, instances in each other, and threads that
+//! wait.
 
 mod keys;
 mod nesting;

@@ -1,10 +1,10 @@
 //! Prints the behaviour of every call and option of `std::net`, one line per behaviour.
 //!
-//! `net_calls` runs all rows, `net_calls NAME...` those whose names are equal to or begin with a given one (`poll`,
-//! `poll.full`, `poll.full.v6`), and `net_calls --list` prints the names. All traffic is on the loopback interface.
-//! `expected.txt` contains Linux's output, and a kernel with the same semantics prints the same: no line contains a
-//! port or anything else that differs between runs. `net_calls --check [NAME...]` prints only the differences, and
-//! exits with code 1 if there are any.
+//! `net_calls` runs all rows, `net_calls NAME...` those whose names are equal to or begin with a given one
+//! (`poll`, `poll.full`, `poll.full.v6`), and `net_calls --list` prints the names. All traffic is on the
+//! loopback interface. `expected.txt` contains Linux's output, and a kernel with the same semantics prints
+//! the same: no line contains a port or anything else that differs between runs. `net_calls --check
+//! [NAME...]` prints only the differences, and exits with code 1 if there are any.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

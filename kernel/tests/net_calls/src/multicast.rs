@@ -40,8 +40,8 @@ fn leave(socket: &UdpSocket, ip: IpVersion) -> io::Result<()> {
     }
 }
 
-/// The IPv4 group, with a port. Linux has no route to IPv6 groups on the loopback interface, so their reception
-/// cannot be compared.
+/// The IPv4 group, with a port. Linux has no route to IPv6 groups on the loopback interface, so their
+/// reception cannot be compared.
 fn group(port: u16) -> SocketAddr {
     (GROUP_V4, port).into()
 }

@@ -206,8 +206,8 @@ pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result
     thread.join().map_err(|_| io::Error::other("panic"))?
 }
 
-/// Runs `action`; returns whether it took about `time`: less than a clock tick too early, and not much longer,
-/// since the host may be busy.
+/// Runs `action`; returns whether it took about `time`: less than a clock tick too early, and not much
+/// longer, since the host may be busy.
 pub(crate) fn takes<T>(time: Duration, action: impl FnOnce() -> T) -> (T, &'static str) {
     let start = Instant::now();
     let result = action();
@@ -229,7 +229,8 @@ pub(crate) fn at_once<T>(action: impl FnOnce() -> T) -> (T, &'static str) {
     (result, if start.elapsed() < Duration::from_secs(2) { "at once" } else { "late" })
 }
 
-/// Bytes that look random and are the same for the same seed (a linear congruential generator, its upper bits).
+/// Bytes that look random and are the same for the same seed (a linear congruential generator, its upper
+/// bits).
 pub(crate) fn pattern(seed: u64, size: usize) -> Vec<u8> {
     let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     let states = std::iter::successors(Some(seed), next).skip(1);

@@ -213,7 +213,8 @@ pub(crate) fn limit_descriptors() -> io::Result<()> {
 
 /// A number that is not an open descriptor.
 pub(crate) fn closed_descriptor() -> BorrowedFd<'static> {
-    // SAFETY: the number is above the limit of descriptors, so it never becomes open, and calls fail with `EBADF`.
+    // SAFETY: the number is above the limit of descriptors, so it never becomes open, and calls fail with
+    // `EBADF`.
     unsafe { BorrowedFd::borrow_raw(99_999) }
 }
 
@@ -261,7 +262,8 @@ impl Address {
 
     /// The address `AF_UNSPEC`, which disconnects a datagram socket.
     fn none() -> (Self, c::socklen_t) {
-        // SAFETY: the structure consists of integers, for which all zeroes are valid; family 0 is `AF_UNSPEC`.
+        // SAFETY: the structure consists of integers, for which all zeroes are valid; family 0 is
+        // `AF_UNSPEC`.
         (Self { any: unsafe { mem::zeroed() } }, length::<c::sockaddr>())
     }
 

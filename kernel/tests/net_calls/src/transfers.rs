@@ -31,7 +31,8 @@ fn send(mut stream: &TcpStream, bytes: &[u8], size: usize) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)
 }
 
-/// Receives until the end of the stream in reads of `size` bytes; returns the number of bytes and their digest.
+/// Receives until the end of the stream in reads of `size` bytes; returns the number of bytes and their
+/// digest.
 fn receive(mut stream: &TcpStream, size: usize) -> io::Result<(usize, Digest)> {
     let mut buffer = vec![0; size];
     let (mut total, mut digest) = (0, Digest::new());

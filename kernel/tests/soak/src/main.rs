@@ -1,7 +1,8 @@
 //! A service that does everything at once, for hours: HTTP on tokio, and beside it files, threads and names.
 //!
-//! `soak [ADDRESS]` listens on port 8080. Threads of std repeat their work without a request. A wrong result ends the
-//! program with exit code 1. With ADDRESS, which the name server has for all names, names are resolved, too.
+//! `soak [ADDRESS]` listens on port 8080. Threads of std repeat their work without a request. A wrong result
+//! ends the program with exit code 1. With ADDRESS, which the name server has for all names, names are
+//! resolved, too.
 //!
 //! | request | answer |
 //! | --- | --- |

@@ -1,4 +1,5 @@
-//! tar: archives of a tree, packed and unpacked, with modes, times and links. tempfile: files without names, and their names.
+//! tar: archives of a tree, packed and unpacked, with modes, times and links. tempfile: files without names,
+//! and their names.
 
 use std::error::Error;
 use std::fs::{self, File};

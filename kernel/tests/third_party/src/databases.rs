@@ -81,7 +81,8 @@ pub(crate) fn sled() -> TestResult {
     Ok(digest(&found))
 }
 
-/// Opens a database again. Its files stay locked until its threads have ended, which dropping it does not wait for.
+/// Opens a database again. Its files stay locked until its threads have ended, which dropping it does not
+/// wait for.
 fn reopen(configuration: &sled::Config) -> sled::Result<sled::Db> {
     let start = Instant::now();
     loop {

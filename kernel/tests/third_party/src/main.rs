@@ -1,7 +1,7 @@
 //! Runs crates from crates.io, some of them patched for the target, and prints a digest of each result.
 //!
-//! The digests are the same on every machine and in every run: `cargo xtask test` compares those of a guest with
-//! `expected.txt`, and a unit test, with `--long`, those of the host.
+//! The digests are the same on every machine and in every run: `cargo xtask test` compares those of a guest
+//! with `expected.txt`, and a unit test, with `--long`, those of the host.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

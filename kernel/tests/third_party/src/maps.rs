@@ -49,7 +49,8 @@ fn contents(mut file: &File) -> io::Result<Vec<u8>> {
     Ok(contents)
 }
 
-/// Two maps of a file have each byte of it in turn, in pieces of all sizes: what one changes is not undone by the other one.
+/// Two maps of a file have each byte of it in turn, in pieces of all sizes: what one changes is not undone by
+/// the other one.
 pub(crate) fn memmap2() -> TestResult {
     let mut file = tempfile::tempfile()?;
     let mut numbers = numbers(77);

@@ -10,7 +10,8 @@ use crate::support::{TIMEOUT, cpus};
 /// Number of messages of each sender.
 const MESSAGES: usize = 2_000;
 
-/// Several senders and one receiver; time limits of `recv_timeout`; either side detects that the other is closed.
+/// Several senders and one receiver; time limits of `recv_timeout`; either side detects that the other is
+/// closed.
 pub(crate) fn mpsc(_: &Settings) {
     let senders = cpus() + 3;
     let (to, from) = mpsc::channel();

@@ -48,8 +48,8 @@ fn check_same_rate() {
     assert!(difference.abs() < 50_000_000, "SystemTime has gained {difference} ns in {:?}", start.elapsed());
 }
 
-/// By how many nanoseconds the wall clock is ahead of the time since `start`. The reading for which this thread was delayed
-/// least counts: the host may run other programs between two clocks.
+/// By how many nanoseconds the wall clock is ahead of the time since `start`. The reading for which this
+/// thread was delayed least counts: the host may run other programs between two clocks.
 fn ahead(start: Instant) -> i128 {
     let readings = (0..READINGS_OF_BOTH).map(|_| {
         let before = nanoseconds(start.elapsed());
@@ -85,8 +85,8 @@ fn sleep_for(duration: Duration) {
     assert!(slept < duration + TIMEOUT, "{duration:?} of sleep took {slept:?}");
 }
 
-/// Number of times that `sleep_together` runs at most, with sleeps that are four times as long each time: a slow machine takes
-/// seconds to start the threads.
+/// Number of times that `sleep_together` runs at most, with sleeps that are four times as long each time: a
+/// slow machine takes seconds to start the threads.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// Sleeps are concurrent: all of them together take hardly longer than the longest.
@@ -127,8 +127,8 @@ const MAX_WAIT: Duration = Duration::from_secs(1_000);
 /// Minimum step of the wall clock that `clock_step` waits for.
 const MIN_STEP: Duration = Duration::from_secs(2);
 
-/// Waits until the host's wall clock is set, and prints by how many milliseconds the wall clock has stepped after that. The
-/// other clock does not step.
+/// Waits until the host's wall clock is set, and prints by how many milliseconds the wall clock has stepped
+/// after that. The other clock does not step.
 pub(crate) fn clock_step(_: &Settings) {
     let milliseconds = |nanoseconds: i128| nanoseconds / 1_000_000;
     let start = Instant::now();

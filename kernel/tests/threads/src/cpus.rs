@@ -86,12 +86,13 @@ pub(crate) fn parallel(_: &Settings) {
     assert!(over.into_inner() && spread > 0, "the threads never had a CPU each");
 }
 
-/// Identifies this CPU: returns the first word of the kernel's per-CPU data, which is their address. A virtual CPU
-/// that is a host thread has no hardware CPU number of its own.
+/// Identifies this CPU: returns the first word of the kernel's per-CPU data, which is their address. A
+/// virtual CPU that is a host thread has no hardware CPU number of its own.
 #[cfg(target_os = "hermit")]
 fn this_cpu() -> usize {
     let data;
-    // SAFETY: the kernel keeps the GS base at its per-CPU data, which stay mapped; the load has no side effects.
+    // SAFETY: the kernel keeps the GS base at its per-CPU data, which stay mapped; the load has no side
+    // effects.
     #[expect(unsafe_code, reason = "no call of the kernel says which CPU this is")]
     unsafe {
         std::arch::asm!("mov {}, gs:[0]", out(reg) data, options(nostack, readonly, preserves_flags));

@@ -23,7 +23,8 @@ const MANY_THREADS: usize = 200_000;
 /// Size in bytes of blocks that fit between what the kernel keeps, however that is scattered.
 const SMALL_BLOCK_SIZE: usize = 4 << 10;
 
-/// Number of blocks left for stacks and for the heap's metadata when memory and threads are exhausted together.
+/// Number of blocks left for stacks and for the heap's metadata when memory and threads are exhausted
+/// together.
 const SPARE_BLOCKS: usize = 16;
 
 pub(crate) fn exhaust(settings: &Settings) {
@@ -48,8 +49,9 @@ pub(crate) fn exhaust(settings: &Settings) {
     assert!(again + again / 4 >= threads, "there were {threads} threads, and now there are {again}");
 }
 
-/// Threads are started until that is an error; then all of them run and end, as many as before can be started again, so nothing
-/// leaks, and at least half of the memory is free for other uses. How much of it depends on which data of threads share regions of the heap.
+/// Threads are started until that is an error; then all of them run and end, as many as before can be started
+/// again, so nothing leaks, and at least half of the memory is free for other uses. How much of it depends on
+/// which data of threads share regions of the heap.
 pub(crate) fn exhaust_threads(settings: &Settings) {
     let max = settings.number.unwrap_or(MANY_THREADS);
     let before = FreeBlocks::count();

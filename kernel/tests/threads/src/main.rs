@@ -1,7 +1,8 @@
-//! Checks std's guarantees for threads: scheduling, blocking, termination, locks, channels and thread-local values.
+//! Checks std's guarantees for threads: scheduling, blocking, termination, locks, channels and thread-local
+//! values.
 //!
-//! `threads NAME` prints `ok`, or exits with code 1 and a message. A check is an assertion: the program exits as
-//! soon as one fails, in whatever thread. The same source runs on Linux.
+//! `threads NAME` prints `ok`, or exits with code 1 and a message. A check is an assertion: the program exits
+//! as soon as one fails, in whatever thread. The same source runs on Linux.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -110,7 +111,8 @@ mod tests {
     #[test]
     fn quick_checks_pass() {
         for (name, check) in CHECKS {
-            // These need memory or CPUs that other programs on the host may use, a host's clock that is set, or input.
+            // These need memory or CPUs that other programs on the host may use, a host's clock that is set,
+            // or input.
             let needs_host = [
                 "busy",
                 "clock-step",

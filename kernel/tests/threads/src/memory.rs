@@ -1,4 +1,5 @@
-//! The heap is used by all threads at once, and memory is freed by other threads than the one that allocated it.
+//! The heap is used by all threads at once, and memory is freed by other threads than the one that allocated
+//! it.
 
 use std::hint::black_box;
 use std::io;
@@ -58,8 +59,8 @@ pub(crate) fn allocate(settings: &Settings) {
 const SMALL_BLOCK: usize = 4000;
 const TINY_BLOCK: usize = 200;
 
-/// Uses much memory, first as one block, then as small ones, and frees it. Then waits for the end of the input, and
-/// uses as much again: the host may have taken the memory back meanwhile.
+/// Uses much memory, first as one block, then as small ones, and frees it. Then waits for the end of the
+/// input, and uses as much again: the host may have taken the memory back meanwhile.
 pub(crate) fn spike(settings: &Settings) {
     let size = settings.number.unwrap_or(64) << 20;
     HeapBlock::new(size, 1).check();

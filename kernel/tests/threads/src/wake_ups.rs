@@ -19,8 +19,8 @@ const MAX_SLEEP_US: usize = 50;
 /// Interval at which the watchdog checks the progress of all threads.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs sleeping and yielding threads, more of each than CPUs, and a watchdog. A thread that has done its share
-/// ends and leaves the CPUs to the others, so that wake-ups meet busy and idle CPUs.
+/// Runs sleeping and yielding threads, more of each than CPUs, and a watchdog. A thread that has done its
+/// share ends and leaves the CPUs to the others, so that wake-ups meet busy and idle CPUs.
 pub(crate) fn wake_ups(settings: &Settings) {
     let sleeps = settings.number.unwrap_or(DEFAULT_SLEEPS);
     let (sleepers, yielders) = (4 * cpus() + 1, cpus() + 1);

@@ -1,7 +1,8 @@
-//! Compares what a panic does with Linux: `unwinding` prints a row for each case and checks all of them against those of Linux.
+//! Compares what a panic does with Linux: `unwinding` prints a row for each case and checks all of them
+//! against those of Linux.
 //!
-//! `unwinding main` panics in the main thread, `unwinding ABORT` ends in the way that the argument names. The same source runs on
-//! Linux, where a test keeps the expected rows true.
+//! `unwinding main` panics in the main thread, `unwinding ABORT` ends in the way that the argument names. The
+//! same source runs on Linux, where a test keeps the expected rows true.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

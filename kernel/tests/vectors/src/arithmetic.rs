@@ -22,7 +22,8 @@ const STEPS: usize = 500;
 /// Integers and numbers of a computation, in vectors of some lanes.
 type State<const LANES: usize> = ([[u64; LANES]; VECTORS], [[f64; LANES]; VECTORS]);
 
-/// Adds one to `arrived`, computes without a call until that is at least `target`, and panics if a result is wrong.
+/// Adds one to `arrived`, computes without a call until that is at least `target`, and panics if a result is
+/// wrong.
 pub(crate) fn compute(set: RegisterSet, arrived: &AtomicUsize, target: usize) {
     #[expect(unsafe_code, reason = "the compiler does not know what processor this is")]
     match set {

@@ -59,13 +59,14 @@ impl ControlWords {
         words
     }
 
-    /// Calls a function with these control words, and returns those that the thread has afterwards. The function must not
-    /// compute with floating-point numbers.
+    /// Calls a function with these control words, and returns those that the thread has afterwards. The
+    /// function must not compute with floating-point numbers.
     pub(crate) fn call(self, function: extern "sysv64" fn()) -> Self {
         let (mut after, mut before) = (Self::DEFAULT, Self::DEFAULT);
-        // SAFETY: the pointers are those of live values and in registers that the function preserves (System V ABI). The stack
-        // is aligned at the start of an assembly block without `nostack`. `clobber_abi` declares what the function may
-        // change. The control words are as before at the end; code under other ones only calls the system.
+        // SAFETY: the pointers are those of live values and in registers that the function preserves (System
+        // V ABI). The stack is aligned at the start of an assembly block without `nostack`. `clobber_abi`
+        // declares what the function may change. The control words are as before at the end; code under other
+        // ones only calls the system.
         #[expect(unsafe_code, reason = "Rust code that computes must not see other control words")]
         unsafe {
             asm!(
@@ -89,7 +90,8 @@ impl ControlWords {
     }
 }
 
-/// Panics unless a thread keeps its control words across switches of every kind, and a thread that it starts has the defaults.
+/// Panics unless a thread keeps its control words across switches of every kind, and a thread that it starts
+/// has the defaults.
 pub(crate) fn check(number: usize) {
     let words = ControlWords::numbered(number);
     for function in [yields, sleeps, spawns] {

@@ -13,7 +13,8 @@ use std::time::Duration;
 use crate::control;
 use crate::registers::{RegisterSet, Registers};
 
-/// Bytes of an allocation that the kernel's heap maps for itself, so that freeing it flushes the TLBs of all CPUs.
+/// Bytes of an allocation that the kernel's heap maps for itself, so that freeing it flushes the TLBs of all
+/// CPUs.
 const LARGE: usize = 8 << 20;
 
 /// Distance of written bytes in it.
@@ -78,7 +79,8 @@ impl Disturbances {
     }
 }
 
-/// Has a thread disturb others, and check that it itself finds the x87 stack empty, whatever it has interrupted.
+/// Has a thread disturb others, and check that it itself finds the x87 stack empty, whatever it has
+/// interrupted.
 fn repeat<'scope>(
     scope: &'scope Scope<'scope, '_>,
     counter: &'scope AtomicUsize,

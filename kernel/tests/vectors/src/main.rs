@@ -1,8 +1,8 @@
-//! Checks that threads keep their vector registers, x87 registers and floating-point control words while they are
-//! preempted, migrated and interrupted.
+//! Checks that threads keep their vector registers, x87 registers and floating-point control words while they
+//! are preempted, migrated and interrupted.
 //!
-//! `vectors [DISK]` prints what it has seen and `ok`, or exits with code 1 and a message. The disk is read meanwhile.
-//! The same source runs on Linux, which does not tell how often a thread was migrated.
+//! `vectors [DISK]` prints what it has seen and `ok`, or exits with code 1 and a message. The disk is read
+//! meanwhile. The same source runs on Linux, which does not tell how often a thread was migrated.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

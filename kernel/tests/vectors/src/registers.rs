@@ -111,8 +111,8 @@ impl Registers {
         }
     }
 
-    /// Loads all registers of the set, adds one to `arrived`, waits without a call until that is at least `target`, and
-    /// stores the registers.
+    /// Loads all registers of the set, adds one to `arrived`, waits without a call until that is at least
+    /// `target`, and stores the registers.
     pub(crate) fn hold(&self, set: RegisterSet, arrived: &AtomicUsize, target: usize) -> Held {
         let mut stored = Block { registers: Self::zero(), defaults: ControlWords::DEFAULT, cpus: [0; 2] };
         let (from, to) = (ptr::from_ref(self), &raw mut stored);
@@ -187,16 +187,17 @@ macro_rules! each {
     };
 }
 
-/// Defines a function that holds a set of registers: RDI is what is loaded, RSI what is stored, RCX the counter, RDX its
-/// target.
+/// Defines a function that holds a set of registers: RDI is what is loaded, RSI what is stored, RCX the
+/// counter, RDX its target.
 macro_rules! define_hold {
     ($name:ident, [$($load:tt)*], [$($store:tt)*]) => {
         fn $name(from: *const Registers, to: *mut Block, arrived: *mut usize, target: usize) {
-            // SAFETY: the caller, `Registers::hold`, passes pointers to live values aligned to 64 bytes, of which `to`
-            // and `arrived` may be written; the counter is only accessed atomically. CPUID has the set, so its
-            // instructions execute. Registers are declared: `clobber_abi` has the caller-saved ones with the vector,
-            // mask and x87 registers; RBX and RBP are not used. At the end the x87 stack is empty and the control words
-            // are as before. Without `nostack`, no data of the function lies below the stack pointer.
+            // SAFETY: the caller, `Registers::hold`, passes pointers to live values aligned to 64 bytes, of
+            // which `to` and `arrived` may be written; the counter is only accessed atomically. CPUID has the
+            // set, so its instructions execute. Registers are declared: `clobber_abi` has the caller-saved
+            // ones with the vector, mask and x87 registers; RBX and RBP are not used. At the end the x87
+            // stack is empty and the control words are as before. Without `nostack`, no data of the function
+            // lies below the stack pointer.
             #[expect(unsafe_code, reason = "only assembly knows what is in a register")]
             unsafe {
                 asm!(

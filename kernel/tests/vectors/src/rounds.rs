@@ -36,9 +36,9 @@ struct Run {
     disturbances: Disturbances,
 }
 
-/// Runs rounds until there were enough preemptions, migrations and disturbances; returns how many. Ends the process with
-/// code 1 if a thread loses a bit of a register, or if [`MAX_ROUNDS`] are not enough: the other threads would wait for
-/// one that panics.
+/// Runs rounds until there were enough preemptions, migrations and disturbances; returns how many. Ends the
+/// process with code 1 if a thread loses a bit of a register, or if [`MAX_ROUNDS`] are not enough: the other
+/// threads would wait for one that panics.
 pub(crate) fn run(disk: Option<&str>) -> String {
     panic::set_hook(Box::new(|failure| {
         eprintln!("failed: {failure}");
@@ -72,8 +72,8 @@ pub(crate) fn run(disk: Option<&str>) -> String {
 impl Run {
     /// Holds registers, or computes, until all threads do; the last thread decides whether the run is over.
     ///
-    /// A thread that has arrived makes no call until all have arrived. So when the last one arrives, no more than
-    /// `cpus` threads can be running: all others were preempted with live registers.
+    /// A thread that has arrived makes no call until all have arrived. So when the last one arrives, no more
+    /// than `cpus` threads can be running: all others were preempted with live registers.
     fn round(&self, set: RegisterSet, index: usize, round: usize) {
         let target = (round + 1) * self.threads;
         if round.is_multiple_of(2) {

@@ -1,4 +1,5 @@
-//! Byte-granular reads and writes on a device with whole sectors; a partial sector is written by read-modify-write.
+//! Byte-granular reads and writes on a device with whole sectors; a partial sector is written by
+//! read-modify-write.
 
 #[cfg(test)]
 mod tests;
@@ -6,8 +7,8 @@ mod tests;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 
-/// A device that transfers whole sectors. The kernel implements it over [`BlockDriver`](crate::block::BlockDriver); its
-/// calls block.
+/// A device that transfers whole sectors. The kernel implements it over
+/// [`BlockDriver`](crate::block::BlockDriver); its calls block.
 pub trait SectorDevice: Debug {
     /// Error of a transfer.
     type Error;
@@ -49,7 +50,8 @@ pub enum WriteError<E> {
 
 /// Access to a sector device at any byte.
 ///
-/// The read-modify-write of a partial sector must exclude other writes to it, also by other values for the same device.
+/// The read-modify-write of a partial sector must exclude other writes to it, also by other values for the
+/// same device.
 #[derive(Debug)]
 pub struct ByteAccess<D> {
     device: D,
@@ -90,8 +92,8 @@ impl<D: SectorDevice> ByteAccess<D> {
         self.device.sector_count().saturating_mul(u64::try_from(self.scratch.len()).unwrap_or(u64::MAX))
     }
 
-    /// Reads bytes; returns their number, which is less than `buffer` holds only at the end of the device, or if a
-    /// later transfer fails.
+    /// Reads bytes; returns their number, which is less than `buffer` holds only at the end of the device, or
+    /// if a later transfer fails.
     ///
     /// # Errors
     ///
@@ -111,8 +113,8 @@ impl<D: SectorDevice> ByteAccess<D> {
         })
     }
 
-    /// Writes bytes; returns their number, which is less than `bytes` has only at the end of the device, or if a
-    /// later transfer fails.
+    /// Writes bytes; returns their number, which is less than `bytes` has only at the end of the device, or
+    /// if a later transfer fails.
     ///
     /// # Errors
     ///
@@ -146,7 +148,8 @@ impl<D: SectorDevice> ByteAccess<D> {
     /// The next transfer, once `done` of the `length` bytes at `offset` have been transferred.
     fn next_transfer(&self, offset: u64, done: usize, length: usize) -> Transfer {
         let size = self.scratch.len();
-        // Neither overflows nor truncates: the range is inside the device, and the remainder is less than a sector.
+        // Neither overflows nor truncates: the range is inside the device, and the remainder is less than a
+        // sector.
         let size_64 = u64::try_from(size).unwrap_or(u64::MAX);
         let position = offset.saturating_add(u64::try_from(done).unwrap_or(u64::MAX));
         let (sector, within) = (position / size_64, usize::try_from(position % size_64).unwrap_or_default());
@@ -160,8 +163,8 @@ impl<D: SectorDevice> ByteAccess<D> {
     }
 }
 
-/// Makes transfers until all bytes are done; returns their number. `transfer` gets the number of bytes done, and returns
-/// how many it added, 0 at the end of the device.
+/// Makes transfers until all bytes are done; returns their number. `transfer` gets the number of bytes done,
+/// and returns how many it added, 0 at the end of the device.
 ///
 /// # Errors
 ///

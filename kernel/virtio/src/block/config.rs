@@ -73,7 +73,8 @@ impl DeviceLimits {
         device.config(|config| config.read_u64(field::CAPACITY))
     }
 
-    /// Applies the limit of a virtqueue of `size` descriptors, which must hold a request of at least one block.
+    /// Applies the limit of a virtqueue of `size` descriptors, which must hold a request of at least one
+    /// block.
     pub(super) fn for_queue(self, size: u16) -> Result<Self, InitError> {
         let segments = self.segments.min(size.saturating_sub(HEADER_AND_STATUS));
         let bytes = self.segment_size.saturating_mul(segments.into()).min(MAX_TRANSFER);

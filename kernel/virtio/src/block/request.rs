@@ -85,7 +85,8 @@ impl<M: DmaMemory> BlockRequest<M> {
         let mut status = [NO_STATUS];
         self.buffers.header_and_status.read(STATUS, &mut status);
         let read = if self.request_type == RequestType::In { self.length } else { 0 };
-        // The status follows the data: if fewer bytes were written than both have, the buffers contain stale bytes.
+        // The status follows the data: if fewer bytes were written than both have, the buffers contain stale
+        // bytes.
         let is_whole = usize::try_from(written).is_ok_and(|written| written > read);
         let result = match Status::try_from(status[0]) {
             Ok(Status::Ok) if is_whole => Ok(read),

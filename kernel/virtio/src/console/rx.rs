@@ -82,7 +82,8 @@ impl<M: DmaMemory> Rx<M> {
         Ok(count)
     }
 
-    /// Takes the next used buffer unless one is being read; `false` if there is no input. Then the interrupt is armed.
+    /// Takes the next used buffer unless one is being read; `false` if there is no input. Then the interrupt
+    /// is armed.
     pub(super) fn fetch<T: Transport>(&mut self, device: &mut Device<T>) -> Result<bool, DeviceError> {
         device.ensure_usable()?;
         // Bounded: a device could return empty buffers as fast as they are posted.
@@ -118,7 +119,8 @@ impl<M: DmaMemory> Rx<M> {
 
     /// Makes a buffer available to the device.
     fn post(&mut self, buffer: DmaBuffer<M>) {
-        // The queue has as many descriptors as there are buffers. If it is broken, the next `fetch` returns the error.
+        // The queue has as many descriptors as there are buffers. If it is broken, the next `fetch` returns
+        // the error.
         let _posted = self.queue.submit(RxBuffer(buffer));
     }
 }

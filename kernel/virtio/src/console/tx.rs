@@ -60,8 +60,8 @@ impl<M: DmaMemory> Tx<M> {
         self.queue.in_flight() == 0
     }
 
-    /// Copies output into free buffers and submits them; returns the number of bytes. If no buffer is free, the interrupt
-    /// is armed.
+    /// Copies output into free buffers and submits them; returns the number of bytes. If no buffer is free,
+    /// the interrupt is armed.
     pub(super) fn write<T: Transport>(
         &mut self,
         device: &mut Device<T>,

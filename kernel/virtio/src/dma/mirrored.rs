@@ -1,7 +1,8 @@
-//! Mirrored DMA memory, which is accessed in place, and spans of it with a single owner; the hal implements the traits.
+//! Mirrored DMA memory, which is accessed in place, and spans of it with a single owner; the hal implements
+//! the traits.
 //!
-//! The pages are mapped twice in a row, the second mapping right behind the first: a range that wraps around the end of
-//! the memory is contiguous in virtual addresses. In DMA addresses the memory exists once.
+//! The pages are mapped twice in a row, the second mapping right behind the first: a range that wraps around
+//! the end of the memory is contiguous in virtual addresses. In DMA addresses the memory exists once.
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +16,14 @@ use super::{DmaAllocator, DmaPermit, DmaSegment};
 
 /// Mirrored DMA memory, whose bytes the driver accesses in place while the device does not own them.
 ///
-/// The hal implements it over physically contiguous pages that are mapped twice in a row. Unlike with [`DmaMemory`] there
-/// are references to bytes, at most one to each: see [`ExclusiveRange`]. A malicious device can write to bytes that it no
-/// longer owns as it can to all memory, since there is no IOMMU.
+/// The hal implements it over physically contiguous pages that are mapped twice in a row. Unlike with
+/// [`DmaMemory`] there are references to bytes, at most one to each: see [`ExclusiveRange`]. A malicious
+/// device can write to bytes that it no longer owns as it can to all memory, since there is no IOMMU.
 ///
 /// # Safety
 ///
-/// The contract of [`DmaMemory`], for the same reason. Besides, `with_bytes` passes the bytes of the range, and no others.
+/// The contract of [`DmaMemory`], for the same reason. Besides, `with_bytes` passes the bytes of the range,
+/// and no others.
 ///
 /// [`DmaMemory`]: super::DmaMemory
 #[expect(unsafe_code, reason = "declares a contract on which memory safety rests; it is fulfilled elsewhere")]
@@ -43,16 +45,16 @@ pub trait MirroredAllocator: DmaAllocator {
 
     /// Allocates `size` bytes, a power of two and at least a page; `None` if there is no such memory.
     ///
-    /// The contents are arbitrary: zeroing would touch pages that may never be used. The memory keeps a clone of the
-    /// permit: see [`MirroredMemory`].
+    /// The contents are arbitrary: zeroing would touch pages that may never be used. The memory keeps a clone
+    /// of the permit: see [`MirroredMemory`].
     fn allocate_mirrored(&self, size: usize, permit: &DmaPermit) -> Option<Self::Mirrored>;
 }
 
-/// A range of mirrored memory that nothing else accesses, neither the device nor through another range, while this value
-/// lives.
+/// A range of mirrored memory that nothing else accesses, neither the device nor through another range, while
+/// this value lives.
 ///
-/// Implementations of [`MirroredMemory`] rely on this. Only this module creates ranges, and only for the owner of a
-/// [`Span`].
+/// Implementations of [`MirroredMemory`] rely on this. Only this module creates ranges, and only for the
+/// owner of a [`Span`].
 #[derive(Debug)]
 pub struct ExclusiveRange<'span> {
     start: usize,
@@ -76,8 +78,8 @@ impl ExclusiveRange<'_> {
 
 /// A part of [`MirroredMemory`] with a single owner; it may wrap around the end of the memory.
 ///
-/// As with [`DmaBuffer`](super::DmaBuffer), the value itself moves to the device and back. No two spans overlap: all are
-/// parts of the one that [`Span::allocate`] returned.
+/// As with [`DmaBuffer`](super::DmaBuffer), the value itself moves to the device and back. No two spans
+/// overlap: all are parts of the one that [`Span::allocate`] returned.
 #[derive(Debug)]
 pub struct Span<A> {
     memory: Arc<A>,
@@ -86,8 +88,8 @@ pub struct Span<A> {
 }
 
 impl<A: MirroredMemory> Span<A> {
-    /// Allocates mirrored memory as one span, with arbitrary contents; `None` if there is no memory, or `size` is no power
-    /// of two from 4 KiB to 2 GiB.
+    /// Allocates mirrored memory as one span, with arbitrary contents; `None` if there is no memory, or
+    /// `size` is no power of two from 4 KiB to 2 GiB.
     pub fn allocate(
         allocator: &impl MirroredAllocator<Mirrored = A>,
         size: usize,
@@ -148,8 +150,8 @@ impl<A: MirroredMemory> Span<A> {
         self.memory.with_bytes(range, action)
     }
 
-    /// Calls `action` with the bytes of adjacent spans as one slice; `None` if there are no spans, or they are not adjacent
-    /// in their order.
+    /// Calls `action` with the bytes of adjacent spans as one slice; `None` if there are no spans, or they
+    /// are not adjacent in their order.
     pub fn with_joined<R>(spans: &mut [Self], action: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let first = spans.first()?;
         if !spans.is_sorted_by(Self::is_followed_by) {

@@ -14,15 +14,15 @@ use crate::transport::Transport;
 pub struct Progress {
     /// Whether as many messages are handled as were asked for, or the device has failed.
     pub is_handled: bool,
-    /// Whether the call has found what tasks wait for, or that the device has failed: the wakers of [`FsDriver::next_waker`]
-    /// are to be woken, since no interrupt need come for what was found without one.
+    /// Whether the call has found what tasks wait for, or that the device has failed: the wakers of
+    /// [`FsDriver::next_waker`] are to be woken, since no interrupt need come for what was found without one.
     pub is_wake_due: bool,
 }
 
 impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
-    /// Sends a message that has no reply, or one that does not matter; it is lost if the device has failed, or if it cannot be
-    /// sent at once and there is no memory to keep it. `bytes` are at most 64. Returns whether tasks [are to be
-    /// woken](Progress::is_wake_due).
+    /// Sends a message that has no reply, or one that does not matter; it is lost if the device has failed,
+    /// or if it cannot be sent at once and there is no memory to keep it. `bytes` are at most 64. Returns
+    /// whether tasks [are to be woken](Progress::is_wake_due).
     #[must_use]
     pub fn send(&mut self, bytes: &[u8], has_reply: bool) -> bool {
         if self.is_stopped() {
@@ -46,8 +46,9 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.sent
     }
 
-    /// Whether the device has handled as many of those messages as `count` says, in any order, or has failed. Else the waker
-    /// is woken when that may be so: each message that is handled wakes one task, and each task that goes on the next one.
+    /// Whether the device has handled as many of those messages as `count` says, in any order, or has failed.
+    /// Else the waker is woken when that may be so: each message that is handled wakes one task, and each
+    /// task that goes on the next one.
     pub fn poll_handled(&mut self, count: u64, waker: &Waker) -> Progress {
         let before = self.handled;
         let mut is_wake_due = false;
@@ -72,8 +73,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.waiting_for_messages.wake_next();
     }
 
-    /// After messages may have been collected, of which `before` were handled before that: sends those that waited for room.
-    /// Returns whether tasks [are to be woken](Progress::is_wake_due).
+    /// After messages may have been collected, of which `before` were handled before that: sends those that
+    /// waited for room. Returns whether tasks [are to be woken](Progress::is_wake_due).
     fn follow_up(&mut self, before: u64) -> bool {
         if self.handled > before {
             self.send_late();
@@ -105,8 +106,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         }
     }
 
-    /// Takes back the buffers of messages that the device has read. Its interrupt is of use only if there are no others, or if
-    /// a task may wait for it.
+    /// Takes back the buffers of messages that the device has read. Its interrupt is of use only if there are
+    /// no others, or if a task may wait for it.
     pub(super) fn collect_messages(&mut self) {
         loop {
             let is_awaited = self.free_messages.is_empty() || !self.waiting_for_messages.tasks.is_empty();

@@ -7,7 +7,8 @@ use hermit_fuse::{MAX_HEAD, MAX_REPLY_HEAD, Request, Tag};
 use crate::dma::{DmaBuffer, DmaMemory, DmaSegment};
 use crate::virtqueue::DescriptorChain;
 
-/// Size in bytes of each half of a request's page: the first is for what the device reads, the second for what it writes.
+/// Size in bytes of each half of a request's page: the first is for what the device reads, the second for
+/// what it writes.
 pub(super) const INLINE: usize = 2048;
 
 /// Maximum size in bytes of a message for whose reply no task waits.

@@ -37,7 +37,8 @@ pub struct NetInfo {
     pub mac: Option<[u8; 6]>,
     /// Maximum size of an IP packet, in bytes.
     pub mtu: u16,
-    /// Whether the device validates the checksums of received TCP and UDP packets: see [`RxInfo`](super::RxInfo).
+    /// Whether the device validates the checksums of received TCP and UDP packets: see
+    /// [`RxInfo`](super::RxInfo).
     pub rx_checksum: bool,
     /// Whether the device completes the checksums of transmitted TCP and UDP packets: see
     /// [`TxOffload`](super::TxOffload).
@@ -86,7 +87,8 @@ impl NetInfo {
         })
     }
 
-    /// Reads the state of the link again. A configuration that never stops changing is read at the next interrupt.
+    /// Reads the state of the link again. A configuration that never stops changing is read at the next
+    /// interrupt.
     pub(super) fn update_link<T: Transport>(&mut self, device: &Device<T>) {
         self.link_up = read_link(device).unwrap_or(self.link_up);
     }

@@ -52,8 +52,8 @@ pub struct TxOffload {
 /// Metadata of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RxInfo {
-    /// Whether the TCP or UDP checksum needs no validation: the device has validated it, or the frame comes from
-    /// the same host, with a partial checksum, and was never on a wire.
+    /// Whether the TCP or UDP checksum needs no validation: the device has validated it, or the frame comes
+    /// from the same host, with a partial checksum, and was never on a wire.
     pub checksum_valid: bool,
 }
 
@@ -118,7 +118,8 @@ impl NetHeader {
         })
     }
 
-    /// Validates the header of a frame of `size` bytes; `None` if no such frame is possible with these features.
+    /// Validates the header of a frame of `size` bytes; `None` if no such frame is possible with these
+    /// features.
     pub(super) fn check(&self, features: F, size: usize) -> Option<RxInfo> {
         let possible = match HdrGso::try_from(self.gso_type & !u8::from(HdrGso::Ecn)) {
             Ok(HdrGso::None) => self.gso_type == 0,

@@ -27,11 +27,11 @@ impl<A: MirroredMemory> DescriptorChain for RxBuffer<A> {
     }
 }
 
-/// A received frame, which [`NetDriver::take_frame`](super::NetDriver::take_frame) has taken out of the driver: its bytes
-/// can be read while other methods of the driver are called.
+/// A received frame, which [`NetDriver::take_frame`](super::NetDriver::take_frame) has taken out of the
+/// driver: its bytes can be read while other methods of the driver are called.
 ///
-/// Its buffers return to the device by [`NetDriver::release_frame`](super::NetDriver::release_frame). If it is dropped,
-/// they are lost, and the driver receives no further frames.
+/// Its buffers return to the device by [`NetDriver::release_frame`](super::NetDriver::release_frame). If it
+/// is dropped, they are lost, and the driver receives no further frames.
 #[derive(Debug)]
 #[must_use = "the driver receives no further frames until this one is released"]
 pub struct RxFrame<A> {
@@ -69,8 +69,8 @@ pub(super) struct Rx<M, A> {
 }
 
 impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
-    /// Sets up the virtqueue, and splits the memory into buffers of at least `min_size` bytes, none of which is
-    /// posted yet.
+    /// Sets up the virtqueue, and splits the memory into buffers of at least `min_size` bytes, none of which
+    /// is posted yet.
     pub(super) fn new<T: Transport>(
         device: &mut Device<T>,
         dma: &impl DmaAllocator<Memory = M>,
@@ -113,7 +113,8 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
     /// Posts all buffers that are next in order.
     pub(super) fn post(&mut self) {
         while let Some(span) = self.free.pop_next() {
-            // The queue has as many descriptors as there are buffers. If it is broken, `next` returns the error.
+            // The queue has as many descriptors as there are buffers. If it is broken, `next` returns the
+            // error.
             let _posted = self.queue.submit(RxBuffer(span));
             self.unnotified += 1;
         }
@@ -149,8 +150,8 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         Ok(None)
     }
 
-    /// Collects the buffers of the next frame; returns the number of bytes written, and the header if it may be
-    /// valid.
+    /// Collects the buffers of the next frame; returns the number of bytes written, and the header if it may
+    /// be valid.
     fn gather<T: Transport>(
         &mut self,
         device: &mut Device<T>,

@@ -59,7 +59,8 @@ impl Nic {
         NetDriver::new(FakeTransport::new(&self.model, true), &dma, sizes)
     }
 
-    /// Delivers a frame to the driver, with this header but for `num_buffers`; `false` without enough buffers.
+    /// Delivers a frame to the driver, with this header but for `num_buffers`; `false` without enough
+    /// buffers.
     fn deliver_with(&self, mut header: [u8; HEADER_SIZE], frame: &[u8]) -> bool {
         let mut model = self.model.lock().unwrap();
         let (mut chains, mut room) = (Vec::new(), 0);

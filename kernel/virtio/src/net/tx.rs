@@ -18,8 +18,8 @@ const MAX_DESCRIPTORS: u16 = 2;
 /// Alignment of frames: a cache line, so that the device reads no line that is being written.
 const CACHE_LINE: usize = 64;
 
-/// A part of the TX ring for one frame, which [`NetDriver::reserve_frame`](super::NetDriver::reserve_frame) has taken out of
-/// the driver: it is filled while other methods of the driver are called.
+/// A part of the TX ring for one frame, which [`NetDriver::reserve_frame`](super::NetDriver::reserve_frame)
+/// has taken out of the driver: it is filled while other methods of the driver are called.
 ///
 /// If it is dropped, its bytes of the ring are lost, and the driver transmits no further frames.
 #[derive(Debug)]
@@ -32,7 +32,8 @@ pub struct TxReservation<A> {
 }
 
 impl<A: MirroredMemory> TxReservation<A> {
-    /// Calls `fill` to write the frame, which [`NetDriver::submit_frame`](super::NetDriver::submit_frame) then queues.
+    /// Calls `fill` to write the frame, which [`NetDriver::submit_frame`](super::NetDriver::submit_frame)
+    /// then queues.
     pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) -> TxFrame<A> {
         let length = self.frame.length;
         self.frame.span.with_bytes(|bytes| {
@@ -78,7 +79,8 @@ pub(super) struct Tx<M, A> {
     /// Whether the interrupt is armed for the completion of all frames; then it stays armed while room is
     /// reclaimed.
     is_drain_armed: bool,
-    /// Number of bytes of the ring that no frame has used yet: their previous contents must not leave the guest.
+    /// Number of bytes of the ring that no frame has used yet: their previous contents must not leave the
+    /// guest.
     unused: usize,
 }
 
@@ -126,8 +128,8 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
             && self.free.size() >= ring_size_of(size)
     }
 
-    /// Reclaims completed frames until a frame of `size` bytes fits; if it does not, arms the interrupt for when
-    /// half of the frames in flight are completed.
+    /// Reclaims completed frames until a frame of `size` bytes fits; if it does not, arms the interrupt for
+    /// when half of the frames in flight are completed.
     pub(super) fn make_room<T: Transport>(
         &mut self,
         device: &mut Device<T>,

@@ -53,8 +53,8 @@ pub(crate) struct DeviceModel {
 }
 
 impl DeviceModel {
-    /// Creates a device with virtqueues of these maximum sizes. It offers `features`, `VIRTIO_F_VERSION_1` and
-    /// `VIRTIO_F_EVENT_IDX`.
+    /// Creates a device with virtqueues of these maximum sizes. It offers `features`, `VIRTIO_F_VERSION_1`
+    /// and `VIRTIO_F_EVENT_IDX`.
     pub(crate) fn new(id: u16, features: u64, queues: &[u16]) -> SharedDevice {
         let queues = queues
             .iter()
@@ -121,8 +121,8 @@ impl DeviceModel {
         self.queues[usize::from(queue)].addresses.unwrap()
     }
 
-    /// Takes the next available chain; if there is none, sets `avail_event` so that the driver notifies the next
-    /// one.
+    /// Takes the next available chain; if there is none, sets `avail_event` so that the driver notifies the
+    /// next one.
     pub(crate) fn take(&mut self, queue: u16) -> Option<TakenChain> {
         let addresses = self.addresses(queue);
         let state = &mut self.queues[usize::from(queue)];

@@ -36,8 +36,8 @@ impl Debug for AtFence {
 /// All memory that the device can access, and the recorded events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GuestMemory {
-    /// Pages by themselves: Miri notes a reference in each byte that it leads to, and a reference to all bytes for each
-    /// access to two of them would take minutes.
+    /// Pages by themselves: Miri notes a reference in each byte that it leads to, and a reference to all
+    /// bytes for each access to two of them would take minutes.
     pages: Arc<Mutex<Vec<Box<[u8; PAGE]>>>>,
     events: Arc<Mutex<Vec<DeviceEvent>>>,
     at_fence: Arc<Mutex<AtFence>>,
@@ -176,8 +176,8 @@ impl FakeMemory {
     }
 }
 
-// SAFETY: the bytes are a part of the vector that is never given to another value; the device's model accesses the vector
-// and no other memory.
+// SAFETY: the bytes are a part of the vector that is never given to another value; the device's model
+// accesses the vector and no other memory.
 #[expect(unsafe_code, reason = "the model of the kernel's memory")]
 unsafe impl DmaMemory for FakeMemory {
     fn size(&self) -> usize {

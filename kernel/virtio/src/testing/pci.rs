@@ -38,7 +38,8 @@ pub(crate) fn virtio_capability(cfg_type: u8, bar: u8, offset: u32, length: u32)
     (9, bytes)
 }
 
-/// Creates the capabilities of a typical device: one of another ID, all structures (one of them twice), MSI-X.
+/// Creates the capabilities of a typical device: one of another ID, all structures (one of them twice),
+/// MSI-X.
 pub(crate) fn typical_capabilities() -> Vec<Capability> {
     let mut capabilities = Vec::from([
         (1, Vec::from([0; 6])),

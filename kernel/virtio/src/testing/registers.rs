@@ -1,4 +1,5 @@
-//! Registers whose behaviour a closure defines, and the state that virtio-mmio and virtio-pci registers share.
+//! Registers whose behaviour a closure defines, and the state that virtio-mmio and virtio-pci registers
+//! share.
 
 use std::boxed::Box;
 use std::sync::{Arc, Mutex};
@@ -7,8 +8,8 @@ use super::device_model::SharedDevice;
 use crate::registers::DeviceRegisters;
 use crate::transport::QueueAddresses;
 
-/// Behaviour of the registers: called with offset, width in bytes and, for writes, the value; returns the value
-/// read.
+/// Behaviour of the registers: called with offset, width in bytes and, for writes, the value; returns the
+/// value read.
 type Behaviour = dyn FnMut(usize, u8, Option<u32>) -> u32 + Send;
 
 /// Registers whose behaviour is a closure.

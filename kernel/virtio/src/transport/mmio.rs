@@ -81,8 +81,8 @@ impl<R: DeviceRegisters> Mmio<R> {
         }
     }
 
-    /// Declares that the device's interrupt line is edge-triggered and not shared. Interrupts are then acknowledged
-    /// without access to the device, as with MSI-X: each access would exit to the hypervisor.
+    /// Declares that the device's interrupt line is edge-triggered and not shared. Interrupts are then
+    /// acknowledged without access to the device, as with MSI-X: each access would exit to the hypervisor.
     #[must_use]
     pub fn with_exclusive_line(self) -> Self {
         Self { has_exclusive_line: true, ..self }

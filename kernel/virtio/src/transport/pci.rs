@@ -1,8 +1,8 @@
 //! Virtio over PCI, the non-legacy interface (virtio 1.2, section 4.1), which transitional devices have too.
 //!
-//! [`functions`] enumerates devices; [`Pci::new`] initializes the transport. The kernel chooses between MSI-X, with
-//! one vector for all virtqueues and configuration changes, and the function's INTx line. An MSI-X interrupt is
-//! acknowledged without access to the device, but its cause is unknown.
+//! [`functions`] enumerates devices; [`Pci::new`] initializes the transport. The kernel chooses between
+//! MSI-X, with one vector for all virtqueues and configuration changes, and the function's INTx line. An
+//! MSI-X interrupt is acknowledged without access to the device, but its cause is unknown.
 
 mod capability;
 mod config_space;
@@ -93,8 +93,8 @@ pub struct Pci<R> {
 impl<R: DeviceRegisters> Pci<R> {
     /// Maps the structures of a function, and enables its memory space and bus mastering.
     ///
-    /// With a message, all interrupts are MSI-X, if the function supports it ([`Pci::uses_msix`]); otherwise they
-    /// are signalled on the [line](Function::interrupt_line).
+    /// With a message, all interrupts are MSI-X, if the function supports it ([`Pci::uses_msix`]); otherwise
+    /// they are signalled on the [line](Function::interrupt_line).
     ///
     /// # Errors
     ///
@@ -167,8 +167,8 @@ fn map<S: ConfigSpace, M: MapRegisters>(
     fits.then_some(registers).ok_or(PciError::NotMapped)
 }
 
-/// Enables MSI-X and disables INTx, or the reverse without the capability or a message; returns whether MSI-X is
-/// enabled.
+/// Enables MSI-X and disables INTx, or the reverse without the capability or a message; returns whether MSI-X
+/// is enabled.
 fn enable_msix<S: ConfigSpace>(
     function: &Function<'_, S>,
     mapper: &impl MapRegisters,
@@ -197,8 +197,8 @@ fn write_message<S: ConfigSpace>(
 ) -> Result<(), PciError> {
     let location = StructureLocation { bar: msix.bar, offset: msix.table, length: msix_entry::SIZE };
     let entry = map(function, mapper, location)?;
-    // An entry must not change while it is unmasked; what the function would send meanwhile is pending (PCI Local Bus
-    // 3.0, section 6.8.2).
+    // An entry must not change while it is unmasked; what the function would send meanwhile is pending (PCI
+    // Local Bus 3.0, section 6.8.2).
     entry.write_u32(msix_entry::CONTROL, msix_entry::MASKED);
     entry.write_u64(msix_entry::ADDRESS, message.address);
     entry.write_u32(msix_entry::DATA, message.data);
@@ -206,8 +206,8 @@ fn write_message<S: ConfigSpace>(
     Ok(())
 }
 
-/// Replaces the message that a function sends, as for another CPU, while its driver runs. No interrupt is lost. The
-/// function must use MSI-X ([`Pci::uses_msix`]).
+/// Replaces the message that a function sends, as for another CPU, while its driver runs. No interrupt is
+/// lost. The function must use MSI-X ([`Pci::uses_msix`]).
 ///
 /// # Errors
 ///

@@ -14,7 +14,8 @@ use crate::device::Device;
 use crate::dma::{DmaBuffer, DmaPermit, DmaSegment};
 use crate::testing::{DeviceEvent, DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
 
-/// A chain whose first descriptor is device-readable, and the others device-writable parts of the same buffer.
+/// A chain whose first descriptor is device-readable, and the others device-writable parts of the same
+/// buffer.
 #[derive(Debug)]
 struct TestChain {
     buffer: DmaBuffer<FakeMemory>,
@@ -324,8 +325,8 @@ fn split_buffers_do_not_overlap() {
     assert_eq!(parts[1].writable(100..200).length, 0);
 }
 
-/// The device's thread: uses chains as they become available, and waits for the doorbell when there are none; ends
-/// when the doorbell is closed.
+/// The device's thread: uses chains as they become available, and waits for the doorbell when there are none;
+/// ends when the doorbell is closed.
 fn run_device(model: &SharedDevice, doorbell: &Receiver<()>, raise: &Sender<()>) {
     let mut interrupts = 0;
     loop {

@@ -12,8 +12,8 @@ const DESCRIPTOR_SIZE: usize = 16;
 /// Size of a used ring element in bytes (section 2.7.8).
 const USED_ELEMENT_SIZE: usize = 8;
 
-/// Alignment of the used ring: a cache line, so that the areas written by driver and device do not share one. The
-/// specification demands 4 bytes.
+/// Alignment of the used ring: a cache line, so that the areas written by driver and device do not share one.
+/// The specification demands 4 bytes.
 const CACHE_LINE: usize = 64;
 
 /// Offsets in both rings: `flags`, `idx`, `ring`; `used_event` or `avail_event` follows the elements.
@@ -91,8 +91,8 @@ impl<M: DmaMemory> Vring<M> {
         self.memory.write(DESCRIPTOR_SIZE * usize::from(index), &bytes);
     }
 
-    /// Writes the head of a chain to the available ring and advances its index past `index`. The device sees all
-    /// earlier writes.
+    /// Writes the head of a chain to the available ring and advances its index past `index`. The device sees
+    /// all earlier writes.
     pub(super) fn push_available(&self, index: u16, head: u16) {
         let element = self.available + field::RING + 2 * self.slot(index);
         self.memory.write(element, &head.to_le_bytes());

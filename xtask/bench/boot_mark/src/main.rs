@@ -7,8 +7,8 @@
 use hermit_sys as _;
 
 fn main() {
-    // SAFETY: RDTSC exists on every x86-64 processor and has no memory effects; CR4.TSD, which would forbid it, is
-    // clear on Linux and in the kernel.
+    // SAFETY: RDTSC exists on every x86-64 processor and has no memory effects; CR4.TSD, which would forbid
+    // it, is clear on Linux and in the kernel.
     #[expect(unsafe_code, reason = "std has no safe function for the counter")]
     let counter = unsafe { std::arch::x86_64::_rdtsc() };
     println!("counter at main: {counter}");

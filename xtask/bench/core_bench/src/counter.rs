@@ -14,8 +14,8 @@ const COMPARISON: Duration = Duration::from_millis(50);
 
 /// Reads the counter.
 pub(crate) fn ticks() -> u64 {
-    // SAFETY: RDTSC exists on every x86-64 processor and has no memory effects; CR4.TSD, which would forbid it, is
-    // clear on Linux and in the kernel.
+    // SAFETY: RDTSC exists on every x86-64 processor and has no memory effects; CR4.TSD, which would forbid
+    // it, is clear on Linux and in the kernel.
     #[expect(unsafe_code, reason = "std has no safe function for the counter")]
     unsafe {
         std::arch::x86_64::_rdtsc()

@@ -27,7 +27,8 @@ const LARGE: usize = if cfg!(test) { 2 * MIB } else { 32 * MIB };
 fn timed<T>(count: u64, mut operation: impl FnMut() -> io::Result<T>) -> Ticks {
     let mut result = Ok(());
     let mut failure = Failure { error: None, result: &mut result };
-    // What the operation uses, and the failure, are part of the closure: the loop has no more than the operation.
+    // What the operation uses, and the failure, are part of the closure: the loop has no more than the
+    // operation.
     let ticks = time(count, move || {
         if let Err(error) = operation() {
             failure.set(error);

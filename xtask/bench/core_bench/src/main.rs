@@ -1,10 +1,10 @@
 //! Costs of the system's core operations: threads, locks, clocks, memory and files.
 //!
 //! Under QEMU with `-icount shift=0` the time-stamp counter counts instructions, so the output, a line
-//! `operation<TAB>ticks` each, is in instructions per operation; `cargo xtask bench core` runs it like this, here
-//! and in a Linux guest. The first line is the number of ticks per instruction: 1.000 under icount. On real
-//! hardware ticks are time, which `--nanoseconds` before the names converts; run the program on one CPU, such as
-//! with `taskset -c 0`.
+//! `operation<TAB>ticks` each, is in instructions per operation; `cargo xtask bench core` runs it like this,
+//! here and in a Linux guest. The first line is the number of ticks per instruction: 1.000 under icount. On
+//! real hardware ticks are time, which `--nanoseconds` before the names converts; run the program on one CPU,
+//! such as with `taskset -c 0`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

@@ -1,9 +1,9 @@
 //! Scaling of the heap: allocation rate of several threads, and how often they take the shared lock.
 //!
 //! `heap_scaling THREADS` prints a line `name<TAB>number` each for operations per millisecond (allocating and
-//! freeing count separately), and for the acquisitions per operation of the heap lock that all CPUs share, which
-//! only this kernel counts: first for blocks that the allocating thread frees, then for blocks that are passed to
-//! the next thread.
+//! freeing count separately), and for the acquisitions per operation of the heap lock that all CPUs share,
+//! which only this kernel counts: first for blocks that the allocating thread frees, then for blocks that are
+//! passed to the next thread.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

@@ -1,10 +1,11 @@
-//! Measures how long request and answer take on an otherwise idle machine, where nothing else wakes the network: with
-//! blocking calls of std, on tokio, and on smol.
+//! Measures how long request and answer take on an otherwise idle machine, where nothing else wakes the
+//! network: with blocking calls of std, on tokio, and on smol.
 //!
-//! - `idle_latency server [PORT]` (7780) answers requests at the three ports that follow, one for each runtime. At `PORT`
-//!   it takes a line `RUNTIME COUNT ADDRESS` for each connection, measures as a client, and answers with the result.
-//! - `idle_latency client RUNTIME COUNT ADDRESS` measures `COUNT` requests to such a server's port of a runtime, each on
-//!   a connection of its own, and prints the result as a line of JSON.
+//! - `idle_latency server [PORT]` (7780) answers requests at the three ports that follow, one for each
+//!   runtime. At `PORT` it takes a line `RUNTIME COUNT ADDRESS` for each connection, measures as a client,
+//!   and answers with the result.
+//! - `idle_latency client RUNTIME COUNT ADDRESS` measures `COUNT` requests to such a server's port of a
+//!   runtime, each on a connection of its own, and prints the result as a line of JSON.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

@@ -1,9 +1,9 @@
-//! What threads get beside others that compute: messages, echo and HTTP over the loopback, new threads, sleeps, locks, writes to
-//! files.
+//! What threads get beside others that compute: messages, echo and HTTP over the loopback, new threads,
+//! sleeps, locks, writes to files.
 //!
-//! `mixed_bench BUSY [--seconds S] [NAME...]` starts BUSY computing threads, measures each work for S seconds (2 if it is
-//! not given), and prints a line `name<TAB>number` for each figure. Beside a work that wants all CPU time that it can get, a second
-//! line says what the computing threads get of an equal share.
+//! `mixed_bench BUSY [--seconds S] [NAME...]` starts BUSY computing threads, measures each work for S seconds
+//! (2 if it is not given), and prints a line `name<TAB>number` for each figure. Beside a work that wants all
+//! CPU time that it can get, a second line says what the computing threads get of an equal share.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

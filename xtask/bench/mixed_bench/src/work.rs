@@ -116,7 +116,8 @@ fn echo(time: Duration) -> Figures {
     vec![("echo: rounds a second", rounds)]
 }
 
-/// A request each millisecond: when it is answered, from the time at which it was to be sent, in microseconds.
+/// A request each millisecond: when it is answered, from the time at which it was to be sent, in
+/// microseconds.
 fn http(time: Duration) -> Figures {
     const INTERVAL: Duration = Duration::from_millis(1);
     let (mut client, server) = Client::with_server().expect("no connection");
@@ -141,8 +142,8 @@ fn http(time: Duration) -> Figures {
 /// Number of threads that lock the same mutex.
 const LOCKERS: u32 = 4;
 
-/// Runs [`LOCKERS`] threads, which call `turn` with their numbers, for `time`. Returns the least number of turns of a thread, of its
-/// share.
+/// Runs [`LOCKERS`] threads, which call `turn` with their numbers, for `time`. Returns the least number of
+/// turns of a thread, of its share.
 fn least_share(time: Duration, turn: impl Fn(u32) + Sync) -> f64 {
     let is_over = AtomicBool::new(false);
     let take_turns = |number| {

@@ -76,7 +76,8 @@ impl Flow {
     }
 
     fn transfer_to_server(self, stream: &TcpStream, end: Instant) -> io::Result<u64> {
-        // Data that the client's host has not sent by then would go on without the client; a server that has closed resets it.
+        // Data that the client's host has not sent by then would go on without the client; a server that has
+        // closed resets it.
         let milliseconds = end.saturating_duration_since(Instant::now()).as_millis();
         let milliseconds = u32::try_from(milliseconds).unwrap_or(u32::MAX);
         request(stream, TestRequest::CountingSink { milliseconds })?;

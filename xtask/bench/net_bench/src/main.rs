@@ -1,16 +1,17 @@
 //! Measures the network between two machines: throughput, latency, and how fast connections are made.
 //!
-//! - `net_bench server [PORT]` (7777) serves until a client stops it, and prints the address on which it listens.
-//! - `net_bench client ADDRESS [OPTIONS] [TEST...]` measures against such a server; it prints a line of JSON for each
-//!   result. The tests are `throughput`, `latency`, `connections` (these three if none is named), `concurrent` and
-//!   `flows`.
+//! - `net_bench server [PORT]` (7777) serves until a client stops it, and prints the address on which it
+//!   listens.
+//! - `net_bench client ADDRESS [OPTIONS] [TEST...]` measures against such a server; it prints a line of JSON
+//!   for each result. The tests are `throughput`, `latency`, `connections` (these three if none is named),
+//!   `concurrent` and `flows`.
 //! - `net_bench local [OPTIONS] [TEST...]` runs both over the loopback address.
 //! - `net_bench stop ADDRESS` ends a server.
 //!
-//! Options: `--seconds S` for each measurement of throughput (1), `--rounds N` of latency (10,000), `--count N`
-//! sequential or concurrent connections (2,000 or 1,000), `--message BYTES` for a single message size, and
-//! `--no-delay` for `TCP_NODELAY`. Of flows, `--count N` (1), of `--bytes N` each (1 MiB), `--to-server` or from it,
-//! `--parallel` or one after the other, and `--limit MS` of each one's time (60,000).
+//! Options: `--seconds S` for each measurement of throughput (1), `--rounds N` of latency (10,000), `--count
+//! N` sequential or concurrent connections (2,000 or 1,000), `--message BYTES` for a single message size, and
+//! `--no-delay` for `TCP_NODELAY`. Of flows, `--count N` (1), of `--bytes N` each (1 MiB), `--to-server` or
+//! from it, `--parallel` or one after the other, and `--limit MS` of each one's time (60,000).
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

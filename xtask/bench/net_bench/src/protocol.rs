@@ -28,8 +28,8 @@ pub(crate) enum TestRequest {
     Stop,
     /// Send `bytes` bytes.
     Send { bytes: u32 },
-    /// Read up to the end of the stream, for `milliseconds` at most, and send the number of bytes so far after each interval
-    /// and at the end.
+    /// Read up to the end of the stream, for `milliseconds` at most, and send the number of bytes so far
+    /// after each interval and at the end.
     CountingSink { milliseconds: u32 },
 }
 

@@ -112,7 +112,8 @@ pub(crate) fn send_bytes(mut stream: &TcpStream, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads up to the end of the stream or of the time, and returns the number of bytes; `progress` is called with each number so far.
+/// Reads up to the end of the stream or of the time, and returns the number of bytes; `progress` is called
+/// with each number so far.
 pub(crate) fn drain_up_to(
     mut stream: &TcpStream,
     end: Instant,

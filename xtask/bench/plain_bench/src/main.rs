@@ -1,10 +1,11 @@
 //! Plain loops over what programs use of std, for a comparison of a guest with Linux.
 //!
-//! `plain_bench [--small] [NAME...]` runs each loop in three rounds and prints a line `title<TAB>milliseconds`:
-//! the time of the shortest round. `--list` prints a line `name<TAB>title` for each loop instead.
+//! `plain_bench [--small] [NAME...]` runs each loop in three rounds and prints a line
+//! `title<TAB>milliseconds`: the time of the shortest round. `--list` prints a line `name<TAB>title` for each
+//! loop instead.
 //!
-//! Each round returns a checksum of its results, which is compared with the recorded one: the compiler cannot remove a
-//! loop, and a wrong result is an error. The program exits with code 1 if a checksum differs.
+//! Each round returns a checksum of its results, which is compared with the recorded one: the compiler cannot
+//! remove a loop, and a wrong result is an error. The program exits with code 1 if a checksum differs.
 //!
 //! `--small` runs one round of a 64th of the work. It is a test that all loops work, not a measurement.
 

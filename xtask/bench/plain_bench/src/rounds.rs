@@ -57,7 +57,8 @@ impl Rounds {
         count / self.divisor
     }
 
-    /// Runs the rounds. Each gets an input of its own, whose making does not count. `work` returns the checksum.
+    /// Runs the rounds. Each gets an input of its own, whose making does not count. `work` returns the
+    /// checksum.
     pub(crate) fn run<I>(&self, input: impl Fn() -> I, work: impl Fn(I) -> u64) -> Outcome {
         let mut outcome = Outcome { least: Duration::MAX, checksums: Vec::new() };
         for _ in 0..self.count {

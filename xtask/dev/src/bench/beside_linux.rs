@@ -1,5 +1,5 @@
-//! A program in a guest of uhyve's process engine, and the same as a process of this host, both pinned to the same
-//! CPUs.
+//! A program in a guest of uhyve's process engine, and the same as a process of this host, both pinned to the
+//! same CPUs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +24,8 @@ pub(super) struct BesideLinux {
 }
 
 impl BesideLinux {
-    /// Builds the example; `None`, with a message, if the engine does not run code at full speed on this host.
+    /// Builds the example; `None`, with a message, if the engine does not run code at full speed on this
+    /// host.
     pub(super) fn prepare(example_name: &str) -> Result<Option<Self>> {
         let uhyve = Uhyve::check(setup::uhyve()?)?;
         if !uhyve.works(Engine::Process) {

@@ -56,7 +56,8 @@ impl Bench {
             let guest = Guest { memory, board, ..self.guest(&self.boot_mark) };
             measure(|run| instructions(&counting(guest.clone(), run)))
         };
-        // Without an image the loader prints an error: the time of QEMU, firmware and the switch to 64-bit mode alone.
+        // Without an image the loader prints an error: the time of QEMU, firmware and the switch to 64-bit
+        // mode alone.
         let time = |image, board| measure(|_| self.microseconds(image, board));
         let image = Some(self.hello_world.as_path());
         Ok(json!({

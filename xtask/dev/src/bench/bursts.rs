@@ -1,5 +1,5 @@
-//! The suite `bursts`: HTTP clients that connect at the same time to `examples/httpd`, as a process of the host and in
-//! guests behind a forwarded port.
+//! The suite `bursts`: HTTP clients that connect at the same time to `examples/httpd`, as a process of the
+//! host and in guests behind a forwarded port.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

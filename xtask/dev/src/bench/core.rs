@@ -1,4 +1,5 @@
-//! Suites in instructions: `xtask/bench/core_bench` in a guest of this kernel and in a Linux guest on the same host.
+//! Suites in instructions: `xtask/bench/core_bench` in a guest of this kernel and in a Linux guest on the
+//! same host.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
-//! Debian's Linux kernel for virtual machines, which Linux guests boot: downloaded and unpacked, not installed.
+//! Debian's Linux kernel for virtual machines, which Linux guests boot: downloaded and unpacked, not
+//! installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -18,7 +18,8 @@ pub(super) fn process() -> Result<Value> {
     native::main(Engine::Process, &FS, None)
 }
 
-/// Measures times in a mounted folder beside Linux in the same folder, which is on a tmpfs; prints and returns them.
+/// Measures times in a mounted folder beside Linux in the same folder, which is on a tmpfs; prints and
+/// returns them.
 pub(super) fn mounted() -> Result<Value> {
     let folder = TempDir::new_in("/dev/shm").context("cannot make a folder in memory")?;
     native::main(Engine::Process, &MOUNTED, Some(folder.path()))

@@ -6,11 +6,11 @@ use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::memory_size::MemorySize;
 use xtask::qemu::{End, Guest, Input};
 
-/// Has QEMU count instructions as time, the same number each time with one seed of its random numbers, which decide where all is
-/// placed.
+/// Has QEMU count instructions as time, the same number each time with one seed of its random numbers, which
+/// decide where all is placed.
 pub(crate) fn counting(guest: Guest, seed: usize) -> Guest {
-    // The time-stamp counter does not follow the host's clock while the guest waits: by default up to 300,000 more were counted, the
-    // more the busier the host.
+    // The time-stamp counter does not follow the host's clock while the guest waits: by default up to 300,000
+    // more were counted, the more the busier the host.
     guest.with_options(&["-icount", "shift=0,sleep=off", "-seed", &seed.to_string()])
 }
 
@@ -22,7 +22,8 @@ pub(crate) fn run(guest: &Guest) -> Result<String> {
     Ok(text)
 }
 
-/// Returns the instructions from reset to `main`, which `boot_mark` prints in a guest that [counts](counting) them.
+/// Returns the instructions from reset to `main`, which `boot_mark` prints in a guest that [counts](counting)
+/// them.
 pub(crate) fn instructions(guest: &Guest) -> Result<u64> {
     let output = run(guest)?;
     let number = output.lines().find_map(|line| line.strip_prefix("counter at main: "));

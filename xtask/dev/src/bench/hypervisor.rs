@@ -114,8 +114,8 @@ impl Bench {
         })
     }
 
-    /// Measures times from the start of the VMM, in microseconds. The VMMs take turns, so that the load of the host is the same for
-    /// all.
+    /// Measures times from the start of the VMM, in microseconds. The VMMs take turns, so that the load of
+    /// the host is the same for all.
     fn times(&self) -> Result<Vec<(&'static str, Row)>> {
         let mut runs = Vec::new();
         for _ in 0..RUNS {
@@ -268,7 +268,8 @@ impl Footprint {
         Ok(footprint)
     }
 
-    /// Adds the mappings of `/proc/PID/smaps` (proc_pid_smaps(5)). The mapping with the size of the guest's memory is that memory.
+    /// Adds the mappings of `/proc/PID/smaps` (proc_pid_smaps(5)). The mapping with the size of the guest's
+    /// memory is that memory.
     fn add(&mut self, mappings: &str, guest_size: u64) -> Result<()> {
         let (mut is_guest, mut guests) = (false, 0);
         for line in mappings.lines() {

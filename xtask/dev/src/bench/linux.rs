@@ -1,7 +1,7 @@
 //! Linux guests: Debian's kernel for virtual machines, with a program as its only process.
 //!
-//! The program is linked statically, so that it needs no other file. When it exits, Linux panics, because that was the init
-//! process, and reboots at once, which ends QEMU.
+//! The program is linked statically, so that it needs no other file. When it exits, Linux panics, because
+//! that was the init process, and reboots at once, which ends QEMU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ pub(super) struct Linux {
 }
 
 impl Linux {
-    /// A guest whose first process is the example: downloads the kernel if it is missing, and builds the program.
+    /// A guest whose first process is the example: downloads the kernel if it is missing, and builds the
+    /// program.
     pub(super) fn with_init(example: &str) -> Result<Self> {
         Self::prepare(example, &[("init", example)], "")
     }

@@ -1,6 +1,6 @@
-//! The suite `mixed`: threads, messages, sleeps, locks and files beside threads that compute, in a guest and on Linux, in
-//! turns: in uhyve's process engine beside a process of this host, both pinned to as many CPUs, and in QEMU beside a Linux
-//! guest.
+//! The suite `mixed`: threads, messages, sleeps, locks and files beside threads that compute, in a guest and
+//! on Linux, in turns: in uhyve's process engine beside a process of this host, both pinned to as many CPUs,
+//! and in QEMU beside a Linux guest.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -48,7 +48,8 @@ type Figures = BTreeMap<String, Vec<f64>>;
 /// What one machine or the other prints in a run with so many CPUs and these arguments.
 type Run<'a> = &'a dyn Fn(usize, &[&str]) -> Result<String>;
 
-/// Measures in a process, prints and returns the figures; null if the engine does not run code at full speed on this host.
+/// Measures in a process, prints and returns the figures; null if the engine does not run code at full speed
+/// on this host.
 pub(super) fn in_process() -> Result<Value> {
     let Some(bench) = BesideLinux::prepare(PROGRAM)? else { return Ok(Value::Null) };
     let guest = |cpus, words: &[&str]| process::output(bench.guest(cpus, MEMORY, TIMEOUT).args(words));
@@ -83,8 +84,8 @@ pub(super) fn in_qemu() -> Result<Value> {
     measure(thread::available_parallelism()?.get(), &guest, &linux)
 }
 
-/// The guest on the suite's machine: a PC, since on `microvm` Linux has only the PIT to measure the rate of the time-stamp counter, and
-/// on a busy host stops without a clock.
+/// The guest on the suite's machine: a PC, since on `microvm` Linux has only the PIT to measure the rate of
+/// the time-stamp counter, and on a busy host stops without a clock.
 fn on_machine(guest: Guest, cpus: usize) -> Result<Guest> {
     let memory = MEMORY.parse().map_err(anyhow::Error::msg)?;
     Ok(Guest { board: Board::Pc, memory, cpus: u32::try_from(cpus)?, timeout: Some(TIMEOUT), ..guest })

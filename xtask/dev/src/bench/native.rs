@@ -1,4 +1,5 @@
-//! Suites in nanoseconds: `xtask/bench/core_bench` in a guest of uhyve and as a process of this host, in turns.
+//! Suites in nanoseconds: `xtask/bench/core_bench` in a guest of uhyve and as a process of this host, in
+//! turns.
 //!
 //! Guest and process are pinned to the same CPU; a second figure of the process is without pinning.
 
@@ -41,8 +42,8 @@ const MOUNT: &str = "/srv";
 /// Environment variable that names `core_bench`'s folder.
 const FOLDER: &str = "CORE_BENCH_FOLDER";
 
-/// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this host. The
-/// files are in memory, or in a folder of the host.
+/// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this
+/// host. The files are in memory, or in a folder of the host.
 pub(super) fn main(engine: Engine, operations: &[Operation], folder: Option<&Path>) -> Result<Value> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(engine) {

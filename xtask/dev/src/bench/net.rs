@@ -1,11 +1,13 @@
-//! The suite `net`: one program as a server in guests of this kernel, in Linux guests on the same host, and on the host itself.
+//! The suite `net`: one program as a server in guests of this kernel, in Linux guests on the same host, and
+//! on the host itself.
 //!
-//! Server and client are `xtask/bench/net_bench` and, for HTTP, `examples/httpd` and wrk; in the suite `web`, which this module
-//! measures, too, `examples/web` and wrk. Guests are at a tap, the client is on the
-//! host. The suite runs in a network namespace of its own: its names and addresses do not collide with the host's, and the kernel
-//! removes all of it, however the suite ends.
+//! Server and client are `xtask/bench/net_bench` and, for HTTP, `examples/httpd` and wrk; in the suite `web`,
+//! which this module measures, too, `examples/web` and wrk. Guests are at a tap, the client is on the host.
+//! The suite runs in a network namespace of its own: its names and addresses do not collide with the host's,
+//! and the kernel removes all of it, however the suite ends.
 //!
-//! [`main`] makes the `NetBenchPlan` outside of the namespace, where programs can be built and packages installed; [`inside`] executes it.
+//! [`main`] makes the `NetBenchPlan` outside of the namespace, where programs can be built and packages
+//! installed; [`inside`] executes it.
 
 mod aims;
 mod client;

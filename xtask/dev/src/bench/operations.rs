@@ -1,4 +1,5 @@
-//! The operations of `xtask/bench/core_bench` that the suites `core` and `fs` measure. Suites, tables and pictures take them from here.
+//! The operations of `xtask/bench/core_bench` that the suites `core` and `fs` measure. Suites, tables and
+//! pictures take them from here.
 
 use std::time::Duration;
 
@@ -90,7 +91,8 @@ pub(crate) const FS: [Operation; 16] = [
     operation("file of 10,000, searched", "grep", Count::No, 1.0),
 ];
 
-/// The suite `fs` in a folder of the host, beside Linux in the same folder: latency, and time by size of blocks.
+/// The suite `fs` in a folder of the host, beside Linux in the same folder: latency, and time by size of
+/// blocks.
 pub(crate) const MOUNTED: [Operation; 12] = [
     operation("open + close", "open-close", Count::No, NO_AIM),
     operation("metadata", "metadata", Count::No, NO_AIM),

@@ -1,8 +1,8 @@
-//! The suite `plain`: plain loops over what std offers, in a guest of uhyve's process engine and as a process of this
-//! host, both pinned to the same CPU.
+//! The suite `plain`: plain loops over what std offers, in a guest of uhyve's process engine and as a process
+//! of this host, both pinned to the same CPU.
 //!
-//! Other programs make this host slower for seconds at a time. So each loop is measured in pairs: the guest and the
-//! process start one right after the other, and the figure is the median of the ratios of the pairs.
+//! Other programs make this host slower for seconds at a time. So each loop is measured in pairs: the guest
+//! and the process start one right after the other, and the figure is the median of the ratios of the pairs.
 
 use std::process::Command;
 use std::time::Duration;
@@ -30,7 +30,8 @@ const MEMORY: &str = "1G";
 /// Number of CPUs of guest and process.
 const CPUS: usize = 1;
 
-/// Measures all loops, prints and returns the figures; null if the engine does not run code at full speed on this host.
+/// Measures all loops, prints and returns the figures; null if the engine does not run code at full speed on
+/// this host.
 pub(super) fn main() -> Result<Value> {
     let Some(bench) = BesideLinux::prepare("plain_bench")? else { return Ok(Value::Null) };
     let loops = process::output(bench.process(CPUS).arg("--list"))?;
@@ -62,7 +63,8 @@ fn time(mut command: Command, name: &str, title: &str) -> Result<f64> {
         .with_context(|| format!("the program printed no time of {title:?}:\n{text}"))
 }
 
-/// Times of both in pairs. Which one is first alternates: what the first one leaves in caches serves both as often.
+/// Times of both in pairs. Which one is first alternates: what the first one leaves in caches serves both as
+/// often.
 fn pairs(guest: impl Fn() -> Result<f64>, linux: impl Fn() -> Result<f64>) -> Result<Vec<(f64, f64)>> {
     let pair = |number: usize| {
         if number.is_multiple_of(2) {

@@ -1,4 +1,5 @@
-//! The suite `hypervisor` on the process engine: a guest beside the same program as a plain process of this host.
+//! The suite `hypervisor` on the process engine: a guest beside the same program as a plain process of this
+//! host.
 
 use std::fs;
 use std::path::PathBuf;
@@ -178,7 +179,8 @@ fn micros(time: Duration) -> Result<u64> {
     Ok(u64::try_from(time.as_micros())?)
 }
 
-/// The memory of a process and of its children, in KiB (Pss: a page counts in proportion to the processes that share it).
+/// The memory of a process and of its children, in KiB (Pss: a page counts in proportion to the processes
+/// that share it).
 #[derive(Debug)]
 pub(crate) struct Processes {
     first: u64,

@@ -1,5 +1,5 @@
-//! The start of hello_world, from exec to the first byte of output: in a process and on KVM by uhyve, in QEMU, and as a plain
-//! process of the host, in turns.
+//! The start of hello_world, from exec to the first byte of output: in a process and on KVM by uhyve, in
+//! QEMU, and as a plain process of the host, in turns.
 
 use std::path::PathBuf;
 use std::process::Command;

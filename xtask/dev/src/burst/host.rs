@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 /// State of a listening socket in `/proc/net/tcp`: `TCP_LISTEN` of Linux's `net/tcp_states.h`.
 const LISTEN: &str = "0A";
 
-/// Counters that tell why the host's kernel drops or resets connections (Linux: `Documentation/networking/snmp_counter.rst`).
+/// Counters that tell why the host's kernel drops or resets connections (Linux:
+/// `Documentation/networking/snmp_counter.rst`).
 const COUNTERS: [&str; 4] = ["ListenOverflows", "SyncookiesFailed", "TCPAbortOnData", "TCPAbortOnMemory"];
 
 /// Number of connections that wait to be accepted by the listeners of a port of the host.
@@ -40,7 +41,8 @@ pub(super) fn counters() -> [(&'static str, u64); 4] {
     COUNTERS.map(|name| (name, counter_in(&text, name)))
 }
 
-/// A counter of `/proc/net/netstat`, which has a line of names above each line of values; 0 if it is not there.
+/// A counter of `/proc/net/netstat`, which has a line of names above each line of values; 0 if it is not
+/// there.
 fn counter_in(text: &str, name: &str) -> u64 {
     let mut lines = text.lines();
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {

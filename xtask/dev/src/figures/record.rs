@@ -48,7 +48,8 @@ impl FigureRecord {
         record.write()
     }
 
-    /// Sets the figures of a suite, in place of older ones. A suite that measured nothing leaves the older ones.
+    /// Sets the figures of a suite, in place of older ones. A suite that measured nothing leaves the older
+    /// ones.
     pub(super) fn set(&mut self, suite: &str, figures: &Value, conditions: &Conditions) {
         if figures.is_null() {
             return;
@@ -105,7 +106,8 @@ fn path() -> PathBuf {
 pub(crate) struct Conditions(Map<String, Value>);
 
 impl Conditions {
-    /// Reads the present conditions. Called before the measurement, so that the load average is that of other programs.
+    /// Reads the present conditions. Called before the measurement, so that the load average is that of other
+    /// programs.
     pub(crate) fn detect() -> Result<Self> {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let kvm = match Uhyve::check(setup::uhyve()?)? {

@@ -249,8 +249,8 @@ const TABLES: [SuiteTable; 24] = [
     },
 ];
 
-/// A row of the README's table: its name, a suite, the path of this system's figure, and the path of the figure to compare with,
-/// which is that of `other`.
+/// A row of the README's table: its name, a suite, the path of this system's figure, and the path of the
+/// figure to compare with, which is that of `other`.
 #[derive(Debug)]
 struct Headline {
     name: &'static str,

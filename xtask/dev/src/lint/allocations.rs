@@ -1,9 +1,10 @@
-//! Allocations that end the machine if there is no memory: in the kernel they are errors to the caller, with `ENOMEM`.
+//! Allocations that end the machine if there is no memory: in the kernel they are errors to the caller, with
+//! `ENOMEM`.
 //!
-//! Clippy, which knows the types, reports each call of a method that allocates and cannot fail: `allocations/clippy.toml` lists
-//! these. `allocations/allowed.txt` has those that are allowed, by file and method, with their number and the reason: the memory
-//! was reserved before, or there is no program yet. A new call is an error until it is listed there, and so is an entry that
-//! has become wrong.
+//! Clippy, which knows the types, reports each call of a method that allocates and cannot fail:
+//! `allocations/clippy.toml` lists these. `allocations/allowed.txt` has those that are allowed, by file and
+//! method, with their number and the reason: the memory was reserved before, or there is no program yet. A
+//! new call is an error until it is listed there, and so is an entry that has become wrong.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,8 +56,8 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Clippy with these lints alone. It has a target folder of its own: in that of other runs, each would check everything anew,
-/// since the configuration differs.
+/// Clippy with these lints alone. It has a target folder of its own: in that of other runs, each would check
+/// everything anew, since the configuration differs.
 fn clippy(folder: &Path, package: &str, target: &str) -> Command {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).env("CLIPPY_CONF_DIR", folder);

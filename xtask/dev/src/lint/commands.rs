@@ -1,8 +1,9 @@
-//! Rules of commands in Markdown files: their options are those of the programs, and the profiles, packages and folders of output
-//! that they name exist.
+//! Rules of commands in Markdown files: their options are those of the programs, and the profiles, packages
+//! and folders of output that they name exist.
 //!
-//! Commands are the lines of blocks of code (`sh`; `console` after `$`; `ini` after `ExecStart=`), and code within a paragraph that
-//! begins with the name of a program. Values with a word in capitals, such as `HOST:GUEST`, are placeholders.
+//! Commands are the lines of blocks of code (`sh`; `console` after `$`; `ini` after `ExecStart=`), and code
+//! within a paragraph that begins with the name of a program. Values with a word in capitals, such as
+//! `HOST:GUEST`, are placeholders.
 
 use std::collections::BTreeSet;
 
@@ -200,7 +201,8 @@ fn in_paragraph((number, text): &(usize, String)) -> Vec<(usize, String)> {
     code.filter(is_command).map(|code| (*number, code.to_owned())).collect()
 }
 
-/// Splits a line of a shell into its commands, without redirections, comments and the brackets of optional words.
+/// Splits a line of a shell into its commands, without redirections, comments and the brackets of optional
+/// words.
 fn simple_commands(text: &str) -> Vec<Vec<String>> {
     let Some(words) = shlex::split(text) else { return Vec::new() };
     let mut commands = vec![Vec::new()];
@@ -231,7 +233,8 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
-/// Whether the reader puts a value in place of a word: it is missing, has a part in capitals or an ellipsis, or lists several.
+/// Whether the reader puts a value in place of a word: it is missing, has a part in capitals or an ellipsis,
+/// or lists several.
 fn has_placeholder(word: &str) -> bool {
     let mut parts = word.split(|letter: char| !letter.is_ascii_alphanumeric());
     let is_capital = |part: &str| {

@@ -1,7 +1,8 @@
 //! Compiling with clippy: lints and code of a package in one pass over its dependencies.
 //!
-//! `cargo clippy` is `cargo check` with clippy's driver as compiler of the workspace's packages. The driver is rustc with more lints,
-//! and generates code where cargo asks for it. It leaves MIR without optimisation, so its code is for tests only.
+//! `cargo clippy` is `cargo check` with clippy's driver as compiler of the workspace's packages. The driver
+//! is rustc with more lints, and generates code where cargo asks for it. It leaves MIR without optimisation,
+//! so its code is for tests only.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! Rules of Markdown files: lines fit a terminal, the files and sections that they name or link exist, and code that is
-//! quoted from a file is in that file.
+//! Rules of Markdown files: lines fit a terminal, the files and sections that they name or link exist, and
+//! code that is quoted from a file is in that file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -101,8 +101,8 @@ fn links(line: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     })
 }
 
-/// Whether a file has a section of this anchor; files other than Markdown are not checked. `text` is the file's content
-/// if it has been read.
+/// Whether a file has a section of this anchor; files other than Markdown are not checked. `text` is the
+/// file's content if it has been read.
 fn has_section(file: &Path, text: Option<&str>, anchor: &str) -> bool {
     if file.extension().is_none_or(|extension| extension != "md") {
         return true;
@@ -111,8 +111,8 @@ fn has_section(file: &Path, text: Option<&str>, anchor: &str) -> bool {
     anchors(&text.map_or_else(read, str::to_owned)).iter().any(|other| other == anchor)
 }
 
-/// The anchors that GitHub gives the headings of a Markdown file: letters in lower case, hyphens for spaces, no other
-/// punctuation than hyphens and underscores, and a number at the end of a repeated one.
+/// The anchors that GitHub gives the headings of a Markdown file: letters in lower case, hyphens for spaces,
+/// no other punctuation than hyphens and underscores, and a number at the end of a repeated one.
 fn anchors(text: &str) -> Vec<String> {
     let (mut in_code, mut uses) = (false, BTreeMap::<String, u32>::new());
     let headings = text.lines().filter(|line| {

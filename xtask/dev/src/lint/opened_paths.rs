@@ -1,5 +1,5 @@
-//! The ways to open a path, which uhyve and its options take for fixed paths only: what the operator names is opened by
-//! `hermit_options::open`, which decides about links and kinds of files.
+//! The ways to open a path, which uhyve and its options take for fixed paths only: what the operator names is
+//! opened by `hermit_options::open`, which decides about links and kinds of files.
 
 use super::rules::Violation;
 use super::scan;

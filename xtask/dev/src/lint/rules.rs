@@ -5,6 +5,9 @@ use std::fmt;
 /// Maximum number of lines of a file, without comments and tests.
 const MAX_LINES: usize = 400;
 
+/// Maximum length of a comment line in characters, as rustfmt has it for code, which does not wrap comments.
+const MAX_COMMENT: usize = 110;
+
 /// The only folder with code of a processor architecture.
 const ARCH: &str = "kernel/hal/src/arch/";
 
@@ -91,12 +94,30 @@ pub(crate) fn check(file: &str, text: &str) -> Vec<Violation> {
             report(number, "`target_arch` belongs into hal's arch folder");
         }
     }
+    for number in long_comments(text) {
+        report(number, &format!("a line of a comment has at most {MAX_COMMENT} characters"));
+    }
     for (number, _) in text.lines().enumerate().filter(|(_, line)| refers_elsewhere(line)) {
         report(number, "a SAFETY comment argues: which invariant, who keeps it, why it holds here");
     }
     for (number, line) in text.lines().enumerate().filter(|(_, line)| is_commented_code(line)) {
         let _: &str = line;
         report(number, "no commented-out code: git remembers");
+    }
+    found
+}
+
+/// Indices of comment lines that are too long. Rows of tables, code and addresses cannot be wrapped.
+fn long_comments(text: &str) -> Vec<usize> {
+    let (mut found, mut is_code) = (Vec::new(), false);
+    for (number, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+        let comment = comment.trim_start_matches(['/', '!']);
+        is_code ^= comment.starts_with(" ```");
+        let is_wrappable = !is_code && !comment.starts_with(" |") && !comment.contains("://");
+        if is_wrappable && line.chars().count() > MAX_COMMENT {
+            found.push(number);
+        }
     }
     found
 }
@@ -127,10 +148,23 @@ fn is_commented_code(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{check, long_comments};
 
     fn messages(file: &str, text: &str) -> Vec<String> {
         check(file, text).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn long_comment_is_found_unless_it_cannot_be_wrapped() {
+        let long = "word ".repeat(25);
+        for (text, count) in [
+            (format!("//! {long}\n\n    /// {long}\n// {long}\n"), 3),
+            (format!("//! A.\nlet text = \"{long}\";\n"), 0),
+            (format!("//! | {long} |\n//! See https://{long}\n"), 0),
+            (format!("//! ```\n//! {long}\n//! ```\n"), 0),
+        ] {
+            assert_eq!(long_comments(&text).len(), count, "{text}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A scanner of Rust files that counts lines of code and uses of `unsafe`. It recognizes comments, literals and test modules.
+//! A scanner of Rust files that counts lines of code and uses of `unsafe`. It recognizes comments, literals
+//! and test modules.
 
 /// Counts of lines and of uses of `unsafe`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

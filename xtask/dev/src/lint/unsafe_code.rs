@@ -1,7 +1,7 @@
 //! `cargo xtask lint --unsafe`: the trusted computing base, the code that could violate memory safety.
 //!
-//! A crate that uses `unsafe` is trusted as a whole, because its safe code can break the invariants of its unsafe code. Only code of
-//! the image counts: no comments, blank lines, tests or build scripts.
+//! A crate that uses `unsafe` is trusted as a whole, because its safe code can break the invariants of its
+//! unsafe code. Only code of the image counts: no comments, blank lines, tests or build scripts.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The names of x86's registers, instructions and interrupt controllers, which the kernel uses only where a processor or
-//! a platform is implemented.
+//! The names of x86's registers, instructions and interrupt controllers, which the kernel uses only where a
+//! processor or a platform is implemented.
 
 use super::rules::Violation;
 use super::scan;
@@ -17,8 +17,9 @@ const NAMES: &[&str] = &[
     "apic", "ioapic", "lapic", "x2apic", "xapic", "i8259",
 ];
 
-/// Where the kernel implements processors and platforms, and crates or files whose structures' fields a specification
-/// names: ACPI and MultiProcessor tables, KVM's clock. Programs that test the kernel use instructions of their own.
+/// Where the kernel implements processors and platforms, and crates or files whose structures' fields a
+/// specification names: ACPI and MultiProcessor tables, KVM's clock. Programs that test the kernel use
+/// instructions of their own.
 const ALLOWED: [&str; 5] = [
     "kernel/hal/src/arch/",
     "kernel/hal/src/platform/",
@@ -46,8 +47,9 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Violation> {
         .collect()
 }
 
-/// Words of the identifiers in a line of code, in lower case. `_` separates words; an upper-case letter begins one after
-/// a lower-case letter (`LocalApic`), and after a digit if a lower-case letter follows it (`Cr3Flags`, not `X2APIC`).
+/// Words of the identifiers in a line of code, in lower case. `_` separates words; an upper-case letter
+/// begins one after a lower-case letter (`LocalApic`), and after a digit if a lower-case letter follows it
+/// (`Cr3Flags`, not `X2APIC`).
 fn words(line: &str) -> impl Iterator<Item = String> {
     let letters: Vec<char> = line.chars().collect();
     let mut separated = String::new();

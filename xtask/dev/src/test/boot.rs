@@ -99,7 +99,8 @@ fn by_pvh(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"]).map(drop)
 }
 
-/// A loader boots without symbols and sections in its file: QEMU puts the command line right after what it loads.
+/// A loader boots without symbols and sections in its file: QEMU puts the command line right after what it
+/// loads.
 fn stripped(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     let kernel = folder.join("stripped");
     build::strip(&qemu.loader, &kernel)?;

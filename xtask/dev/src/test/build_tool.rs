@@ -42,7 +42,8 @@ fn main() {
 }
 "#;
 
-/// A program without any dependency, for the kernel that comes with the target. It opens a socket, for which there is the network stack.
+/// A program without any dependency, for the kernel that comes with the target. It opens a socket, for which
+/// there is the network stack.
 const INDEPENDENT: &str = r#"
 fn main() {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("no socket");
@@ -55,7 +56,8 @@ fn adds() {
 }
 "#;
 
-/// A library in which cargo's doc tests of edition 2024, which all run in one machine, continue after one that panics.
+/// A library in which cargo's doc tests of edition 2024, which all run in one machine, continue after one
+/// that panics.
 const DOC_TESTS: &str = r#"
 //! ```should_panic
 //! panic!("as expected");
@@ -141,7 +143,8 @@ pub(super) fn expect(command: &mut Command, code: i32, text: &str) -> Result<Out
     Ok(output)
 }
 
-/// `cargo build`, `cargo xtask run PATH`, and `cargo run` and `cargo test` with the runner, in a crate outside the workspace.
+/// `cargo build`, `cargo xtask run PATH`, and `cargo run` and `cargo test` with the runner, in a crate
+/// outside the workspace.
 fn outside_crate(platform: &str, folder: &Path) -> Result<()> {
     make_crate(folder)?;
     let runner = xtask_program()?;
@@ -177,7 +180,8 @@ fn independent_crate(platform: &str, folder: &Path) -> Result<()> {
 /// Number of times that another test may install the kernel before `run` does.
 const INSTALL_ATTEMPTS: usize = 5;
 
-/// `run` finds out before the build that the kernel of crates without dependencies is missing, and installs it.
+/// `run` finds out before the build that the kernel of crates without dependencies is missing, and installs
+/// it.
 fn installs_kernel(folder: &Path) -> Result<()> {
     let mut outcome = Ok(());
     for _ in 0..INSTALL_ATTEMPTS {
@@ -205,7 +209,8 @@ fn try_install_kernel(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A manifest without a line `[package]`, with two programs, a default one, and a library of a type that the target lacks.
+/// A manifest without a line `[package]`, with two programs, a default one, and a library of a type that the
+/// target lacks.
 fn unusual_crate(platform: &str, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("src/bin"))?;
     let manifest = "package.name = 'unusual'\npackage.edition = '2024'\npackage.default-run = 'second'\n\

@@ -93,7 +93,8 @@ fn prepare(plan: &TestPlan) -> Result<()> {
     }
 }
 
-/// Builds images without floating-point instructions unless only KVM needs them, and runs on hardware: it then runs all images.
+/// Builds images without floating-point instructions unless only KVM needs them, and runs on hardware: it
+/// then runs all images.
 fn build_soft(plan: &TestPlan, images: &Built<Images>) -> Result<()> {
     let is_needed = plan.rings.contains(&Ring::Qemu) || !Uhyve::check(setup::uhyve()?)?.works(Engine::Kvm);
     if is_needed { images.build(Images::build_soft) } else { Ok(()) }

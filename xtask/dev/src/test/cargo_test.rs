@@ -1,4 +1,5 @@
-//! `cargo test` for the target: what libtest does in a process on Linux, the runner does with a machine for each test.
+//! `cargo test` for the target: what libtest does in a process on Linux, the runner does with a machine for
+//! each test.
 
 use std::process::Command;
 
@@ -87,8 +88,8 @@ mod tests {
 }
 "#;
 
-/// Compares `cargo test` of [`TESTS`] with the same on the host. `guest` and `host` are its commands without further arguments, and
-/// `machine` returns the options of a machine with a time limit in seconds.
+/// Compares `cargo test` of [`TESTS`] with the same on the host. `guest` and `host` are its commands without
+/// further arguments, and `machine` returns the options of a machine with a time limit in seconds.
 pub(super) fn test(
     guest: impl Fn() -> Command,
     host: impl Fn() -> Command,

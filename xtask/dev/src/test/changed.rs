@@ -1,7 +1,8 @@
 //! `cargo xtask test --changed`: the lints, host tests and rings that a change can affect.
 //!
-//! A changed file belongs to the package in whose folder it lies. That package and all packages of the workspace that depend
-//! on it are affected; so are the rings whose guests, hypervisor or tools contain one of them.
+//! A changed file belongs to the package in whose folder it lies. That package and all packages of the
+//! workspace that depend on it are affected; so are the rings whose guests, hypervisor or tools contain one
+//! of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

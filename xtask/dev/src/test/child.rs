@@ -15,7 +15,8 @@ use anyhow::{Context, Result, ensure};
 
 use xtask::process;
 
-/// A command that starts `command` by another program, which gets the whole command line as arguments after `words`.
+/// A command that starts `command` by another program, which gets the whole command line as arguments after
+/// `words`.
 pub(super) fn started_by(command: &Command, words: &[&str]) -> Command {
     let mut starter = Command::new(words.first().copied().unwrap_or("env"));
     starter.args(words.iter().skip(1)).arg(command.get_program()).args(command.get_args());

@@ -1,8 +1,9 @@
-//! The ring `crates`: programs that use crates from crates.io, on Linux and in machines, with the same output.
+//! The ring `crates`: programs that use crates from crates.io, on Linux and in machines, with the same
+//! output.
 //!
-//! The crates are in the programs of a workspace of its own, `kernel/tests/crates`, twenty in each, and listed in its `crates.toml`
-//! with what is patched. Each use of a crate has a machine to itself. With `long`, crates that are listed as not working are tried,
-//! and clients use servers on the host.
+//! The crates are in the programs of a workspace of its own, `kernel/tests/crates`, twenty in each, and
+//! listed in its `crates.toml` with what is patched. Each use of a crate has a machine to itself. With
+//! `long`, crates that are listed as not working are tried, and clients use servers on the host.
 
 mod servers;
 mod unsupported;
@@ -30,8 +31,8 @@ const LIST: &str = "list of crates";
 /// Memory of a machine in MiB.
 const MEMORY: u64 = 512;
 
-/// Builds the programs and compares what they print. With a text, only tests whose names contain it run, and only their programs
-/// are built; the name of a group is part of the names of its tests.
+/// Builds the programs and compares what they print. With a text, only tests whose names contain it run, and
+/// only their programs are built; the name of a group is part of the names of its tests.
 pub(super) fn test(report: &mut Report, long: bool, only: Option<&str>) -> Result<()> {
     let list = Crates::read()?;
     let groups: Vec<&Group> = list.groups.iter().filter(|group| has_test(group, only)).collect();
@@ -129,7 +130,8 @@ fn host_programs(folder: &Path, packages: &[&str]) -> Result<BTreeMap<String, Pa
     Ok(artifacts.into_iter().filter_map(|artifact| Some((artifact.name, artifact.executable?))).collect())
 }
 
-/// Removes what was built with another std, and programs that were linked to another kernel: cargo does not notice it.
+/// Removes what was built with another std, and programs that were linked to another kernel: cargo does not
+/// notice it.
 fn discard_outdated(target: &Path, [installation, kernel]: &[String; 2]) -> Result<()> {
     let record = target.join("installed");
     let text = format!("{installation}\n{kernel}\n");
@@ -148,7 +150,8 @@ fn discard_outdated(target: &Path, [installation, kernel]: &[String; 2]) -> Resu
         .context("cannot write to the target folder")
 }
 
-/// Fails unless the program has the crates that are listed, and these depend on the patched crates that are listed.
+/// Fails unless the program has the crates that are listed, and these depend on the patched crates that are
+/// listed.
 fn check_list(group: &Group, program: &Path, patched: &BTreeMap<String, BTreeSet<String>>) -> Result<()> {
     let names = process::output(Command::new(program).arg("list"))?;
     let names: BTreeSet<&str> = names.lines().collect();

@@ -26,8 +26,8 @@ const SIZE: usize = 256 << 10;
 /// Size in bytes of a disk of which 100 threads have regions.
 const REGIONS_SIZE: usize = 9_766 * 512;
 
-/// Address and interrupt of the last virtio-mmio slot of QEMU's microvm, which QEMU uses for the first device. QEMU does not pass it to
-/// a kernel that is booted by PVH.
+/// Address and interrupt of the last virtio-mmio slot of QEMU's microvm, which QEMU uses for the first
+/// device. QEMU does not pass it to a kernel that is booted by PVH.
 const MMIO_SLOT: &str = "virtio_mmio.device=512@0xfeb00e00:12";
 
 /// Ways to attach a disk: name, machine, and options.
@@ -232,7 +232,8 @@ fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Without RDRAND, random numbers come from the entropy device; without that, std reports that there are none.
+/// Without RDRAND, random numbers come from the entropy device; without that, std reports that there are
+/// none.
 fn no_randomness(qemu: &Qemu<'_>) -> Result<()> {
     let guest = on_pc(qemu, &qemu.image("faults"), &["entropy"]);
     let guest = guest.with_options(&["-cpu", "max,-rdrand,-rdseed"]);
@@ -260,7 +261,8 @@ fn console(qemu: &Qemu<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Input comes from the virtio console, on microvm by the second I/O APIC; output and errors go to the serial ports.
+/// Input comes from the virtio console, on microvm by the second I/O APIC; output and errors go to the serial
+/// ports.
 fn input_device(qemu: &Qemu<'_>, board: Board) -> Result<()> {
     // More than the FIFO and all buffers hold: the guest waits for input, and QEMU for the guest.
     let input: Vec<u8> = (0..=255).cycle().take(100_000).collect();

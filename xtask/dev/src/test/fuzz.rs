@@ -1,7 +1,7 @@
 //! The ring `fuzz`: runs the fuzz targets of what parses bytes from guests, hosts, networks, files and users.
 //!
-//! They are built with the flags of cargo-fuzz, without cargo-fuzz itself: coverage counters and AddressSanitizer. Both take
-//! a nightly compiler.
+//! They are built with the flags of cargo-fuzz, without cargo-fuzz itself: coverage counters and
+//! AddressSanitizer. Both take a nightly compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,8 @@ fn targets() -> Result<Vec<FuzzTarget>> {
     Ok(targets)
 }
 
-/// Runs a target. It starts from the seeds, from the committed corpus, and from the inputs that earlier runs here have found.
+/// Runs a target. It starts from the seeds, from the committed corpus, and from the inputs that earlier runs
+/// here have found.
 fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
     let FuzzTarget { name, inputs } = target;
     let (corpus, artifacts) = (output.join("corpus").join(name), output.join("artifacts").join(name));

@@ -14,12 +14,12 @@ use xtask::cargo::Artifact;
 use xtask::target::UHYVE_TARGET;
 use xtask::{cargo, process, setup, workspace};
 
-/// Seed of property tests: the same in every run, so that a change does not fail on what an earlier one has broken. With
-/// `--long` they start from a random seed.
+/// Seed of property tests: the same in every run, so that a change does not fail on what an earlier one has
+/// broken. With `--long` they start from a random seed.
 pub(super) const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
 
-/// Number of cases of each property that states none: the seed is always the same, so that more find nothing that an earlier run
-/// has not. With `--long` there are proptest's 256.
+/// Number of cases of each property that states none: the seed is always the same, so that more find nothing
+/// that an earlier run has not. With `--long` there are proptest's 256.
 const PROPERTY_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
 
 /// Minimum bound of preemptions in loom's models with `--long`: see `kernel/sched/src/models`.
@@ -83,10 +83,11 @@ impl Compiler {
 }
 
 impl HostTests {
-    /// Compiles the tests of some packages, or of all. With clippy also everything else of the packages, so that it is checked.
+    /// Compiles the tests of some packages, or of all. With clippy also everything else of the packages, so
+    /// that it is checked.
     ///
-    /// uhyve's tests are compiled for the target that ships, after `set_up` has installed that, and run the uhyve that is
-    /// installed. Where rustup does not provide the target, both have the host's C library.
+    /// uhyve's tests are compiled for the target that ships, after `set_up` has installed that, and run the
+    /// uhyve that is installed. Where rustup does not provide the target, both have the host's C library.
     pub(super) fn build(
         packages: Option<&BTreeSet<String>>,
         compiler: Compiler,
@@ -173,7 +174,8 @@ fn compile_for_uhyve_target(artifacts: &mut Vec<Artifact>) -> Result<()> {
     Ok(())
 }
 
-/// Those of some packages that are built for the development machine: the default members, and what else has tests there.
+/// Those of some packages that are built for the development machine: the default members, and what else has
+/// tests there.
 fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["metadata", "--format-version", "1", "--no-deps"]);

@@ -14,7 +14,8 @@ use xtask::target::FloatAbi;
 /// Scheduling policies other than the default one: features of `hermit-sys`.
 pub(super) const POLICIES: [&str; 2] = ["fifo", "round-robin"];
 
-/// Images of `abi_calls` with a feature of `hermit-sys`, by name: with a scheduling policy, and with other allocators.
+/// Images of `abi_calls` with a feature of `hermit-sys`, by name: with a scheduling policy, and with other
+/// allocators.
 const CALLS: [(&str, &str); 3] = [(FIFO_CALLS, "fifo"), (BUMP_CALLS, "bump"), (TLSF_CALLS, "tlsf")];
 
 pub(super) const FIFO_CALLS: &str = "abi_calls-fifo";
@@ -25,7 +26,8 @@ pub(super) const TLSF_CALLS: &str = "abi_calls-tlsf";
 const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
-/// Examples that are built with floating-point instructions only: they do not run on hosts that emulate processors.
+/// Examples that are built with floating-point instructions only: they do not run on hosts that emulate
+/// processors.
 const HARD_FLOAT_ONLY: [&str; 15] = [
     "abi_calls",
     "boot_mark",
@@ -44,11 +46,12 @@ const HARD_FLOAT_ONLY: [&str; 15] = [
     "web",
 ];
 
-/// The example that compiles C. Hosts without a C compiler or without a mirror of the C library's sources cannot build it.
+/// The example that compiles C. Hosts without a C compiler or without a mirror of the C library's sources
+/// cannot build it.
 const C_CODE: &str = "c_code";
 
-/// Removes the programs in cargo's folder of a profile, so that they are linked again: cargo does not notice another kernel of
-/// programs without `hermit-sys`.
+/// Removes the programs in cargo's folder of a profile, so that they are linked again: cargo does not notice
+/// another kernel of programs without `hermit-sys`.
 pub(super) fn remove_programs(output: &Path) -> Result<()> {
     let Ok(entries) = fs::read_dir(output.join("deps")) else { return Ok(()) };
     for entry in entries {
@@ -70,8 +73,8 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// Builds all images in release mode, `hello_world` also in debug mode, `threads` with each scheduling policy, and
-    /// `abi_calls` with some features; `c_code` if the host can.
+    /// Builds all images in release mode, `hello_world` also in debug mode, `threads` with each scheduling
+    /// policy, and `abi_calls` with some features; `c_code` if the host can.
     pub(super) fn build() -> Result<Self> {
         let mut examples = Self::new()?;
         examples.c_code_error = setup::ensure_c().err().map(|error| format!("{error:#}"));
@@ -91,8 +94,8 @@ impl Images {
         Ok(examples)
     }
 
-    /// Builds images without floating-point instructions, for a KVM that emulates processors without them. It runs 1.8 million
-    /// instructions a second, so only release mode is useful.
+    /// Builds images without floating-point instructions, for a KVM that emulates processors without them. It
+    /// runs 1.8 million instructions a second, so only release mode is useful.
     pub(super) fn build_soft() -> Result<Self> {
         let examples = Self::new()?;
         examples.add_all(
@@ -142,7 +145,8 @@ impl Images {
         self.c_code_error.as_deref()
     }
 
-    /// The image of an example; `debug` is `hello_world` in debug mode, and a policy's name is `threads` with that policy.
+    /// The image of an example; `debug` is `hello_world` in debug mode, and a policy's name is `threads` with
+    /// that policy.
     pub(super) fn image(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

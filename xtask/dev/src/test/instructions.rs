@@ -33,8 +33,8 @@ pub(crate) fn floating(image: &Path) -> Result<Occurrences> {
     Ok(occurrences)
 }
 
-/// Decodes code that is linked at an address. Decoding restarts at each symbol, so that data between functions cannot hide
-/// instructions.
+/// Decodes code that is linked at an address. Decoding restarts at each symbol, so that data between
+/// functions cannot hide instructions.
 fn floating_in(code: &[u8], address: u64, names: &BTreeMap<u64, &str>) -> Result<Occurrences> {
     let end = address + u64::try_from(code.len())?;
     let symbols = names.range(address + 1..end).map(|(start, _)| *start);
@@ -52,7 +52,8 @@ fn floating_in(code: &[u8], address: u64, names: &BTreeMap<u64, &str>) -> Result
     Ok(occurrences)
 }
 
-/// Whether an instruction is one of these units. Invalid instructions count, because code must not contain them either.
+/// Whether an instruction is one of these units. Invalid instructions count, because code must not contain
+/// them either.
 fn is_floating(instruction: &Instruction) -> bool {
     let features = instruction.cpuid_features().iter().any(|feature| FEATURES.contains(feature));
     let mut registers = (0..instruction.op_count()).map(|operand| instruction.op_register(operand));
@@ -97,7 +98,8 @@ mod tests {
 
     #[test]
     fn data_before_a_function_does_not_hide_its_first_instruction() {
-        // The data is the start of `mov eax, NUMBER`, which would take the function's first bytes for the number.
+        // The data is the start of `mov eax, NUMBER`, which would take the function's first bytes for the
+        // number.
         let code = [0xb8, 0xf2, 0x0f, 0x58, 0xc1, 0xc3];
         let names = BTreeMap::from([(0x1000, "data"), (0x1001, "_ZN1a1bE")]);
         let occurrences = floating_in(&code, 0x1000, &names).unwrap();

@@ -1,8 +1,9 @@
-//! Limits: size and least memory of hello_world, least memory of httpd, instructions until `main`, and instructions of short paths.
-//! None of them may grow by more than 2 % over what `limits.txt` records.
+//! Limits: size and least memory of hello_world, least memory of httpd, instructions until `main`, and
+//! instructions of short paths. None of them may grow by more than 2 % over what `limits.txt` records.
 //!
-//! They do not depend on the machine: QEMU emulates the processor, counts its instructions as time, and draws the same random
-//! numbers each time. Only a few source paths, which panics print, make an image longer or shorter by less than 1 KiB.
+//! They do not depend on the machine: QEMU emulates the processor, counts its instructions as time, and draws
+//! the same random numbers each time. Only a few source paths, which panics print, make an image longer or
+//! shorter by less than 1 KiB.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,7 +38,8 @@ const MAX_GROWTH: f64 = 1.02;
 /// Memory of the guest that measures operations.
 const MEMORY: &str = "256M";
 
-/// Operations that are left out, on large blocks: they take longer than all others, and few of their instructions are ours.
+/// Operations that are left out, on large blocks: they take longer than all others, and few of their
+/// instructions are ours.
 const LARGE: [&str; 2] = ["read-1m", "write-1m"];
 
 /// Time limit of a guest that has too little memory.
@@ -157,7 +159,8 @@ impl Images {
         Ok(Figures::from([("hello_world, least memory (MiB)".to_owned(), least.into())]))
     }
 
-    /// The least memory with which httpd answers a request and exits with 0, on the machine type `pc` with a network device.
+    /// The least memory with which httpd answers a request and exits with 0, on the machine type `pc` with a
+    /// network device.
     fn server_memory(&self) -> Result<Figures> {
         let least = least_memory_mib(2..=16, |memory| {
             serves(&self.uhyve, Guest { memory, ..self.guest(&self.httpd, &[]) })

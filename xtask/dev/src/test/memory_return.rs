@@ -22,8 +22,8 @@ pub(super) const SPIKE: u64 = 300;
 /// Memory of its machine.
 pub(super) const MACHINE: &str = "384M";
 
-/// Memory in kB that the process of a guest may keep after a spike: page tables, the kernel's tables, code that
-/// QEMU has translated. The peak may be lower by as much.
+/// Memory in kB that the process of a guest may keep after a spike: page tables, the kernel's tables, code
+/// that QEMU has translated. The peak may be lower by as much.
 const MARGIN: u64 = 12 << 10;
 
 /// Arguments of `kernel/tests/threads` for [`returns`].

@@ -1,5 +1,5 @@
-//! The ring `miri`: tests of the services under [Miri](https://github.com/rust-lang/miri), which interprets them and reports
-//! undefined behaviour, uninitialised reads, data races and leaks.
+//! The ring `miri`: tests of the services under [Miri](https://github.com/rust-lang/miri), which interprets
+//! them and reports undefined behaviour, uninitialised reads, data races and leaks.
 
 use std::path::Path;
 use std::process::Command;
@@ -33,8 +33,8 @@ const PACKAGES: [&str; 16] = [
     "hermit-virtio",
 ];
 
-/// A package that Miri rejects: `crossbeam_utils::atomic::AtomicCell`, in which its links between threads are, keeps references as
-/// integers, and a reference made from an integer has no provenance.
+/// A package that Miri rejects: `crossbeam_utils::atomic::AtomicCell`, in which its links between threads
+/// are, keeps references as integers, and a reference made from an integer has no provenance.
 #[cfg(test)]
 const WITHOUT_PROVENANCE: &str = "hermit-sched";
 
@@ -44,7 +44,8 @@ const FLAGS: &str = "-Zmiri-disable-isolation";
 /// Number of cases of a property test, of which each takes up to seconds.
 const CASES: &str = "1";
 
-/// Runs the tests of all packages. Without Miri, that is an error if the ring `is_named`; otherwise the ring is skipped.
+/// Runs the tests of all packages. Without Miri, that is an error if the ring `is_named`; otherwise the ring
+/// is skipped.
 pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
     if !is_installed() {
         let reason = format!("there is no Miri, or no source of std for it: {INSTALLATION}");
@@ -64,7 +65,8 @@ pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether the nightly toolchain has Miri and the sources of std, which `cargo miri setup` would otherwise install unasked.
+/// Whether the nightly toolchain has Miri and the sources of std, which `cargo miri setup` would otherwise
+/// install unasked.
 fn is_installed() -> bool {
     // What rustup prints if something is missing names another command.
     let output = |mut command: Command| command.output().ok().filter(|output| output.status.success());

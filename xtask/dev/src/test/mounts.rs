@@ -68,8 +68,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     }
 }
 
-/// The host changes what the guest has looked at. With the policy `auto` it is seen after a second, which host tests check with
-/// a clock of their own.
+/// The host changes what the guest has looked at. With the policy `auto` it is seen after a second, which
+/// host tests check with a clock of their own.
 fn changes(platform: &TestPlatform<'_>) -> Result<()> {
     for (policy, seen) in [("never", "(1, false), then (2, true)"), ("always", "(1, false), then (1, false)")]
     {
@@ -87,7 +87,8 @@ fn changes(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The guest writes lines to a file that it does not close: the host has them soon, or when the program has ended.
+/// The guest writes lines to a file that it does not close: the host has them soon, or when the program has
+/// ended.
 fn collected(platform: &TestPlatform<'_>) -> Result<()> {
     let lines: String = (0..1000).map(|line| format!("line {line}\n")).collect();
     for (mode, code) in [("--exit", 0), ("--abort", 134), ("--wait", 0)] {
@@ -184,8 +185,8 @@ fn child_named(process: u32, name: &str) -> Result<Pid> {
     Pid::from_raw(found.cast_signed()).context("a process has a number")
 }
 
-/// `xtask run` of an example with a mount, which is `HOST:GUEST[:ro]`. Its time limit is below [`LIMIT`]: it is `xtask run` that
-/// ends a guest that hangs, and has printed its output.
+/// `xtask run` of an example with a mount, which is `HOST:GUEST[:ro]`. Its time limit is below [`LIMIT`]: it
+/// is `xtask run` that ends a guest that hangs, and has printed its output.
 fn run(platform: &TestPlatform<'_>, example: &str, options: &[&str], arguments: &[&str]) -> Result<Command> {
     let (image, name) = (platform.images.image(example).display().to_string(), platform.to_string());
     let machine = ["run", &image, "--platform", &name, "--timeout", "150", "--cpus", "2"];

@@ -1,4 +1,5 @@
-//! The cache of the objects that `hermit-sys` links into programs: built once, shared by crates, profiles and target folders.
+//! The cache of the objects that `hermit-sys` links into programs: built once, shared by crates, profiles and
+//! target folders.
 //!
 //! The tests have a cache folder of their own, and do without a network.
 
@@ -70,8 +71,8 @@ impl Crates {
         messages(&self.start(name, options)?.wait_with_output()?)
     }
 
-    /// As [`Self::build`], when the target folder has lost what was built for `hermit-sys`, but not the kernel's own files:
-    /// building the kernel then takes no compiler.
+    /// As [`Self::build`], when the target folder has lost what was built for `hermit-sys`, but not the
+    /// kernel's own files: building the kernel then takes no compiler.
     fn build_again(&self, name: &str, options: &[&str]) -> Result<String> {
         let mut cargo = process::cargo();
         cargo.current_dir(self.path(name)).env_remove("CARGO_TARGET_DIR");

@@ -26,7 +26,8 @@ use xtask::qemu::{self, Board};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::user_network::UserNetwork;
 
-/// Time limit of a guest. It only bounds how long a test hangs, and is far above what a guest takes on a busy machine.
+/// Time limit of a guest. It only bounds how long a test hangs, and is far above what a guest takes on a busy
+/// machine.
 pub(super) const LIMIT: Duration = Duration::from_secs(180);
 
 /// Prompt of QEMU's monitor.
@@ -98,7 +99,8 @@ impl TestPlatform<'_> {
         matches!(&self.vmm, TestVmm::Uhyve(uhyve, engine) if uhyve.works(*engine))
     }
 
-    /// Whether the host emulates the processor instruction by instruction, so that there is time for few tests only.
+    /// Whether the host emulates the processor instruction by instruction, so that there is time for few
+    /// tests only.
     pub(super) fn is_slow(&self) -> bool {
         matches!(self.vmm, TestVmm::Uhyve(..)) && !self.is_native()
     }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use hermit_options::children::children;
 
-/// Describes each thread of a process and of its descendants in a line: its name, its state (proc_pid_stat(5)), what it sleeps
-/// in, and its times on a CPU and ready without one. Threads that end meanwhile are left out.
+/// Describes each thread of a process and of its descendants in a line: its name, its state
+/// (proc_pid_stat(5)), what it sleeps in, and its times on a CPU and ready without one. Threads that end
+/// meanwhile are left out.
 pub(super) fn describe(process: u32) -> String {
     let mut text = String::new();
     let mut pending = vec![process];
@@ -44,7 +45,8 @@ fn name_and_state(stat: &str) -> Option<(&str, char)> {
     Some((name, rest.chars().next()?))
 }
 
-/// Times on a CPU and ready without one in a line of `/proc/PID/schedstat`; zero if the kernel does not count them.
+/// Times on a CPU and ready without one in a line of `/proc/PID/schedstat`; zero if the kernel does not count
+/// them.
 fn schedule_times(text: &str) -> [Duration; 2] {
     let mut times = text.split_whitespace().map_while(|word| word.parse().ok()).map(Duration::from_nanos);
     [(); 2].map(|()| times.next().unwrap_or_default())

@@ -90,7 +90,8 @@ impl Report {
         self.test_times.push((name, time));
     }
 
-    /// Records, if a step could not run its tests, that it has failed: the other steps still run and are reported.
+    /// Records, if a step could not run its tests, that it has failed: the other steps still run and are
+    /// reported.
     pub(super) fn check(&mut self, step: &str, result: Result<()>) {
         if let Err(error) = result {
             println!("FAILED  {step}\n{error:#}\n");

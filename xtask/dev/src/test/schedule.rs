@@ -81,8 +81,8 @@ impl<'a> Tests<'a> {
         !self.list.is_empty() || !self.skipped.is_empty()
     }
 
-    /// Runs all tests, three at a time for each CPU: a third of their time they wait for a timer or a peer. Their results are
-    /// passed to `record` in the order in which the tests were added.
+    /// Runs all tests, three at a time for each CPU: a third of their time they wait for a timer or a peer.
+    /// Their results are passed to `record` in the order in which the tests were added.
     pub(super) fn run(self, record: impl FnMut(Finished)) {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         let jobs = 3 * cpus;

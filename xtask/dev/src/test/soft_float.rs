@@ -12,8 +12,8 @@ use xtask::qemu::Guest;
 /// The examples whose images are decoded.
 const IMAGES: [&str; 3] = ["hello_world", "faults", "threads"];
 
-/// Functions of the kernel that manage the units' state in every image: set-up of a processor, and preemption of a thread. XSAVE is
-/// never enabled in these images.
+/// Functions of the kernel that manage the units' state in every image: set-up of a processor, and preemption
+/// of a thread. XSAVE is never enabled in these images.
 const KERNEL: [(&str, &[Mnemonic]); 2] = [
     ("hermit_hal::arch::x86_64::processor::Processor::enter", &[Fninit]),
     (

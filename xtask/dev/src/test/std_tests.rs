@@ -1,4 +1,5 @@
-//! The ring `std`: the tests of core, alloc and std, from the sources of the std that set-up has installed, in machines.
+//! The ring `std`: the tests of core, alloc and std, from the sources of the std that set-up has installed,
+//! in machines.
 //!
 //! All tests of an image run in one machine, with libtest in it. Tests that are not run are in `skipped.txt`.
 
@@ -29,7 +30,8 @@ const PACKAGES: [&str; 4] = ["coretests", "alloctests", "std", "std-integration"
 /// Packages whose tests also run in QEMU.
 const IN_QEMU: [&str; 2] = ["coretests", "alloctests"];
 
-/// Builds the tests and runs them. With `long` each skipped test runs, too, in a machine of its own, and must not pass.
+/// Builds the tests and runs them. With `long` each skipped test runs, too, in a machine of its own, and must
+/// not pass.
 pub(super) fn test(report: &mut Report, long: bool) -> Result<()> {
     setup::ensure_with_qemu()?;
     setup::install_kernel()?;

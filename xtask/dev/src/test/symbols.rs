@@ -1,5 +1,5 @@
-//! Symbols of std, of the kernel and of images: std's undefined ones, those that `hermit-abi` declares, the kernel's exports, and
-//! those of the network stack.
+//! Symbols of std, of the kernel and of images: std's undefined ones, those that `hermit-abi` declares, the
+//! kernel's exports, and those of the network stack.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -64,7 +64,8 @@ fn network(images: &Images) -> Result<()> {
     Ok(())
 }
 
-/// Images with each allocator, and parts of the names of its symbols: of its crate and of the kernel's modules for it.
+/// Images with each allocator, and parts of the names of its symbols: of its crate and of the kernel's
+/// modules for it.
 const ALLOCATORS: [(&str, &[&str]); 3] = [
     ("abi_calls", &["talc::base", "shared::talc"]),
     (TLSF_CALLS, &["rlsf::", "shared::tlsf"]),
@@ -120,8 +121,8 @@ fn std_needs() -> Result<()> {
     Ok(())
 }
 
-/// Number of system calls that std 1.95.0 uses with this project's patches, without `pread` and `pwrite`, whose callers are
-/// inlined into programs. Another number means that the ABI's documents are stale.
+/// Number of system calls that std 1.95.0 uses with this project's patches, without `pread` and `pwrite`,
+/// whose callers are inlined into programs. Another number means that the ABI's documents are stale.
 const NEEDED_BY_STD: usize = 69;
 
 /// The names of the symbols in an archive's object files for which `wanted` is true.

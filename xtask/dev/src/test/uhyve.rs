@@ -48,7 +48,8 @@ pub(super) struct Fixture<'a> {
 }
 
 impl<'a> Fixture<'a> {
-    /// uhyve with an engine. A host without the engine is an error if the ring is named; otherwise the ring is skipped.
+    /// uhyve with an engine. A host without the engine is an error if the ring is named; otherwise the ring
+    /// is skipped.
     pub(super) fn new(
         report: &mut Report,
         builds: &'a Builds,

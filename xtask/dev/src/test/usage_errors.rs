@@ -118,7 +118,8 @@ fn trees(tests: &mut Tests<'_>, image: &str) -> Result<()> {
     Ok(())
 }
 
-/// `image` writes a file that `run` boots on two platforms, and that the commands which it prints boot with QEMU alone.
+/// `image` writes a file that `run` boots on two platforms, and that the commands which it prints boot with
+/// QEMU alone.
 fn boot_image() -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let file = folder.path().join("app.boot");

@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 use crate::quote::shell_word;
 
-/// Flags of all code for the target: position-independent, with thread-local variables at fixed offsets, and without what only
-/// Linux's C libraries provide. The target is no Linux.
+/// Flags of all code for the target: position-independent, with thread-local variables at fixed offsets, and
+/// without what only Linux's C libraries provide. The target is no Linux.
 const TARGET_FLAGS: &str = "-nostdinc -fPIE -ftls-model=initial-exec -fno-stack-protector -fcf-protection=none -U_FORTIFY_SOURCE \
                             -U__linux__ -U__linux -Ulinux -U__gnu_linux__ -D__hermit__=1";
 
@@ -79,8 +79,8 @@ impl Compilers {
         Ok(())
     }
 
-    /// Compiles sources of the library into `folder`; `note` is called with the number of those that are done. Returns the objects in
-    /// the order of the sources.
+    /// Compiles sources of the library into `folder`; `note` is called with the number of those that are
+    /// done. Returns the objects in the order of the sources.
     pub(super) fn compile(
         &self,
         sources: &[PathBuf],

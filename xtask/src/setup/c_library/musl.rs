@@ -1,4 +1,5 @@
-//! musl's sources: which of them are compiled, what is changed in them, and the headers that its makefile would generate.
+//! musl's sources: which of them are compiled, what is changed in them, and the headers that its makefile
+//! would generate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ const FOLDERS: [&str; 20] = [
     "thread",
 ];
 
-/// Sources of [`FOLDERS`] that are replaced by ours, need signals or other processes, or belong to musl's start of a program.
+/// Sources of [`FOLDERS`] that are replaced by ours, need signals or other processes, or belong to musl's
+/// start of a program.
 const LEFT_OUT: [&str; 42] = [
     // The published version has a defect that Debian's patches mend (CVE-2025-26519).
     "locale/iconv",

@@ -1,7 +1,7 @@
 //! The lines for the target in the text of cargo's configuration.
 //!
-//! Lines are changed one by one, so that the user's comments and order stay; the parsed texts, before and after, tell whether the
-//! result says what it should, and nothing else.
+//! Lines are changed one by one, so that the user's comments and order stay; the parsed texts, before and
+//! after, tell whether the result says what it should, and nothing else.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,7 +12,8 @@ use toml::{Table, Value};
 use crate::rust_flags::{FLAGS, OLD_FLAGS};
 use crate::target::GUEST_TARGET;
 
-/// Returns the text with the lines of `section`, its header first, in place of those of another set-up. `None` if it has them.
+/// Returns the text with the lines of `section`, its header first, in place of those of another set-up.
+/// `None` if it has them.
 pub(super) fn with(text: &str, section: &str) -> Result<Option<String>> {
     let (old, wanted) = (parse(text)?, parse(section)?);
     if has(&old, &wanted) {
@@ -37,8 +38,8 @@ pub(super) fn with(text: &str, section: &str) -> Result<Option<String>> {
     Ok(Some(new))
 }
 
-/// Returns the text without the lines that set-up wrote, if its runner is one that `is_removed`. `None` if there is no such runner.
-/// The header of the section stays above other keys.
+/// Returns the text without the lines that set-up wrote, if its runner is one that `is_removed`. `None` if
+/// there is no such runner. The header of the section stays above other keys.
 pub(super) fn without(text: &str, is_removed: impl Fn(&Path) -> bool) -> Result<Option<String>> {
     let old = parse(text)?;
     let ours = of_target(&old).and_then(runner).is_some_and(|runner| is_removed(Path::new(runner)));

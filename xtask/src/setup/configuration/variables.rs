@@ -1,4 +1,5 @@
-//! The variables for crates that compile C, in the section `[env]` of cargo's configuration. Changed line by line, as the target's.
+//! The variables for crates that compile C, in the section `[env]` of cargo's configuration. Changed line by
+//! line, as the target's.
 
 use std::path::PathBuf;
 

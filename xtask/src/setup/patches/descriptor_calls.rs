@@ -1,5 +1,6 @@
-//! The patches that have programs call the kernel directly to read, write and seek, and with a path: std's functions around
-//! these calls are shorter than a call of them, or are, as those of options of `open`, once the compiler knows the options.
+//! The patches that have programs call the kernel directly to read, write and seek, and with a path: std's
+//! functions around these calls are shorter than a call of them, or are, as those of options of `open`, once
+//! the compiler knows the options.
 
 use super::Patch;
 

@@ -1,7 +1,7 @@
 //! The patches to the variables of the environment: a list instead of a map.
 //!
-//! A map takes random numbers; without a source of them std panics, and the panic's report reads a variable. It also is the only one
-//! of many programs. A variable that occurs twice has its last value.
+//! A map takes random numbers; without a source of them std panics, and the panic's report reads a variable.
+//! It also is the only one of many programs. A variable that occurs twice has its last value.
 
 use super::Patch;
 

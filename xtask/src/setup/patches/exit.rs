@@ -1,5 +1,6 @@
-//! The patches to the end of a program: `std::process::exit` does what Linux's `exit` does. It runs the destructors of the calling
-//! thread's thread-local values, of which some write buffers to files, and only one thread leaves.
+//! The patches to the end of a program: `std::process::exit` does what Linux's `exit` does. It runs the
+//! destructors of the calling thread's thread-local values, of which some write buffers to files, and only
+//! one thread leaves.
 
 use super::Patch;
 
@@ -12,8 +13,8 @@ pub(super) const PATCHES: &[Patch] = &[
         /// Mitigation for <https://github.com/rust-lang/rust/issues/126600>
 ",
         new: "    target_os = \"hermit\" => {
-        /// Returns to the first thread that ends the program, and keeps the others. If a destructor that the first one runs
-        /// ends the program again, that aborts.
+        /// Returns to the first thread that ends the program, and keeps the others. If a destructor that the
+        /// first one runs ends the program again, that aborts.
         pub fn unique_thread_exit() {
             use crate::ptr;
             use crate::sync::atomic::AtomicPtr;

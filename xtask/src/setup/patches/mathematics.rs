@@ -1,9 +1,10 @@
-//! The patches that make exponentials, logarithms and powers fast, and sines and cosines of `f32`: they replace functions of
-//! `compiler_builtins`.
+//! The patches that make exponentials, logarithms and powers fast, and sines and cosines of `f32`: they
+//! replace functions of `compiler_builtins`.
 //!
-//! Those are FreeBSD's, without tables. The method of the new ones is Tang's (ACM TOMS 15, 1989, and 16, 1990), as in C
-//! libraries: a number is split into what a table has and a small rest, for which a short polynomial does. Each is compiled
-//! twice: with fused multiplication, and without, as the target's baseline has none (`tabled/arithmetic.rs`).
+//! Those are FreeBSD's, without tables. The method of the new ones is Tang's (ACM TOMS 15, 1989, and 16,
+//! 1990), as in C libraries: a number is split into what a table has and a small rest, for which a short
+//! polynomial does. Each is compiled twice: with fused multiplication, and without, as the target's baseline
+//! has none (`tabled/arithmetic.rs`).
 
 use super::Patch;
 

@@ -1,6 +1,8 @@
-//! The patches that make copying and setting memory fast: what the compiler calls for each copy of a size that it does not know.
+//! The patches that make copying and setting memory fast: what the compiler calls for each copy of a size
+//! that it does not know.
 //!
-//! `compiler_builtins` uses string instructions, three for each copy, which take tens of nanoseconds to start.
+//! `compiler_builtins` uses string instructions, three for each copy, which take tens of nanoseconds to
+//! start.
 
 use super::Patch;
 

@@ -1,5 +1,6 @@
-//! The patches to std's functions that open, list and remove files: they pass paths with their length, so neither std nor the
-//! kernel looks for the end of one. Those for properties of files are with the other patches to these.
+//! The patches to std's functions that open, list and remove files: they pass paths with their length, so
+//! neither std nor the kernel looks for the end of one. Those for properties of files are with the other
+//! patches to these.
 
 use super::Patch;
 

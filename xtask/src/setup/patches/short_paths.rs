@@ -1,8 +1,10 @@
-//! The patches that shorten what programs call most: the lock of a mutex, the monotonic clock, and the start of a thread.
+//! The patches that shorten what programs call most: the lock of a mutex, the monotonic clock, and the start
+//! of a thread.
 //!
-//! A mutex that is held has bit 0 set, whether threads wait for it or not. So locking is an instruction that sets the bit and says what
-//! it was. Unlocking remains one exchange, which does not access the mutex after its release: a thread that locks it next may free it,
-//! as rayon's latches on stacks. `kernel/sched/src/mutex.rs` is the same, with models.
+//! A mutex that is held has bit 0 set, whether threads wait for it or not. So locking is an instruction that
+//! sets the bit and says what it was. Unlocking remains one exchange, which does not access the mutex after
+//! its release: a thread that locks it next may free it, as rayon's latches on stacks.
+//! `kernel/sched/src/mutex.rs` is the same, with models.
 
 use super::Patch;
 
@@ -46,7 +48,8 @@ const CONTENDED: State = 3; // locked, and other threads waiting (contended): ha
         Instant(Timespec { t: unsafe { hermit_abi::monotonic_time() } })
 ",
     },
-    // Without hooks there is nothing to run, and the new thread's list is empty already: it need not be dropped at its end.
+    // Without hooks there is nothing to run, and the new thread's list is empty already: it need not be
+    // dropped at its end.
     Patch {
         file: SPAWN_HOOKS,
         old: "        SPAWN_HOOKS.set(self.hooks);\n",

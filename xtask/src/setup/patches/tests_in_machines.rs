@@ -1,12 +1,12 @@
 //! The patches to libtest: the runner on the host boots a machine for each test.
 //!
-//! libtest starts a process for each test where panics abort, with the name of the test in a variable. The patched one takes that
-//! variable in every test executable. Without a name it lists the tests.
+//! libtest starts a process for each test where panics abort, with the name of the test in a variable. The
+//! patched one takes that variable in every test executable. Without a name it lists the tests.
 
 use super::Patch;
 
-/// The first line of the list of tests that a test executable prints ([`crate::libtest`]). It is part of the executable, which is how the
-/// runner recognises one.
+/// The first line of the list of tests that a test executable prints ([`crate::libtest`]). It is part of the
+/// executable, which is how the runner recognises one.
 pub(crate) const TEST_LIST: &str = "__HERMIT_TEST_LIST 1";
 
 const TEST: &str = "test/src/lib.rs";
@@ -50,7 +50,8 @@ fn list_for_runner(tests: &[&TestDescAndFn]) {
         old: "#![allow(internal_features)]\n",
         new: "#![feature(rustc_attrs)]\n#![allow(internal_features)]\n",
     },
-    // Where panics abort, the hook has the last word, else the test may catch panics, and join threads that panicked.
+    // Where panics abort, the hook has the last word, else the test may catch panics, and join threads that
+    // panicked.
     Patch {
         file: TEST,
         old: "fn run_test_in_spawned_subprocess(desc: TestDesc, runnable_test: RunnableTest) -> ! {

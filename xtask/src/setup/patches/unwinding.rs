@@ -1,7 +1,8 @@
 //! The patches that let panics unwind: the unwinder `unwinding`, which std uses for another target.
 //!
-//! A program with `panic = "abort"` links `panic_abort` instead of `panic_unwind`. Std's code refers to the personality routine and
-//! to `_Unwind_Resume` in either case; so both are in the panic runtimes, and what aborts contains no unwinder.
+//! A program with `panic = "abort"` links `panic_abort` instead of `panic_unwind`. Std's code refers to the
+//! personality routine and to `_Unwind_Resume` in either case; so both are in the panic runtimes, and what
+//! aborts contains no unwinder.
 
 use super::Patch;
 
@@ -95,8 +96,9 @@ use super::{__rust_drop_panic, __rust_foreign_exception};
 pub(crate) unsafe fn panic(data: Box<dyn Any + Send>) -> u32 {
     // Fails if it was set before, by the first panic.
     let _ = unwind::set_custom_eh_frame_finder(&Image);
-    // SAFETY: the caller is `__rust_start_panic`, as it is of `gcc::panic` elsewhere: it owns the payload, and the frames above it are
-    // Rust's, whose tables the finder gives. A frame without a table ends the search with an error, which the caller gets.
+    // SAFETY: the caller is `__rust_start_panic`, as it is of `gcc::panic` elsewhere: it owns the payload,
+    // and the frames above it are Rust's, whose tables the finder gives. A frame without a table ends the
+    // search with an error, which the caller gets.
     unsafe { gcc::panic(data) }
 }
 
@@ -121,15 +123,18 @@ unsafe impl EhFrameFinder for Image {
             static ELF_HEADER: u8;
         }
         let image = &raw const ELF_HEADER;
-        // SAFETY: the linker puts the ELF header and the program headers into the first segment, which is loaded as a whole.
+        // SAFETY: the linker puts the ELF header and the program headers into the first segment, which is
+        // loaded as a whole.
         let (headers, count) = unsafe {
             let headers = image.add(HEADERS).cast::<u64>().read() as usize;
             (image.add(headers), image.add(COUNT).cast::<u16>().read())
         };
         let mut headers = (0..usize::from(count)).map(|index| headers.wrapping_add(index * SIZE));
-        // SAFETY: `header` is one of the program headers, which are in the first segment; their type is aligned to 4 bytes.
+        // SAFETY: `header` is one of the program headers, which are in the first segment; their type is
+        // aligned to 4 bytes.
         let header = headers.find(|header| unsafe { header.cast::<u32>().read() } == PT_GNU_EH_FRAME)?;
-        // SAFETY: `header` is one of the program headers, too; its address at this offset is aligned to 8 bytes.
+        // SAFETY: `header` is one of the program headers, too; its address at this offset is aligned to 8
+        // bytes.
         let address = unsafe { header.add(ADDRESS).cast::<u64>().read() } as usize;
         // The image begins at the virtual address 0, from which it is relocated.
         let kind = FrameInfoKind::EhFrameHdr(image.wrapping_add(address) as usize);
@@ -175,8 +180,8 @@ use core::any::Any;
         old: "pub mod personalities {
 ",
         new: "pub mod personalities {
-    // Std's code refers to these, but it is never unwound. The unwinder, which is linked to std, also defines the second, as a weak
-    // symbol; with link-time optimisation as a strong one.
+    // Std's code refers to these, but it is never unwound. The unwinder, which is linked to std, also defines
+    // the second, as a weak symbol; with link-time optimisation as a strong one.
     #[cfg(target_os = \"hermit\")]
     #[unsafe(no_mangle)]
     extern \"C\" fn rust_eh_personality() {}
@@ -192,7 +197,8 @@ use core::any::Any;
 
 /// The patches to the crate `unwinding`, in its folder.
 pub(super) const CRATE_PATCHES: &[Patch] = &[
-    // Frames are found in a cache; the published code reads the tables of each frame, in both phases of each panic.
+    // Frames are found in a cache; the published code reads the tables of each frame, in both phases of each
+    // panic.
     Patch {
         file: UNWINDER,
         old: "mod frame;
@@ -219,8 +225,9 @@ mod frame_cache {
 ",
     },
     Patch { file: FRAME, old: "struct StoreOnStack;\n", new: "pub(super) struct StoreOnStack;\n" },
-    // The context lies in memory below the new stack pointer. A signal handler there, or here the state of a thread that is preempted,
-    // overwrites it; so the stack pointer must change after the last register was read. See SysV ABI for AMD64, 3.2.2 (red zone).
+    // The context lies in memory below the new stack pointer. A signal handler there, or here the state of a
+    // thread that is preempted, overwrites it; so the stack pointer must change after the last register was
+    // read. See SysV ABI for AMD64, 3.2.2 (red zone).
     Patch {
         file: "src/unwinder/arch/x86_64.rs",
         old: "            /* Restore stack */

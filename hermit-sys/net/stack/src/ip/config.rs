@@ -1,5 +1,5 @@
-//! Host configuration by smoltcp: the DHCP client, SLAAC, and responses to ARP, neighbor discovery, pings and IGMP
-//! or MLD queries.
+//! Host configuration by smoltcp: the DHCP client, SLAAC, and responses to ARP, neighbor discovery, pings and
+//! IGMP or MLD queries.
 //!
 //! smoltcp keeps a neighbor table of its own. TCP and UDP do not pass through it.
 
@@ -48,12 +48,13 @@ const REQUESTED: &[u8] = &[1, 3, 6, DOMAIN_NAME, DOMAIN_SEARCH];
 /// Size in bytes of the buffer for a DHCP message; the options of a longer one are not read.
 const DHCP_BUFFER_SIZE: usize = 1500;
 
-/// Interval in nanoseconds at which smoltcp is polled during a fast-poll window, in which it acts without reporting a
-/// deadline, and otherwise.
+/// Interval in nanoseconds at which smoltcp is polled during a fast-poll window, in which it acts without
+/// reporting a deadline, and otherwise.
 const FAST_POLL_INTERVAL: u64 = 250_000_000;
 const IDLE_POLL_INTERVAL: u64 = 30_000_000_000;
 
-/// Length of a fast-poll window in nanoseconds: it covers router solicitations, and responses to IGMP or MLD queries.
+/// Length of a fast-poll window in nanoseconds: it covers router solicitations, and responses to IGMP or MLD
+/// queries.
 const FAST_POLL_WINDOW: u64 = 13_000_000_000;
 
 /// Socket of smoltcp that receives a frame.
@@ -112,7 +113,8 @@ pub(crate) struct HostConfig {
     /// The IPv4 gateway, if it is off-link.
     far: Option<FarGateway>,
     fast_poll_until: u64,
-    /// Time of the last change by SLAAC that [`has_news`](Self::has_news) has reported; `None` after a change by DHCP.
+    /// Time of the last change by SLAAC that [`has_news`](Self::has_news) has reported; `None` after a change
+    /// by DHCP.
     seen: Option<Instant>,
     /// Time in nanoseconds of the next poll.
     pub(crate) next: u64,

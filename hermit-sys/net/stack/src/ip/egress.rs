@@ -31,8 +31,9 @@ impl Ip {
         }
     }
 
-    /// Queues a connection until a neighbor is resolved, which [`Delivery::Resolved`](crate::ip::delivery::Delivery::Resolved)
-    /// or [`run_timers`](Self::run_timers) reports.
+    /// Queues a connection until a neighbor is resolved, which
+    /// [`Delivery::Resolved`](crate::ip::delivery::Delivery::Resolved) or [`run_timers`](Self::run_timers)
+    /// reports.
     pub(crate) fn await_connection(
         &mut self,
         hop: IpAddr,
@@ -70,8 +71,8 @@ impl Ip {
         }
     }
 
-    /// Repeats solicitations that are due; returns the connections that waited for a neighbor which does not answer.
-    /// Frames for it are dropped.
+    /// Repeats solicitations that are due; returns the connections that waited for a neighbor which does not
+    /// answer. Frames for it are dropped.
     pub(crate) fn run_timers(&mut self, phy: &Phy, link: &mut dyn Link, now: u64) -> Option<Vec<u32>> {
         loop {
             match self.neighbors.due(now)? {

@@ -67,7 +67,8 @@ impl Ip {
                     Icmpv6Message::ParamProblem => {
                         Some(Delivery::Error(Quoted::parse(message.payload())?, Errno::EPROTO))
                     }
-                    // RFC 4443 §3.2. The upper half of the MTU field is 0: no IPv6 packet is larger than 64 KiB.
+                    // RFC 4443 §3.2. The upper half of the MTU field is 0: no IPv6 packet is larger than 64
+                    // KiB.
                     Icmpv6Message::PktTooBig => path_mtu(message.payload(), packet.payload.get(6..8)),
                     Icmpv6Message::NeighborSolicit | Icmpv6Message::NeighborAdvert => {
                         self.learn_from_ndisc(packet, from, &message, (phy, now))

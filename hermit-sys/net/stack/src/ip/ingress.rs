@@ -261,8 +261,8 @@ fn resume<'a>(mac: EthernetAddress, waited: Waited, phy: &mut Phy) -> Option<Del
     (!waited.connections.is_empty()).then_some(Delivery::Resolved(waited.connections))
 }
 
-/// Answers ARP requests that smoltcp does not answer: from hosts outside of our networks, and address probes (RFC 5227,
-/// section 2.1).
+/// Answers ARP requests that smoltcp does not answer: from hosts outside of our networks, and address probes
+/// (RFC 5227, section 2.1).
 fn answer_arp(target: Ipv4Addr, source: Ipv4Addr, mac: EthernetAddress, phy: &mut Phy) {
     let Some(interface) = phy.interface else { return };
     if mac.is_unicast() && !source.is_multicast() {

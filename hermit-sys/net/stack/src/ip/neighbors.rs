@@ -1,7 +1,7 @@
 //! The neighbor table: MAC addresses of neighbors, and packets that wait for them.
 //!
-//! Each neighbor is solicited on its own, up to three times in three seconds. A stale one stays in use while it is
-//! probed, so that a connection does not stall.
+//! Each neighbor is solicited on its own, up to three times in three seconds. A stale one stays in use while
+//! it is probed, so that a connection does not stall.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -22,16 +22,16 @@ const MAX_FRAMES: usize = 64;
 /// Maximum total size in bytes of the frames that wait.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Number of solicitations before a neighbor is unreachable, and the interval between them in nanoseconds (RFC 4861,
-/// section 10: `MAX_MULTICAST_SOLICIT`, `RETRANS_TIMER`).
+/// Number of solicitations before a neighbor is unreachable, and the interval between them in nanoseconds
+/// (RFC 4861, section 10: `MAX_MULTICAST_SOLICIT`, `RETRANS_TIMER`).
 const QUESTIONS: u8 = 3;
 const RETRANS_TIMER: u64 = 1_000_000_000;
 
 /// Time in nanoseconds within which a neighbor answers a solicitation, on a link that works.
 const ANSWER_TIME: u64 = 100_000_000;
 
-/// Time in nanoseconds for which a neighbor is reachable without confirmation (RFC 4861, section 10: `REACHABLE_TIME`),
-/// and for which it stays in use after that while it is probed.
+/// Time in nanoseconds for which a neighbor is reachable without confirmation (RFC 4861, section 10:
+/// `REACHABLE_TIME`), and for which it stays in use after that while it is probed.
 const FRESH: u64 = 30_000_000_000;
 const PROBED: u64 = 60_000_000_000;
 
@@ -247,8 +247,8 @@ impl Neighbors {
         is_new
     }
 
-    /// Whether frames wait for a neighbor that may still answer the first solicitation: one that is there does so within
-    /// [`ANSWER_TIME`]. The neighbors in resolution are few.
+    /// Whether frames wait for a neighbor that may still answer the first solicitation: one that is there
+    /// does so within [`ANSWER_TIME`]. The neighbors in resolution are few.
     pub(crate) fn may_send_frames(&self, now: u64) -> bool {
         let is_recent = |sought: &Sought| {
             let first = sought.next.saturating_sub(RETRANS_TIMER);

@@ -10,8 +10,8 @@ use crate::wire::packet::Packet;
 pub(crate) const DHCP_SERVER: u16 = 67;
 pub(crate) const DHCP_CLIENT: u16 = 68;
 
-/// Whether the source address of a packet is invalid (martian), as in Linux. The unspecified address is valid for DHCP,
-/// IGMP and neighbor discovery only (RFC 1122, section 3.2.1.3; RFC 4861, section 7.1.1).
+/// Whether the source address of a packet is invalid (martian), as in Linux. The unspecified address is valid
+/// for DHCP, IGMP and neighbor discovery only (RFC 1122, section 3.2.1.3; RFC 4861, section 7.1.1).
 pub(crate) fn is_no_source(packet: &Packet<'_>) -> bool {
     match (packet.source, packet.protocol) {
         // Programs would mistake a mapped address for an IPv4 address.

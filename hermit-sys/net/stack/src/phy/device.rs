@@ -30,8 +30,8 @@ impl NetDeviceInfo {
 /// Receive offload state of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedInfo {
-    /// The device has verified the TCP or UDP checksum, or the data never left the machine: the stack does not verify
-    /// it.
+    /// The device has verified the TCP or UDP checksum, or the data never left the machine: the stack does
+    /// not verify it.
     pub checksum_good: bool,
 }
 
@@ -78,8 +78,8 @@ pub trait NetDevice {
     /// Properties and capabilities of the device.
     fn info(&self) -> NetDeviceInfo;
 
-    /// Calls `take` with the next received Ethernet frame, without frame check sequence, up to 64 KiB plus headers.
-    /// Returns the result of `take`, or `None` if there is no frame.
+    /// Calls `take` with the next received Ethernet frame, without frame check sequence, up to 64 KiB plus
+    /// headers. Returns the result of `take`, or `None` if there is no frame.
     fn receive<R>(&mut self, take: impl FnOnce(&[u8], ReceivedInfo) -> R) -> Option<R>;
 
     /// Whether the transmit queue has room for a frame of at most `size` bytes.
@@ -90,8 +90,8 @@ pub trait NetDevice {
     /// after [`can_transmit`](Self::can_transmit) has returned `true` for at least this size.
     fn transmit(&mut self, size: usize, offload: Offload, fill: impl FnOnce(&mut [u8]));
 
-    /// Whether queued frames are not transmitted yet. The kernel then polls the stack when they are. `false` for a
-    /// device that does not report it.
+    /// Whether queued frames are not transmitted yet. The kernel then polls the stack when they are. `false`
+    /// for a device that does not report it.
     fn is_sending(&mut self) -> bool {
         false
     }

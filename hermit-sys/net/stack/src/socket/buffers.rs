@@ -1,12 +1,13 @@
-//! Buffer accounting: the buffers of a connection are the smaller the more connections there are, within a total limit.
+//! Buffer accounting: the buffers of a connection are the smaller the more connections there are, within a
+//! total limit.
 
 use alloc::collections::VecDeque;
 
 use hermit_interface::Errno;
 use hermit_tcp::{Pool, Purpose};
 
-/// Maximum and minimum initial size in bytes of a connection's buffer per direction. Miri takes minutes to fill a large
-/// one.
+/// Maximum and minimum initial size in bytes of a connection's buffer per direction. Miri takes minutes to
+/// fill a large one.
 pub(crate) const LARGEST: usize = if cfg!(miri) { 32 << 10 } else { 512 << 10 };
 pub(crate) const SMALLEST: usize = 8 << 10;
 
@@ -19,8 +20,8 @@ const GROWN_SHARE: usize = 4;
 /// Default of the total limit in bytes.
 const DEFAULT_LIMIT: usize = 16 << 20;
 
-/// The n-th connection starts with buffers of the total limit divided by n times this. Their sum stays below the limit,
-/// because it grows like the logarithm of n.
+/// The n-th connection starts with buffers of the total limit divided by n times this. Their sum stays below
+/// the limit, because it grows like the logarithm of n.
 const SHARES: usize = 10;
 
 /// Data of connections without a socket takes at most the total limit divided by this: peers decide how long
@@ -39,7 +40,8 @@ pub(crate) struct BufferAccounting {
     /// there may be.
     orphaned: usize,
     max_orphaned: usize,
-    /// Slots of connections whose writers wait until not all memory is in use, in the order in which they were refused.
+    /// Slots of connections whose writers wait until not all memory is in use, in the order in which they
+    /// were refused.
     refused: VecDeque<u32>,
 }
 
@@ -81,7 +83,8 @@ impl BufferAccounting {
         self.pool.charge(bytes, Purpose::Received)
     }
 
-    /// Notes that the writer of a connection waits for memory. Returns whether it is noted: not if it was the heap that had none.
+    /// Notes that the writer of a connection waits for memory. Returns whether it is noted: not if it was the
+    /// heap that had none.
     pub(crate) fn refuse(&mut self, slot: u32) -> bool {
         let is_noted = self.pool.left() == 0 && self.refused.try_reserve(1).is_ok();
         if is_noted {
@@ -114,9 +117,9 @@ impl BufferAccounting {
         power.clamp(SMALLEST, LARGEST)
     }
 
-    /// Initial and maximum buffer size in bytes of the next connection; both are the wanted size, if there is one,
-    /// within limits. The maximum, which decides the window scale, does not depend on the number of connections: it is the
-    /// same when a peer is answered with a SYN cookie and when the cookie comes back.
+    /// Initial and maximum buffer size in bytes of the next connection; both are the wanted size, if there is
+    /// one, within limits. The maximum, which decides the window scale, does not depend on the number of
+    /// connections: it is the same when a peer is answered with a SYN cookie and when the cookie comes back.
     pub(crate) fn buffer(&self, wanted: Option<u32>) -> (u32, u32) {
         let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
         if let Some(wanted) = wanted {

@@ -10,8 +10,8 @@ use crate::socket::kind::Family;
 /// Maximum buffer size in bytes: Linux's `rmem_max`.
 const MAX_BUFFER: u32 = 4 << 20;
 
-/// Minimum buffer sizes in bytes: half of Linux's `SOCK_MIN_SNDBUF`, which counts bookkeeping, too; and `SOCK_MIN_RCVBUF`,
-/// so that a full segment fits.
+/// Minimum buffer sizes in bytes: half of Linux's `SOCK_MIN_SNDBUF`, which counts bookkeeping, too; and
+/// `SOCK_MIN_RCVBUF`, so that a full segment fits.
 const MIN_SEND_BUFFER: u32 = 2304;
 const MIN_RECEIVE_BUFFER: u32 = 2304;
 

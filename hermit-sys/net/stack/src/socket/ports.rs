@@ -22,7 +22,8 @@ pub(crate) struct Binding {
     /// `SO_REUSEADDR`.
     pub(crate) reuse: bool,
     pub(crate) is_listening: bool,
-    /// Whether this is the replica of a listener in another shard, which conflicts with what that conflicts with.
+    /// Whether this is the replica of a listener in another shard, which conflicts with what that conflicts
+    /// with.
     pub(crate) is_replica: bool,
 }
 

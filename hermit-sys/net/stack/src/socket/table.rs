@@ -58,7 +58,8 @@ impl<S> Socket<S> {
     ///
     /// # Errors
     ///
-    /// `EADDRNOTAVAIL`: it is not an address of this host. `EINVAL`: it is an IPv4 address, and `IPV6_V6ONLY` is set.
+    /// `EADDRNOTAVAIL`: it is not an address of this host. `EINVAL`: it is an IPv4 address, and `IPV6_V6ONLY`
+    /// is set.
     pub(crate) fn check_local(&self, address: IpAddr, routes: &Routes) -> Result<(), Errno> {
         if self.family == Family::V6 && self.settings.only_v6 && address.is_ipv4() {
             return Err(Errno::EINVAL);

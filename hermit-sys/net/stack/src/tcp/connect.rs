@@ -87,8 +87,8 @@ impl Shard {
         Err(Errno::EINPROGRESS)
     }
 
-    /// Whether a stream may be connected. The result of an earlier attempt is reported once; after a failure the stream
-    /// may be connected again.
+    /// Whether a stream may be connected. The result of an earlier attempt is reported once; after a failure
+    /// the stream may be connected again.
     ///
     /// # Errors
     /// The result of `connect`.

@@ -158,8 +158,8 @@ impl Connection {
         }
     }
 
-    /// Whether a segment has brought data after both directions were shut down, which resets the peer (RFC 1122
-    /// §4.2.2.13).
+    /// Whether a segment has brought data after both directions were shut down, which resets the peer (RFC
+    /// 1122 §4.2.2.13).
     pub(crate) const fn is_received_after_shutdown(&self, before: Snapshot) -> bool {
         self.shut_read && self.shut_write && self.tcp.readable() > before.readable
     }
@@ -191,7 +191,8 @@ impl Connection {
 
     /// The error of a write for whose bytes there is no room, after which the writer is woken.
     pub(crate) fn refuse(&mut self, slot: u32, buffers: &mut BufferAccounting) -> Errno {
-        // A full buffer drains when the peer acknowledges; otherwise others use all memory, or the heap has none.
+        // A full buffer drains when the peer acknowledges; otherwise others use all memory, or the heap has
+        // none.
         let is_full = self.tcp.writable() == 0;
         if !is_full && !self.is_refused {
             self.is_refused = buffers.refuse(slot);
@@ -220,9 +221,9 @@ impl Connection {
         }
     }
 
-    /// Whether a SYN of this number may replace the connection, as in TIME-WAIT (RFC 9293 §3.10.7.4): passt forgets a
-    /// connection as soon as it has sent the FIN. If that FIN is lost, the connection stays in FIN-WAIT-2, in which one
-    /// without a socket has nothing to receive.
+    /// Whether a SYN of this number may replace the connection, as in TIME-WAIT (RFC 9293 §3.10.7.4): passt
+    /// forgets a connection as soon as it has sent the FIN. If that FIN is lost, the connection stays in
+    /// FIN-WAIT-2, in which one without a socket has nothing to receive.
     pub(crate) fn may_end_before(&self, syn: hermit_tcp::Seq, is_orphan: bool) -> bool {
         let is_done = match self.state() {
             State::TimeWait => true,

@@ -1,8 +1,8 @@
 //! Deferred SYNs, for which their listener has no room yet.
 //!
-//! A peer retransmits a SYN that is dropped, first after 1 s. passt does not (2023-03, Debian 12): it resets its client
-//! 10 s later. So the stack keeps such SYNs, and answers them in order as the program accepts. When there are too many,
-//! further ones are answered with SYN cookies.
+//! A peer retransmits a SYN that is dropped, first after 1 s. passt does not (2023-03, Debian 12): it resets
+//! its client 10 s later. So the stack keeps such SYNs, and answers them in order as the program accepts.
+//! When there are too many, further ones are answered with SYN cookies.
 
 use alloc::collections::VecDeque;
 
@@ -24,11 +24,12 @@ pub(crate) const SIZE: usize = 200;
 /// Deferred SYNs take at most the total buffer limit divided by this.
 const SHARE: usize = 16;
 
-/// Time in nanoseconds after which a deferred SYN is dropped: passt has given up, other peers have retransmitted it.
+/// Time in nanoseconds after which a deferred SYN is dropped: passt has given up, other peers have
+/// retransmitted it.
 const LIFETIME: u64 = 10_000_000_000;
 
-/// Wait in nanoseconds of a deferred SYN that indicates a flood: half of its lifetime, so that it is answered within
-/// the other half.
+/// Wait in nanoseconds of a deferred SYN that indicates a flood: half of its lifetime, so that it is answered
+/// within the other half.
 const MAX_WAIT: u64 = LIFETIME / 2;
 
 /// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
@@ -56,8 +57,8 @@ impl Shard {
         is_full
     }
 
-    /// Defers a valid SYN. If there are too many, the oldest of the listener is dropped: in a SYN flood, the peer of a
-    /// new one is the likeliest to be still waiting.
+    /// Defers a valid SYN. If there are too many, the oldest of the listener is dropped: in a SYN flood, the
+    /// peer of a new one is the likeliest to be still waiting.
     pub(crate) fn defer(
         &mut self,
         listener: u32,

@@ -40,7 +40,8 @@ impl Tcp {
         shard.mark(slot);
     }
 
-    /// The connection of a quoted segment, if its sequence number is in flight: others may be forged (RFC 5927 §4.1).
+    /// The connection of a quoted segment, if its sequence number is in flight: others may be forged (RFC
+    /// 5927 §4.1).
     fn find_sent(&mut self, quoted: &Quoted<'_>) -> Option<(&mut Shard, u32)> {
         if quoted.protocol != IpProtocol::Tcp {
             return None;

@@ -1,7 +1,7 @@
 //! The layer: its shards.
 //!
-//! A connection belongs to the shard that its addresses and ports hash to. A shard serves its connections without the
-//! others; they share the port table only. The slot of a socket tells its shard.
+//! A connection belongs to the shard that its addresses and ports hash to. A shard serves its connections
+//! without the others; they share the port table only. The slot of a socket tells its shard.
 
 use alloc::vec::Vec;
 use core::iter;
@@ -94,7 +94,8 @@ impl Tcp {
         self.shard(self.sharding.shard_of(tuple))
     }
 
-    /// All shards. What runs in each call or poll names the first one itself instead, which takes fewer instructions.
+    /// All shards. What runs in each call or poll names the first one itself instead, which takes fewer
+    /// instructions.
     pub(super) fn shards(&self) -> impl Iterator<Item = &Shard> {
         iter::once(&self.first).chain(&self.others)
     }
@@ -188,8 +189,8 @@ impl Tcp {
         self.of_mut(slot).connect(slot, remote, context)
     }
 
-    /// Moves a socket that is bound to a port to the shard of the connection that it is to become; a port that is chosen
-    /// for the connection is one of the socket's shard. Returns the slot.
+    /// Moves a socket that is bound to a port to the shard of the connection that it is to become; a port
+    /// that is chosen for the connection is one of the socket's shard. Returns the slot.
     ///
     /// # Errors
     ///

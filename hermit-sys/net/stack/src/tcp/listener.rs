@@ -30,9 +30,10 @@ const HALF_OPEN_PART: usize = 4;
 /// Time in nanoseconds after which a half-open connection does not count against the backlog any more.
 const GRACE: u64 = 100_000_000;
 
-/// Time in nanoseconds without an answer after which a half-open connection may be discarded in favor of others, unless
-/// there is a SYN flood: the initial RTO of a SYN-ACK (RFC 6298, section 2.1), as in Linux. A peer may be late because
-/// of a burst, and its ACK would cause a RST. Frames in the receive queue may hold the answer.
+/// Time in nanoseconds without an answer after which a half-open connection may be discarded in favor of
+/// others, unless there is a SYN flood: the initial RTO of a SYN-ACK (RFC 6298, section 2.1), as in Linux. A
+/// peer may be late because of a burst, and its ACK would cause a RST. Frames in the receive queue may hold
+/// the answer.
 const ANSWER_TIME: u64 = 1_000_000_000;
 
 impl Shard {
@@ -97,8 +98,8 @@ impl Shard {
         Ok((slot, remote))
     }
 
-    /// Receives the SYN of a new connection; defers it if the listener has no room, and answers it with a cookie if too
-    /// many are deferred.
+    /// Receives the SYN of a new connection; defers it if the listener has no room, and answers it with a
+    /// cookie if too many are deferred.
     pub(crate) fn receive_syn(
         &mut self,
         listener: u32,
@@ -136,10 +137,10 @@ impl Shard {
         true
     }
 
-    /// Makes room for one more half-open connection of a listener. The number of young ones is limited by the backlog.
-    /// Old ones stay up to a limit, since a busy peer or guest may be late. Above it the oldest is discarded, once its
-    /// [`ANSWER_TIME`], in a flood its [`GRACE`], has passed: that of the listener, or the oldest of all if the total is
-    /// too high and this listener does not have most of them.
+    /// Makes room for one more half-open connection of a listener. The number of young ones is limited by the
+    /// backlog. Old ones stay up to a limit, since a busy peer or guest may be late. Above it the oldest is
+    /// discarded, once its [`ANSWER_TIME`], in a flood its [`GRACE`], has passed: that of the listener, or
+    /// the oldest of all if the total is too high and this listener does not have most of them.
     fn make_room(&mut self, slot: u32, context: &mut Context<'_>) -> bool {
         let shards = self.sharding.count();
         let most = context.buffers.limit() / HALF_OPEN_PART / CONNECTION;
@@ -268,8 +269,8 @@ impl Shard {
         }
     }
 
-    /// Closes a listener: discards half-open connections, resets those in the accept queue and the peers of deferred
-    /// SYNs.
+    /// Closes a listener: discards half-open connections, resets those in the accept queue and the peers of
+    /// deferred SYNs.
     pub(crate) fn close_listener(&mut self, slot: u32, context: &mut Context<'_>) {
         let Some(listener) = self.listener(slot).map(core::mem::take) else { return };
         self.reset_deferred(slot, listener.deferred, context);

@@ -1,5 +1,5 @@
-//! Numbers that no other host can predict: initial sequence numbers (RFC 6528), timestamp clocks (RFC 7323 §5.4) and
-//! SYN cookies (RFC 4987 §3.6).
+//! Numbers that no other host can predict: initial sequence numbers (RFC 6528), timestamp clocks (RFC 7323
+//! §5.4) and SYN cookies (RFC 4987 §3.6).
 
 use hermit_tcp::Seq;
 
@@ -28,14 +28,14 @@ impl Secret {
         Self([random.random(), random.random()])
     }
 
-    /// Initial sequence number of a connection: it advances with time, so that a connection's numbers are above those of
-    /// the one before with the same ports, and other connections' say nothing about it.
+    /// Initial sequence number of a connection: it advances with time, so that a connection's numbers are
+    /// above those of the one before with the same ports, and other connections' say nothing about it.
     pub(crate) fn sequence_number(&self, tuple: &Tuple, now: u64) -> Seq {
         Seq(low(now / ISN_TICK)) + self.number(Purpose::SequenceNumber, tuple, 0)
     }
 
-    /// Timestamp clock at time 0 of the connections between two hosts: a peer in TIME-WAIT recognizes a later connection
-    /// by it (RFC 6191 §2).
+    /// Timestamp clock at time 0 of the connections between two hosts: a peer in TIME-WAIT recognizes a later
+    /// connection by it (RFC 6191 §2).
     pub(crate) fn clock_offset(&self, tuple: &Tuple) -> u32 {
         let mut hosts = *tuple;
         (hosts.local.port, hosts.remote.port) = (0, 0);

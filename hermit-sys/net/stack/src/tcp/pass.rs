@@ -6,8 +6,8 @@ use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::shard::Shard;
 
 impl Shard {
-    /// Writes bytes of a connection within this host into the receive buffer of its peer, if nothing is under way between
-    /// the two. Returns how many.
+    /// Writes bytes of a connection within this host into the receive buffer of its peer, if nothing is under
+    /// way between the two. Returns how many.
     pub(super) fn pass(&mut self, slot: u32, bytes: &[u8], pool: &mut Pool, now: u64) -> usize {
         if !self.loopback.is_empty() {
             return 0;
@@ -50,8 +50,8 @@ impl Shard {
     }
 }
 
-/// Whether data for a connection has no effect but that it can be read, and its reader waits for it: while there is
-/// unread data, small writes are rather coalesced.
+/// Whether data for a connection has no effect but that it can be read, and its reader waits for it: while
+/// there is unread data, small writes are rather coalesced.
 const fn takes_data(connection: &Connection) -> bool {
     let is_open = matches!(connection.phase, Phase::Queued { .. } | Phase::Open);
     is_open && !connection.is_over && !connection.shut_read && connection.tcp.readable() == 0

@@ -1,7 +1,8 @@
 //! Listeners in all shards.
 //!
-//! A shard receives SYNs for its connections only. So a listener has a replica in each other shard, with queues of its
-//! own, which has the same waker key and the same options. The port table knows which belongs to which shard.
+//! A shard receives SYNs for its connections only. So a listener has a replica in each other shard, with
+//! queues of its own, which has the same waker key and the same options. The port table knows which belongs
+//! to which shard.
 
 use core::net::SocketAddr;
 

@@ -85,8 +85,8 @@ impl Shard {
         }
     }
 
-    /// Ends a connection that a SYN of this number replaces, if [`may_end_before`](Connection::may_end_before) allows
-    /// it.
+    /// Ends a connection that a SYN of this number replaces, if
+    /// [`may_end_before`](Connection::may_end_before) allows it.
     fn end_before(&mut self, tuple: &Tuple, syn: Seq, context: &mut Context<'_>) {
         let Some(&slot) = self.connections.get(tuple) else { return };
         let Some(socket) = self.sockets.get(slot) else { return };
@@ -200,7 +200,8 @@ impl Shard {
         }
     }
 
-    /// Sends a segment without data and without connection, in answer to a received one; drops it without room.
+    /// Sends a segment without data and without connection, in answer to a received one; drops it without
+    /// room.
     pub(super) fn answer(&mut self, tuple: Tuple, header: &Header, via: Via, phy: &mut Phy) {
         match via {
             Via::Wire(destination) => answer_on_wire(tuple, header, destination, phy),

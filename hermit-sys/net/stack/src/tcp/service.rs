@@ -35,7 +35,8 @@ impl Tcp {
         self.others.iter_mut().for_each(|shard| shard.run_timers(context));
     }
 
-    /// Queues the connections that wait for room in the transmit queue of the device, and those that hold data back.
+    /// Queues the connections that wait for room in the transmit queue of the device, and those that hold
+    /// data back.
     pub(crate) fn resume_held(&mut self) {
         self.first.resume_held();
         self.others.iter_mut().for_each(Shard::resume_held);
@@ -120,7 +121,8 @@ impl Tcp {
 }
 
 impl Tcp {
-    /// Whether a condition holds for one of the other shards; a call or poll of a single shard takes two instructions.
+    /// Whether a condition holds for one of the other shards; a call or poll of a single shard takes two
+    /// instructions.
     #[inline]
     fn has_other(&self, condition: impl Fn(&Shard) -> bool) -> bool {
         #[cold]
@@ -147,7 +149,8 @@ impl Shard {
         }
     }
 
-    /// Serves all queued connections, and receives loopback segments, up to a limit; returns whether nothing is left.
+    /// Serves all queued connections, and receives loopback segments, up to a limit; returns whether nothing
+    /// is left.
     pub(super) fn work(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
         for _ in 0..WORK {
             if !self.receive_local(context) && !self.serve_next(link, context) {
@@ -200,7 +203,8 @@ impl Shard {
         }
     }
 
-    /// Queues the connections that wait for room in the transmit queue of the device, and those that hold data back.
+    /// Queues the connections that wait for room in the transmit queue of the device, and those that hold
+    /// data back.
     pub(super) fn resume_held(&mut self) {
         while let Some(slot) = self.corked.pop() {
             if let Some(connection) = self.connection(slot) {
@@ -239,7 +243,8 @@ impl Shard {
 
     /// Whether all data sent on connections is acknowledged.
     ///
-    /// All sockets are closed, so a connection whose data has been delivered gets no new data, and is not checked again.
+    /// All sockets are closed, so a connection whose data has been delivered gets no new data, and is not
+    /// checked again.
     pub(super) fn is_delivered(&mut self) -> bool {
         if !self.blocked.is_empty() || !self.corked.is_empty() {
             return false;

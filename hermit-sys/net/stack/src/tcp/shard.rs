@@ -100,8 +100,8 @@ pub(crate) struct Shard {
     pub(super) corked: Vec<u32>,
     /// At shutdown: the data of connections in slots of lower indices has been delivered.
     pub(super) delivered: usize,
-    /// Number of connections and segments that were processed: tests check that it does not depend on the number of
-    /// sockets.
+    /// Number of connections and segments that were processed: tests check that it does not depend on the
+    /// number of sockets.
     #[cfg(test)]
     pub(crate) visits: u64,
 }

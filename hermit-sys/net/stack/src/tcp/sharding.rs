@@ -32,7 +32,8 @@ impl Sharding {
         0..self.count
     }
 
-    /// Number of the shard of a connection. Both ends of a connection within this host belong to the same one.
+    /// Number of the shard of a connection. Both ends of a connection within this host belong to the same
+    /// one.
     #[inline]
     pub(super) fn shard_of(&self, tuple: &Tuple) -> u32 {
         if self.count == 1 {

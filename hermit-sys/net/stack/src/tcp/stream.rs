@@ -173,7 +173,8 @@ impl Shard {
             // The RST is sent by the next poll, which then removes the connection.
             self.mark(slot);
         } else if is_reset || is_unread || connection.state() == State::SynReceived {
-            // Unread data resets the connection, so that the peer learns of the loss (RFC 2525, section 2.17).
+            // Unread data resets the connection, so that the peer learns of the loss (RFC 2525, section
+            // 2.17).
             self.reset(slot, None, context);
         } else {
             connection.shut(Shutdown::Write);

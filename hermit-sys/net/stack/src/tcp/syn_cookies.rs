@@ -1,8 +1,8 @@
 //! SYN cookies (RFC 4987 §3.6): in a SYN flood, SYNs are answered without remembering them.
 //!
-//! What is to be known of a peer is in the numbers of the answer, which the peer acknowledges: its MSS in the sequence
-//! number, its window scale, SACK and ECN in the low bits of the timestamp. Without timestamps it has none of these.
-//! An answer that comes back proves that the peer is at its address.
+//! What is to be known of a peer is in the numbers of the answer, which the peer acknowledges: its MSS in the
+//! sequence number, its window scale, SACK and ECN in the low bits of the timestamp. Without timestamps it
+//! has none of these. An answer that comes back proves that the peer is at its address.
 
 use hermit_tcp::{Flags, Header, Options, Segment, Seq, Timestamp};
 
@@ -13,10 +13,12 @@ use crate::socket::context::Context;
 use crate::tcp::numbers::{Purpose, Secret};
 use crate::tcp::shard::Shard;
 
-/// MSS values that a cookie can tell, in ascending order: the largest one that is not above the peer's is taken.
+/// MSS values that a cookie can tell, in ascending order: the largest one that is not above the peer's is
+/// taken.
 const MSS: [u16; 8] = [536, 1220, 1300, 1400, 1440, 1460, 8940, 65_475];
 
-/// A period in nanoseconds, and how many of them a cookie is valid for, the one in which it was made included.
+/// A period in nanoseconds, and how many of them a cookie is valid for, the one in which it was made
+/// included.
 const PERIOD: u64 = 60_000_000_000;
 const VALID_PERIODS: u32 = 2;
 
@@ -117,7 +119,8 @@ impl Shard {
         self.answer(tuple, &answer, via, context.phy);
     }
 
-    /// Receives the acknowledgement of a cookie, if a segment without connection is one; returns whether it is.
+    /// Receives the acknowledgement of a cookie, if a segment without connection is one; returns whether it
+    /// is.
     pub(super) fn receive_cookie(
         &mut self,
         (segment, tuple): (&Segment<'_>, Tuple),

@@ -10,8 +10,8 @@ use crate::socket::address::Tuple;
 /// Length of TIME-WAIT in nanoseconds: Linux's `TCP_TIMEWAIT_LEN`.
 const TIME_WAIT: u64 = 60_000_000_000;
 
-/// Minimum interval in nanoseconds between answers of a connection: Linux's `tcp_invalid_ratelimit`. Two hosts whose
-/// records differ would answer each other without end.
+/// Minimum interval in nanoseconds between answers of a connection: Linux's `tcp_invalid_ratelimit`. Two
+/// hosts whose records differ would answer each other without end.
 const ANSWER_INTERVAL: u64 = 500_000_000;
 
 /// Memory in bytes that is counted for a record, with its entries in tables.
@@ -156,7 +156,8 @@ impl TimeWait {
         } else if is_syn && record.is_before(segment) {
             Verdict::Begin
         } else if is_bare && is_next || is_early && !is_syn {
-            // SYNs are not rate-limited: a peer that starts a new connection needs the ACK, which it answers with a RST.
+            // SYNs are not rate-limited: a peer that starts a new connection needs the ACK, which it answers
+            // with a RST.
             Verdict::Ignore
         } else {
             record.answered = Some(now);

@@ -67,7 +67,8 @@ impl Timers {
         }
     }
 
-    /// Sets the deadline of a slot, unless an earlier one is set: moving the deadline back would cost a heap update.
+    /// Sets the deadline of a slot, unless an earlier one is set: moving the deadline back would cost a heap
+    /// update.
     pub(crate) fn advance(&mut self, slot: u32, deadline: Option<u64>) {
         let before = self.moment(slot);
         if let Some(deadline) = deadline.filter(|&deadline| before.is_none_or(|before| deadline < before)) {

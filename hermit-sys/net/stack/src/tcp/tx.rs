@@ -249,7 +249,8 @@ impl Shard {
             State::TimeWait => {
                 let (tuple, last) = (connection.tuple, connection.tcp.acknowledgement(now));
                 if self.time_wait.insert(tuple, &last, reuse, context.buffers.pool(), now) {
-                    // The port stays counted until the record is removed. It has an entry already, so this cannot fail.
+                    // The port stays counted until the record is removed. It has an entry already, so this
+                    // cannot fail.
                     let _ = context.tcp_ports.connected(tuple.local.port, reuse);
                 }
                 self.end(slot, None, context);
@@ -267,8 +268,8 @@ impl Shard {
         }
     }
 
-    /// Has written data sent. While the device is still sending, small data is held back and coalesced: fewer, larger frames
-    /// are faster.
+    /// Has written data sent. While the device is still sending, small data is held back and coalesced:
+    /// fewer, larger frames are faster.
     pub(super) fn offer(&mut self, slot: u32, link: &mut dyn Link) {
         let Some(connection) = self.connection(slot) else { return };
         let may_wait = connection.may_be_corked();

@@ -255,7 +255,8 @@ fn keep_alive_probes_idle_peer_and_times_out() {
     assert_eq!(world.receive(0, client), Err(Errno::ETIMEDOUT));
 }
 
-/// As in Linux, the user timeout counts instead of the number of probes, and for data that is not acknowledged.
+/// As in Linux, the user timeout counts instead of the number of probes, and for data that is not
+/// acknowledged.
 #[test]
 fn user_timeout_ends_connections_without_an_answer() {
     for has_data in [false, true] {

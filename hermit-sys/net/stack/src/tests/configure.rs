@@ -153,7 +153,8 @@ fn lease_has_a_search_list() {
     let list = [&b"\x01a\0\x01"[..], b"b\xc0\0"].map(|data| DhcpOption { kind: 119, data });
     assert_eq!(leased_search(&[], &[]), b"");
     assert_eq!(leased_search(&[domain], &[]), b"\x04corp\x04test\0");
-    // The list takes precedence over the domain, and may be split; the configuration takes precedence over both.
+    // The list takes precedence over the domain, and may be split; the configuration takes precedence over
+    // both.
     assert_eq!(leased_search(&[domain, list[0], list[1]], &[]), b"\x01a\0\x01b\xc0\0");
     assert_eq!(leased_search(&[domain, list[0]], &["own"]), b"\x03own\0");
 }

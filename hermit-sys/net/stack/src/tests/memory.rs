@@ -67,7 +67,8 @@ fn writer_goes_on_when_data_is_read() {
     assert!(world.nodes[1].send(second, &pattern(1000), None).is_ok());
 }
 
-/// A server that reads from a connection only when it has written what it has read before, all or a piece at a time.
+/// A server that reads from a connection only when it has written what it has read before, all or a piece at
+/// a time.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn echoes_on_several_connections_end() {

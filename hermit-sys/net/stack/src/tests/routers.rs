@@ -95,7 +95,8 @@ fn advertisements_from_off_link_are_ignored() {
     assert!(learned(&world).1);
 }
 
-/// Applies a lease, then runs for a while: smoltcp renews the lease, and must have a unicast address to solicit.
+/// Applies a lease, then runs for a while: smoltcp renews the lease, and must have a unicast address to
+/// solicit.
 fn lease_and_run(own: [u8; 4], mask: [u8; 4], router: [u8; 4]) -> World {
     let mut world = world();
     let server = dhcp_server(&mut world);

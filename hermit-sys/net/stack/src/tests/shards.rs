@@ -90,7 +90,8 @@ fn changes_of_a_listener_count_in_all_shards() {
     }
 }
 
-/// The tuple of a connection from a port that the program chose belongs to a shard of its own, whatever the socket's.
+/// The tuple of a connection from a port that the program chose belongs to a shard of its own, whatever the
+/// socket's.
 #[test]
 fn socket_with_a_port_keeps_its_identifier_when_it_connects_in_another_shard() {
     let mut world = World::new(2);

@@ -60,8 +60,8 @@ fn path_mtu_limits_packets() {
     use smoltcp::phy::ChecksumCapabilities;
     use smoltcp::wire::{Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
 
-    // MTU reported by a router, size of the packets sent then, and whether DF is set. A report without an MTU means the
-    // minimum.
+    // MTU reported by a router, size of the packets sent then, and whether DF is set. A report without an MTU
+    // means the minimum.
     for (mtu, size, dont_fragment) in [(1000_u16, 1000, true), (0, 552, false)] {
         let (mut world, client, server) = World::pair();
         let largest = |world: &mut World| {

@@ -45,8 +45,8 @@ fn client_drops_data_beyond_the_window() {
     assert!(world.receive(0, client).unwrap() == stream[..CAPACITY]);
 }
 
-/// After the FIN of a full connection, the window is one byte behind `RCV.NXT` for a moment: a segment half of the
-/// sequence space further on is within it.
+/// After the FIN of a full connection, the window is one byte behind `RCV.NXT` for a moment: a segment half
+/// of the sequence space further on is within it.
 #[test]
 fn data_after_fin_is_dropped() {
     let (mut world, _, server) = World::pair();
@@ -80,8 +80,8 @@ fn segment_before_the_syn_is_sent_is_no_answer() {
     assert!(!world.readiness(0, client).write);
 }
 
-/// Windows are advertised in multiples of a power of two: the advertised window of a nearly full buffer does not
-/// shrink.
+/// Windows are advertised in multiples of a power of two: the advertised window of a nearly full buffer does
+/// not shrink.
 #[test]
 fn advertised_window_and_fin_behind_it_are_accepted() {
     let (mut world, _, server) = World::pair();
@@ -107,7 +107,8 @@ enum Start {
     Unasked,
 }
 
-/// A segment: base and offset of its sequence number, its size, what it acknowledges, and the action after it.
+/// A segment: base and offset of its sequence number, its size, what it acknowledges, and the action after
+/// it.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     flags: u8,

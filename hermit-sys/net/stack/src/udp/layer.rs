@@ -52,7 +52,8 @@ pub(crate) struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Whether the socket receives datagrams from an endpoint. A peer with port 0 matches all ports of its address.
+    /// Whether the socket receives datagrams from an endpoint. A peer with port 0 matches all ports of its
+    /// address.
     pub(super) fn accepts_from(&self, from: Endpoint) -> bool {
         self.remote.is_none_or(|remote| {
             remote.address == from.address && (remote.port == from.port || remote.port == 0)

@@ -18,7 +18,8 @@ use crate::udp::layer::Udp;
 use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader, UDP};
 use crate::wire::fragments;
 
-/// Maximum size of a datagram in bytes: the 16-bit length field of the packet includes the IP header in IPv4 only.
+/// Maximum size of a datagram in bytes: the 16-bit length field of the packet includes the IP header in IPv4
+/// only.
 const fn largest(to: IpAddr) -> usize {
     if to.is_ipv4() { 65_507 } else { 65_527 }
 }
@@ -89,8 +90,8 @@ impl Udp {
     ///
     /// # Errors
     ///
-    /// `EACCES`: broadcast without `SO_BROADCAST`. `ENETUNREACH`: no route, or IPv4 on an IPv6-only socket. `EINVAL`: a
-    /// loopback source address to another host.
+    /// `EACCES`: broadcast without `SO_BROADCAST`. `ENETUNREACH`: no route, or IPv4 on an IPv6-only socket.
+    /// `EINVAL`: a loopback source address to another host.
     pub(super) fn route(
         settings: &SocketSettings,
         local: IpAddr,
@@ -192,8 +193,8 @@ impl Udp {
         Ok(())
     }
 
-    /// Sends a datagram to a neighbor, fragmented if it exceeds the MTU, or queues it until the MAC address is
-    /// resolved.
+    /// Sends a datagram to a neighbor, fragmented if it exceeds the MTU, or queues it until the MAC address
+    /// is resolved.
     fn transmit_to(
         &mut self,
         slot: u32,
@@ -260,8 +261,8 @@ fn transmit_parts(
     Ok(())
 }
 
-/// Queues a frame for the device, or until its next hop is resolved. Without room in the device's queue it is dropped,
-/// which may happen to a fragment.
+/// Queues a frame for the device, or until its next hop is resolved. Without room in the device's queue it is
+/// dropped, which may happen to a fragment.
 fn transmit_frame(
     hop: NextHop,
     size: usize,

@@ -60,8 +60,8 @@ impl IpHeader {
         ip_header(&self.source)
     }
 
-    /// Writes the header at the start of a packet, and returns the rest. Writes nothing if the IP versions of the
-    /// addresses differ.
+    /// Writes the header at the start of a packet, and returns the rest. Writes nothing if the IP versions of
+    /// the addresses differ.
     pub(crate) fn write<'a>(&self, bytes: &'a mut [u8]) -> &'a mut [u8] {
         match (self.source, self.destination) {
             (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
@@ -138,8 +138,8 @@ pub(crate) const fn solicitation_size(target: &IpAddr) -> usize {
     if target.is_ipv4() { ARP } else { ETHERNET + 40 + 32 }
 }
 
-/// Writes an ARP request or a neighbor solicitation into a frame of [`solicitation_size`] bytes; unicast to the MAC
-/// address `known`, if there is one.
+/// Writes an ARP request or a neighbor solicitation into a frame of [`solicitation_size`] bytes; unicast to
+/// the MAC address `known`, if there is one.
 pub(crate) fn solicitation(
     bytes: &mut [u8],
     mac: EthernetAddress,

@@ -14,8 +14,8 @@ pub(crate) const TCP: usize = 20;
 /// Offset of the checksum in a header.
 pub(crate) const CHECKSUM_OFFSET: u16 = 16;
 
-/// The explicit congestion notification field of an IP header (RFC 3168 §5): its mask, "ECN-capable transport", and
-/// "congestion experienced".
+/// The explicit congestion notification field of an IP header (RFC 3168 §5): its mask, "ECN-capable
+/// transport", and "congestion experienced".
 pub(crate) const ECN_MASK: u8 = 3;
 pub(crate) const ECN_CAPABLE: u8 = 2;
 const ECN_MARKED: u8 = 3;

@@ -15,7 +15,8 @@ const KEPT_PART: usize = 16;
 /// What memory of a pool is for. Nothing is kept from going on by what waits for it:
 ///
 /// - Data behind gaps, which cannot be read, leaves room for the data that fills these.
-/// - Received data leaves room for sending: a program may read nothing before it has written, and what is sent is acknowledged.
+/// - Received data leaves room for sending: a program may read nothing before it has written, and what is
+///   sent is acknowledged.
 /// - Connections, which peers open, leave room for data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {

@@ -152,8 +152,8 @@ impl ReceiveBuffer {
         blocks
     }
 
-    /// Hands bytes in order to `sink`, which says how many of those it is given it took, and is given more as long as it takes
-    /// all. Returns how many it took. With `peek` they stay.
+    /// Hands bytes in order to `sink`, which says how many of those it is given it took, and is given more as
+    /// long as it takes all. Returns how many it took. With `peek` they stay.
     pub(crate) fn read(&mut self, peek: bool, sink: &mut dyn FnMut(&[u8]) -> usize, pool: &mut Pool) -> u32 {
         let mut taken = 0;
         for piece in self.chunks.pieces(0, to_usize(self.ready)) {

@@ -1,5 +1,5 @@
-//! BBR, version 3 (draft-ietf-ccwg-bbr-06, whose sections are cited): a model of the path, which is the rate at which it delivers
-//! and its minimum RTT, says how fast data leaves and how much is in flight.
+//! BBR, version 3 (draft-ietf-ccwg-bbr-06, whose sections are cited): a model of the path, which is the rate
+//! at which it delivers and its minimum RTT, says how fast data leaves and how much is in flight.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -38,7 +38,8 @@ const MIN_RATE: u64 = 4096;
 /// Rounds in which a queue drains at most (§5.3.2).
 const DRAIN_ROUNDS: u32 = 3;
 
-/// Maximum of what is sent at once, and how many of these are in flight at least, since hosts join segments (§5.5.8, §5.6.3).
+/// Maximum of what is sent at once, and how many of these are in flight at least, since hosts join segments
+/// (§5.5.8, §5.6.3).
 const MAX_QUANTUM: u64 = 64 << 10;
 const QUANTA: u64 = 3;
 
@@ -142,7 +143,8 @@ impl Bbr {
         self.max_bandwidth.get().min(self.bounds.bandwidth)
     }
 
-    /// What the path holds at a rate without a queue, times a gain (BDPMultiple); 0 while the RTT is not known.
+    /// What the path holds at a rate without a queue, times a gain (BDPMultiple); 0 while the RTT is not
+    /// known.
     fn bdp(&self, rate: u64, gain: u64) -> u64 {
         self.min_rtt.get().map_or(0, |rtt| volume(rate, rtt) * gain / 100)
     }

@@ -75,7 +75,8 @@ impl Cubic {
         epoch.reno_acked += bytes * u64::from(window.mss) * alpha.0 / alpha.1;
         epoch.reno += epoch.reno_acked / size;
         epoch.reno_acked %= size;
-        // In a round trip the window becomes what the curve is then (§4.4, §4.5), but not more than one and a half.
+        // In a round trip the window becomes what the curve is then (§4.4, §4.5), but not more than one and a
+        // half.
         let target = self.curve(&epoch, time + rtt, window.mss).clamp(size, size + size / 2);
         epoch.growth += (target - size) * bytes;
         let growth = epoch.growth / size;

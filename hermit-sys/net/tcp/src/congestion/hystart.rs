@@ -12,8 +12,8 @@ const SAMPLES: u32 = 8;
 const CSS_GROWTH_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
 
-/// Maximum growth by one acknowledgement, in segments (`L` of RFC 9406 §4.3, which proposes 8 without pacing): what a receiver
-/// that coalesces segments acknowledges at once, 64 KiB. Linux has no maximum.
+/// Maximum growth by one acknowledgement, in segments (`L` of RFC 9406 §4.3, which proposes 8 without
+/// pacing): what a receiver that coalesces segments acknowledges at once, 64 KiB. Linux has no maximum.
 const MAX_GROWTH: u32 = 45;
 
 /// No measurement.
@@ -21,9 +21,10 @@ const NEVER: u64 = u64::MAX;
 
 /// Slow start, and conservative slow start (CSS) after the RTT has grown.
 ///
-/// In RFC 9406 the minimum RTT of a whole round shows that a queue grows. In the round in which it begins to, the first
-/// samples hide that, and the window doubles once more. So here the minimum of a part of a round does: of [`SAMPLES`] samples
-/// at least, and of an eighth of the RTT, so that they are not those of a single burst that was held up.
+/// In RFC 9406 the minimum RTT of a whole round shows that a queue grows. In the round in which it begins to,
+/// the first samples hide that, and the window doubles once more. So here the minimum of a part of a round
+/// does: of [`SAMPLES`] samples at least, and of an eighth of the RTT, so that they are not those of a single
+/// burst that was held up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlowStart {
     /// A round ends when this is acknowledged.
@@ -81,7 +82,8 @@ impl SlowStart {
         let threshold = (self.last_round_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD);
         match self.css {
             Some((base, _)) if min < base => self.css = None,
-            // As much again: a queue grows. Chance does not add up, and the rounds that are left would fill the queue.
+            // As much again: a queue grows. Chance does not add up, and the rounds that are left would fill
+            // the queue.
             Some((base, _)) if min >= base.saturating_add(threshold) => window.threshold = window.size,
             None if min >= self.last_round_min.saturating_add(threshold) => self.css = Some((min, 0)),
             Some(_) | None => (),

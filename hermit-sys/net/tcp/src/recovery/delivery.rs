@@ -1,4 +1,5 @@
-//! Samples of the rate at which data is delivered (draft-ietf-ccwg-bbr-06 §4.1), for algorithms that model the path.
+//! Samples of the rate at which data is delivered (draft-ietf-ccwg-bbr-06 §4.1), for algorithms that model
+//! the path.
 
 use super::rack::is_sent_after;
 use super::scoreboard::{SentRange, Snapshot};
@@ -108,7 +109,8 @@ impl DeliveryRate {
         }
     }
 
-    /// The sample of the present acknowledgement, after which `in_flight` bytes are in flight; `None` if it delivers nothing.
+    /// The sample of the present acknowledgement, after which `in_flight` bytes are in flight; `None` if it
+    /// delivers nothing.
     pub(super) fn take_sample(&mut self, min_rtt: Option<u64>, in_flight: u32, now: u64) -> Option<Sample> {
         if self.app_limited.is_some_and(|until| until.is_before(self.delivered)) {
             self.app_limited = None;
@@ -116,7 +118,8 @@ impl DeliveryRate {
         let newest = self.newest.take()?;
         let snapshot = &newest.snapshot;
         let delivered = self.delivered.since(snapshot.delivered);
-        // The longer one of the intervals in which it was sent and acknowledged: the network delivers no faster than either.
+        // The longer one of the intervals in which it was sent and acknowledged: the network delivers no
+        // faster than either.
         let acked_in = microseconds(now, newest.sent_at).saturating_add(snapshot.since_delivery);
         let interval = u64::from(acked_in.max(snapshot.since_first_sent));
         // A retransmitted range whose first transmission was delivered makes an interval that is too short.

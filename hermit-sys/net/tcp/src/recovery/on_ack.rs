@@ -102,8 +102,8 @@ impl Recovery {
         }
     }
 
-    /// Counts duplicate acknowledgements of a peer without SACK, and marks what they show to be lost (RFC 5681 §3.2,
-    /// RFC 6582 §3.2). Returns the bytes for which this one stands.
+    /// Counts duplicate acknowledgements of a peer without SACK, and marks what they show to be lost (RFC
+    /// 5681 §3.2, RFC 6582 §3.2). Returns the bytes for which this one stands.
     fn count_duplicates(&mut self, ack: &Acknowledgement<'_>, advance: u32) -> u32 {
         if self.has_sack {
             return 0;

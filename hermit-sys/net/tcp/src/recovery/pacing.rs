@@ -1,19 +1,20 @@
-//! Pacing: a window of data leaves over a round trip instead of at once, so that short queues hold it (as Linux's TCP does).
+//! Pacing: a window of data leaves over a round trip instead of at once, so that short queues hold it (as
+//! Linux's TCP does).
 
 use crate::congestion::Window;
 use crate::rtt::{MS, RttEstimator, SECOND};
 
-/// The rate, in percent of a congestion window in a round trip: in the first half of slow start, and else. It must exceed the
-/// rate at which the window permits data, or it would limit throughput.
+/// The rate, in percent of a congestion window in a round trip: in the first half of slow start, and else. It
+/// must exceed the rate at which the window permits data, or it would limit throughput.
 const SLOW_START: u64 = 200;
 const AVOIDANCE: u64 = 120;
 
-/// Minimum RTT below which nothing is paced: the timer would cost more than the burst. It is the minimum that counts, since the
-/// smoothed RTT of a connection with little data is mostly the delay of acknowledgements.
+/// Minimum RTT below which nothing is paced: the timer would cost more than the burst. It is the minimum that
+/// counts, since the smoothed RTT of a connection with little data is mostly the delay of acknowledgements.
 const MIN_RTT: u64 = MS;
 
-/// What leaves at once: as much as leaves in this time, and at least so many segments. Shorter bursts take more timers, and
-/// delay what shows a loss.
+/// What leaves at once: as much as leaves in this time, and at least so many segments. Shorter bursts take
+/// more timers, and delay what shows a loss.
 const BURST: u64 = MS;
 const MIN_BURST: u64 = 4;
 
@@ -78,7 +79,8 @@ impl Pacer {
         self.is_waiting = self.left_at - now >= burst;
     }
 
-    /// Takes note of `size` bytes that were sent, with an algorithm that has `rate` bytes leave in a second, whatever the RTT is.
+    /// Takes note of `size` bytes that were sent, with an algorithm that has `rate` bytes leave in a second,
+    /// whatever the RTT is.
     pub(super) fn on_sent_at(&mut self, size: u32, rate: u64, mss: u32, now: u64) {
         if self.is_initial(size) {
             return;

@@ -27,8 +27,8 @@ pub(super) fn interval(rtt: &RttEstimator, is_single: bool) -> u64 {
 }
 
 impl Recovery {
-    /// Whether the timer is to send a probe (§7.2). RFC 8985 sends one, and QUIC one after the other (RFC 9002 §6.2): here it is
-    /// two, as far as there is time before the timeout.
+    /// Whether the timer is to send a probe (§7.2). RFC 8985 sends one, and QUIC one after the other (RFC
+    /// 9002 §6.2): here it is two, as far as there is time before the timeout.
     pub(super) fn may_probe(&self) -> bool {
         let is_open = matches!(self.phase, Phase::Open | Phase::Reduction { .. });
         self.has_sack
@@ -37,9 +37,10 @@ impl Recovery {
             && self.board.sacked() == 0
     }
 
-    /// Whether the timer is to have the first segment retransmitted again. RFC 8985 probes only outside of a recovery, so that
-    /// there a retransmission that is lost with nothing behind it takes a timeout. As QUIC does (RFC 9002 §6.2), it is probed
-    /// here too, once for each delivery; the peer has a gap, and so it does not delay its acknowledgements.
+    /// Whether the timer is to have the first segment retransmitted again. RFC 8985 probes only outside of a
+    /// recovery, so that there a retransmission that is lost with nothing behind it takes a timeout. As QUIC
+    /// does (RFC 9002 §6.2), it is probed here too, once for each delivery; the peer has a gap, and so it
+    /// does not delay its acknowledgements.
     pub(super) const fn may_repeat(&self) -> bool {
         let is_repairing = matches!(self.phase, Phase::Recovery { .. } | Phase::Loss { .. });
         self.has_sack && is_repairing && self.may_repeat && self.board.sacked() > 0
@@ -76,8 +77,8 @@ impl Recovery {
         }
     }
 
-    /// Finds out by an acknowledgement whether the probe has repaired a loss (§7.4.2). Then the window is reduced, since the
-    /// loss was by congestion as any other.
+    /// Finds out by an acknowledgement whether the probe has repaired a loss (§7.4.2). Then the window is
+    /// reduced, since the loss was by congestion as any other.
     pub(super) fn conclude_probe(&mut self, ack: &Acknowledgement<'_>, advance: u32, is_duplicate: bool) {
         let Some(probe) = self.probe else { return };
         if self.una().is_before(probe.end) {
@@ -90,7 +91,8 @@ impl Recovery {
             self.probe = None;
             if self.phase == Phase::Open {
                 self.on_mark(ack.now);
-                // All that was lost is repaired: there is no recovery whose acknowledgements would pace the reduction.
+                // All that was lost is repaired: there is no recovery whose acknowledgements would pace the
+                // reduction.
                 self.control.on_recovered(&mut self.window);
                 self.phase = Phase::Open;
             }

@@ -19,9 +19,9 @@ impl Prr {
         self.out += u64::from(size);
     }
 
-    /// The congestion window after an acknowledgement. `is_progress`: SND.UNA advanced and nothing more was lost, so that
-    /// slow start is safe (PRR-SSRB). That counts bytes, as slow start does otherwise: RFC 6937 adds a segment, whatever the
-    /// number of segments that are acknowledged at once.
+    /// The congestion window after an acknowledgement. `is_progress`: SND.UNA advanced and nothing more was
+    /// lost, so that slow start is safe (PRR-SSRB). That counts bytes, as slow start does otherwise: RFC 6937
+    /// adds a segment, whatever the number of segments that are acknowledged at once.
     pub(crate) fn on_ack(
         &mut self,
         delivered: u32,

@@ -43,8 +43,8 @@ impl Rack {
         (self.newest, self.fack, self.round) = (None, next, None);
     }
 
-    /// Takes note of a range that was delivered (steps 2 and 3). `is_original` tells whether a retransmitted range was
-    /// delivered by its first transmission, as far as timestamps show it.
+    /// Takes note of a range that was delivered (steps 2 and 3). `is_original` tells whether a retransmitted
+    /// range was delivered by its first transmission, as far as timestamps show it.
     pub(crate) fn on_delivered(
         &mut self,
         range: &SentRange,
@@ -127,8 +127,8 @@ impl Rack {
         next
     }
 
-    /// Marks what is lost when the retransmission timer expires (RFC 8985 §6.3): the first range, and all that would have
-    /// been acknowledged by now.
+    /// Marks what is lost when the retransmission timer expires (RFC 8985 §6.3): the first range, and all
+    /// that would have been acknowledged by now.
     pub(crate) fn on_timeout(
         &self,
         board: &mut Scoreboard,
@@ -144,7 +144,8 @@ impl Rack {
     }
 }
 
-/// Whether one of two ranges, by the time and the number at its end, was sent after the other (RFC 8985 §6.1).
+/// Whether one of two ranges, by the time and the number at its end, was sent after the other (RFC 8985
+/// §6.1).
 pub(super) const fn is_sent_after(one: (u64, Seq), other: (u64, Seq)) -> bool {
     one.0 > other.0 || one.0 == other.0 && other.1.is_before(one.1)
 }

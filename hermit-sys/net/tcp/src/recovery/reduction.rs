@@ -6,8 +6,9 @@ use crate::congestion::CongestionControl;
 use crate::heap_option::HeapOption;
 
 impl Recovery {
-    /// Restores the window if nothing was lost: the original was acknowledged, before anything was retransmitted or as its
-    /// timestamp shows (Eifel, RFC 3522), or all retransmissions were duplicates (RFC 3708).
+    /// Restores the window if nothing was lost: the original was acknowledged, before anything was
+    /// retransmitted or as its timestamp shows (Eifel, RFC 3522), or all retransmissions were duplicates (RFC
+    /// 3708).
     pub(super) fn undo_if_spurious(&mut self, ack: &Acknowledgement<'_>, advance: u32) {
         let una = self.una();
         let Some(undo) = self.undo.as_mut() else { return };

@@ -41,7 +41,8 @@ pub(crate) struct Snapshot {
     pub(super) lost: u32,
     /// Bytes in flight, with the range (P.tx_in_flight).
     pub(super) in_flight: u32,
-    /// Time since the last delivery (P.delivered_time), and since the newest range delivered was sent (P.first_send_time).
+    /// Time since the last delivery (P.delivered_time), and since the newest range delivered was sent
+    /// (P.first_send_time).
     pub(super) since_delivery: u32,
     pub(super) since_first_sent: u32,
     pub(super) is_app_limited: bool,
@@ -70,8 +71,8 @@ impl SentRange {
     }
 }
 
-/// All ranges from SND.UNA to SND.NXT, in order and without gaps. Ranges that were sent together are one; those that were
-/// selectively acknowledged are merged.
+/// All ranges from SND.UNA to SND.NXT, in order and without gaps. Ranges that were sent together are one;
+/// those that were selectively acknowledged are merged.
 #[derive(Debug)]
 pub(crate) struct Scoreboard {
     ranges: VecDeque<SentRange>,
@@ -208,7 +209,8 @@ impl Scoreboard {
         });
     }
 
-    /// Notes what was known of the delivery rate when the data from `start` to `end` was sent, last of its ranges.
+    /// Notes what was known of the delivery rate when the data from `start` to `end` was sent, last of its
+    /// ranges.
     pub(crate) fn stamp(&mut self, start: Seq, end: Seq, snapshot: Snapshot) {
         let first = self.ranges.partition_point(|range| range.end.is_up_to(start));
         for range in self.ranges.iter_mut().skip(first).take_while(|range| range.start.is_before(end)) {
@@ -269,7 +271,8 @@ impl Scoreboard {
         SackBlock { start, end }
     }
 
-    /// Removes what is acknowledged up to `una`; `deliver` gets each range that was not selectively acknowledged before.
+    /// Removes what is acknowledged up to `una`; `deliver` gets each range that was not selectively
+    /// acknowledged before.
     pub(crate) fn acknowledge(&mut self, una: Seq, mut deliver: impl FnMut(&SentRange)) {
         while let Some(first) = self.ranges.front_mut() {
             if una.is_up_to(first.start) {
@@ -333,7 +336,8 @@ impl Scoreboard {
         }
     }
 
-    /// Marks those ranges in flight as lost for which `is_lost` says so; `on_lost` gets each. Stops where it says `None`.
+    /// Marks those ranges in flight as lost for which `is_lost` says so; `on_lost` gets each. Stops where it
+    /// says `None`.
     pub(crate) fn mark_lost(
         &mut self,
         mut is_lost: impl FnMut(&SentRange) -> Option<bool>,

@@ -1,9 +1,10 @@
-//! How much of the congestion window is used: a window that is not used does not grow (RFC 7661 §4.2, RFC 9438 §4.2).
+//! How much of the congestion window is used: a window that is not used does not grow (RFC 7661 §4.2, RFC
+//! 9438 §4.2).
 
 use crate::seq::Seq;
 
-/// Use of the congestion window within a window of data, as in Linux (`tcp_cwnd_validate`). It does not change with each
-/// acknowledgement: several are processed before the device takes the next segment.
+/// Use of the congestion window within a window of data, as in Linux (`tcp_cwnd_validate`). It does not
+/// change with each acknowledgement: several are processed before the device takes the next segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     /// The window kept data back.
@@ -32,7 +33,8 @@ impl Usage {
         self.is_limited
     }
 
-    /// Whether a congestion window of `size` bytes may grow: slow start needs half of it, since it doubles the window.
+    /// Whether a congestion window of `size` bytes may grow: slow start needs half of it, since it doubles
+    /// the window.
     pub(super) const fn permits_growth(&self, size: u32, is_slow_start: bool) -> bool {
         self.is_limited || is_slow_start && size / 2 < self.max_flight
     }

@@ -64,7 +64,8 @@ impl SharedLink {
     }
 }
 
-/// CUBIC takes 29 s there, since its window is what Reno's is at most, and BBR what the rate of the link permits.
+/// CUBIC takes 29 s there, since its window is what Reno's is at most, and BBR what the rate of the link
+/// permits.
 #[test]
 #[cfg_attr(miri, ignore = "6 MiB take hours")]
 fn bbr_does_not_take_random_losses_for_congestion() {
@@ -72,8 +73,8 @@ fn bbr_does_not_take_random_losses_for_congestion() {
     assert!(mean(&times).0 < 4000.0, "{times:?}");
 }
 
-/// Without losses but those of a full queue. The queue was filled, 12 % was sent twice, and with segments that are late it took
-/// up to 5.8 s.
+/// Without losses but those of a full queue. The queue was filled, 12 % was sent twice, and with segments
+/// that are late it took up to 5.8 s.
 #[test]
 #[cfg_attr(miri, ignore = "6 MiB take hours")]
 fn slow_start_ends_before_the_queue_is_full() {
@@ -135,9 +136,10 @@ fn bbr_flows_share_a_link() {
     assert!(throughputs.iter().sum::<f64>() > 85.0, "{throughputs:?}");
 }
 
-/// Durations of 6 MiB over 100 Mbit/s with queues of a tenth, a quarter and all of what is sent in a round trip, as a table of
-/// comma-separated values. `error` is the standard error of the mean; `reordering` an additional delay of up to a fifth of the
-/// RTT at random. Run by `cargo test -p hermit-tcp --release duration_by_algorithm -- --ignored --nocapture`.
+/// Durations of 6 MiB over 100 Mbit/s with queues of a tenth, a quarter and all of what is sent in a round
+/// trip, as a table of comma-separated values. `error` is the standard error of the mean; `reordering` an
+/// additional delay of up to a fifth of the RTT at random. Run by `cargo test -p hermit-tcp --release
+/// duration_by_algorithm -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table"]
 fn duration_by_algorithm() {

@@ -58,7 +58,8 @@ fn data_leaves_at_a_rate() {
         .run(&script);
 }
 
-/// RFC 8985 §6.2: three segments behind a gap, without reordering before. RFC 6937: the second loss waits for its share.
+/// RFC 8985 §6.2: three segments behind a gap, without reordering before. RFC 6937: the second loss waits for
+/// its share.
 #[test]
 fn loss_is_retransmitted_after_three_segments_are_sacked() {
     Script::new().run(ACCEPTED).run(&ten_segments()).run(
@@ -178,7 +179,8 @@ fn spurious_timeout_is_undone() {
     );
 }
 
-/// RFC 9002 §6.2 in spirit: a retransmission that is lost with nothing behind it is repeated before the timeout, once.
+/// RFC 9002 §6.2 in spirit: a retransmission that is lost with nothing behind it is repeated before the
+/// timeout, once.
 #[test]
 fn lost_retransmission_is_repeated_before_the_timeout() {
     Script::new().run(ACCEPTED).run(
@@ -237,8 +239,8 @@ fn recovery_without_retransmissions_is_undone_when_the_gap_is_filled() {
     );
 }
 
-/// RFC 8985 §6.2: the original was late, as its timestamp shows, which is reordering though it had been retransmitted. From then on
-/// segments that are late by less than a quarter of the RTT are no losses.
+/// RFC 8985 §6.2: the original was late, as its timestamp shows, which is reordering though it had been
+/// retransmitted. From then on segments that are late by less than a quarter of the RTT are no losses.
 #[test]
 fn spurious_retransmission_shows_reordering() {
     Script::new().run(
@@ -267,7 +269,8 @@ fn spurious_retransmission_shows_reordering() {
     );
 }
 
-/// RFC 5681 §3.1: the window counts as used though several acknowledgements are processed before the device takes a segment.
+/// RFC 5681 §3.1: the window counts as used though several acknowledgements are processed before the device
+/// takes a segment.
 #[test]
 fn window_grows_by_each_acknowledgement_of_a_batch() {
     let acknowledgements: String =
@@ -278,8 +281,8 @@ fn window_grows_by_each_acknowledgement_of_a_batch() {
     Script::new().run(ACCEPTED).run(&ten_segments()).run(&script);
 }
 
-/// RFC 7323 §4.3: while there is a gap the peer echoes the timestamp before it, which says nothing of a retransmission that a SACK
-/// block acknowledges. The first retransmission was lost.
+/// RFC 7323 §4.3: while there is a gap the peer echoes the timestamp before it, which says nothing of a
+/// retransmission that a SACK block acknowledges. The first retransmission was lost.
 #[test]
 fn lost_retransmission_is_found_by_a_later_one() {
     Script::new().run(
@@ -347,8 +350,8 @@ fn bbr_sends_a_segment_after_a_timeout() {
     );
 }
 
-/// BBR: an owner that writes a segment in each round trip does not show the rate of the path. Startup goes on, and its window is not
-/// cut to what such a rate needs, which is 6 segments.
+/// BBR: an owner that writes a segment in each round trip does not show the rate of the path. Startup goes
+/// on, and its window is not cut to what such a rate needs, which is 6 segments.
 #[test]
 fn bbr_keeps_the_window_of_an_owner_with_little_data() {
     let rounds: String = (1..=14)

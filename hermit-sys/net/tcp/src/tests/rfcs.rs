@@ -110,7 +110,8 @@ fn shut_window_is_probed() {
     );
 }
 
-/// RFC 9293 §3.8.6.2.1, MUST-38: what a small window takes is sent after a while. passt (2023-03) tells of no more room before.
+/// RFC 9293 §3.8.6.2.1, MUST-38: what a small window takes is sent after a while. passt (2023-03) tells of no
+/// more room before.
 #[test]
 fn small_window_is_filled_after_the_override_timeout() {
     Script::new().run(ACCEPTED).run(
@@ -127,7 +128,8 @@ fn small_window_is_filled_after_the_override_timeout() {
     );
 }
 
-/// Linux's `tcp_sequence`: both have filled the other's window and lost data, or ask while the window is shut.
+/// Linux's `tcp_sequence`: both have filled the other's window and lost data, or ask while the window is
+/// shut.
 #[test]
 fn acknowledgement_from_the_end_of_the_window_counts() {
     let small = || {
@@ -292,7 +294,8 @@ fn congestion_marks_are_echoed_and_heeded() {
     );
 }
 
-/// RFC 3168 §6.1.2: whatever has reduced the window, a loss that a probe repaired (RFC 8985 §7.4) or one that SACK blocks show.
+/// RFC 3168 §6.1.2: whatever has reduced the window, a loss that a probe repaired (RFC 8985 §7.4) or one that
+/// SACK blocks show.
 #[test]
 fn every_reduction_is_announced_to_an_ecn_peer() {
     Script::new().run(

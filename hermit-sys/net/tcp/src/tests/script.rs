@@ -12,9 +12,10 @@
 //! | `nodelay`, `keepalive IDLE INTERVAL COUNT`, `usertimeout TIME` | options; times in ms |
 //! | `state NAME` | the state is this |
 //!
-//! FLAGS are letters of `SAFRPEW` (`E` is ECE, `W` is CWR, `c` a mark of the IP header). Numbers are relative to the first
-//! ones. OPTIONS are `mss N`, `wscale N`, `sackok`, `ts VALUE ECHO`, `sack START-END ...`. What is not named in an expected
-//! segment is not compared, but its SACK blocks are. All that is sent must be expected.
+//! FLAGS are letters of `SAFRPEW` (`E` is ECE, `W` is CWR, `c` a mark of the IP header). Numbers are relative
+//! to the first ones. OPTIONS are `mss N`, `wscale N`, `sackok`, `ts VALUE ECHO`, `sack START-END ...`. What
+//! is not named in an expected segment is not compared, but its SACK blocks are. All that is sent must be
+//! expected.
 
 use core::str::SplitWhitespace;
 use std::collections::VecDeque;
@@ -238,8 +239,8 @@ impl Script {
         }
     }
 
-    /// Lets time pass, with what is due. What waits for the device stays due, so that the timers are then looked at every
-    /// millisecond.
+    /// Lets time pass, with what is due. What waits for the device stays due, so that the timers are then
+    /// looked at every millisecond.
     fn advance(&mut self, at: u64, line: &str) {
         assert!(at >= self.now, "{line}");
         while let Some(connection) = &mut self.connection {

@@ -16,8 +16,8 @@ fn stream_arrives_over_an_ideal_network() {
     assert_eq!(network.ends[0].sent_bytes, size);
 }
 
-/// Durations in ms of 6 MiB over 100 Mbit/s with round trips of 100 and 200 ms, with receive buffers of at most 4 MiB that have
-/// `size` bytes at the start.
+/// Durations in ms of 6 MiB over 100 Mbit/s with round trips of 100 and 200 ms, with receive buffers of at
+/// most 4 MiB that have `size` bytes at the start.
 fn durations(size: u32) -> Vec<u64> {
     let duration = |round_trip| {
         let path =
@@ -39,7 +39,8 @@ fn growing_receive_buffer_does_not_hold_slow_start_back() {
     }
 }
 
-/// A network at random: loss up to 20 %, duplication, jitter, slow links with short queues, slow readers, small buffers.
+/// A network at random: loss up to 20 %, duplication, jitter, slow links with short queues, slow readers,
+/// small buffers.
 fn run_seed(seed: u64, algorithm: Algorithm) {
     let mut random = Random(seed);
     let mut path = || Path {
@@ -107,9 +108,10 @@ fn run_seeds(algorithm: Algorithm) {
     }
 }
 
-/// Throughput of 6 MiB over 100 Mbit/s with a queue of 250 kB, as a table of comma-separated values: mean of `SEEDS` runs, by
-/// round-trip time and loss in both directions. `mathis` is the limit of Reno, 1.22 MSS / (RTT sqrt(p)), or the rate of the link.
-/// Run by `cargo test -p hermit-tcp --release throughput_by_loss -- --ignored --nocapture`.
+/// Throughput of 6 MiB over 100 Mbit/s with a queue of 250 kB, as a table of comma-separated values: mean of
+/// `SEEDS` runs, by round-trip time and loss in both directions. `mathis` is the limit of Reno, 1.22 MSS /
+/// (RTT sqrt(p)), or the rate of the link. Run by `cargo test -p hermit-tcp --release throughput_by_loss --
+/// --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table"]
 fn throughput_by_loss() {
@@ -146,9 +148,9 @@ fn print_throughput(algorithm: Algorithm, delay: u64, loss: u64, seeds: u64) {
     );
 }
 
-/// Duration of 6 MiB over 100 Mbit/s with queues of a tenth, a quarter and all of what is sent in a round trip, with and
-/// without pacing, as a table of comma-separated values. `error` is the standard error of the mean.
-/// Run by `cargo test -p hermit-tcp --release duration_by_queue -- --ignored --nocapture`.
+/// Duration of 6 MiB over 100 Mbit/s with queues of a tenth, a quarter and all of what is sent in a round
+/// trip, with and without pacing, as a table of comma-separated values. `error` is the standard error of the
+/// mean. Run by `cargo test -p hermit-tcp --release duration_by_queue -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table"]
 fn duration_by_queue() {

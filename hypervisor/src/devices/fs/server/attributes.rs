@@ -59,8 +59,8 @@ impl Server {
         reply.write(&self.attr_out(&fstat(&*inode)?))
     }
 
-    /// Sets permission bits. With bits that keep this process's user from opening the file again, it stays open as long as
-    /// the guest refers to it, so that they can be changed once more.
+    /// Sets permission bits. With bits that keep this process's user from opening the file again, it stays
+    /// open as long as the guest refers to it, so that they can be changed once more.
     fn set_mode(&mut self, node: u64, mode: u32) -> Result<(), Errno> {
         let file = self.open_to_change(node)?;
         Folder::set_mode(&file, mode)?;
@@ -78,7 +78,8 @@ impl Server {
         }
     }
 
-    /// Sets the size of a file, which needs a file that is open for writing: the guest's, or one for the purpose.
+    /// Sets the size of a file, which needs a file that is open for writing: the guest's, or one for the
+    /// purpose.
     fn set_size(&self, inode: &OwnedFd, handle: Option<u64>, size: u64) -> Result<(), Errno> {
         match handle {
             Some(handle) => ftruncate(self.file(handle)?, size),

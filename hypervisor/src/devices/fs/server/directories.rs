@@ -51,7 +51,8 @@ impl Server {
         }
     }
 
-    /// Adds entries from the position of `directory`, whose descriptor as an inode is `inode`, until there is no room.
+    /// Adds entries from the position of `directory`, whose descriptor as an inode is `inode`, until there is
+    /// no room.
     fn collect(
         &mut self,
         directory: &OwnedFd,
@@ -78,8 +79,8 @@ impl Server {
         Ok(())
     }
 
-    /// What `Readdirplus` says of an entry: nothing, which a node of 0 means, of `.` and `..`, of what cannot be looked up,
-    /// such as mount points, and where there is no room for a further node.
+    /// What `Readdirplus` says of an entry: nothing, which a node of 0 means, of `.` and `..`, of what cannot
+    /// be looked up, such as mount points, and where there is no room for a further node.
     fn attributes_of(
         &mut self,
         directory: &OwnedFd,
@@ -99,8 +100,9 @@ impl Server {
     }
 }
 
-/// Returns true if a directory has been removed. It has no entries left, and the end of its list is no error: getdents(2) has
-/// `ENOENT`, which C libraries take for the end; before that, ext4 refuses to seek to positions that it has given (`EINVAL`).
+/// Returns true if a directory has been removed. It has no entries left, and the end of its list is no error:
+/// getdents(2) has `ENOENT`, which C libraries take for the end; before that, ext4 refuses to seek to
+/// positions that it has given (`EINVAL`).
 fn is_removed(directory: &OwnedFd) -> Result<bool, Errno> {
     Ok(fstat(directory)?.st_nlink == 0)
 }

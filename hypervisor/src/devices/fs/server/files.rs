@@ -87,7 +87,8 @@ impl Server {
         reply.write(&WriteOut { size: u32::try_from(count).unwrap_or(u32::MAX), padding: 0 })
     }
 
-    /// A descriptor of the guest is closed. Nothing is buffered here, but the host's file system may have errors to report.
+    /// A descriptor of the guest is closed. Nothing is buffered here, but the host's file system may have
+    /// errors to report.
     pub(super) fn flush(&mut self, request: &mut Request<'_>) -> RequestResult<()> {
         let FlushIn { fh, .. } = request.read()?;
         let file = self.file(fh)?;

@@ -73,8 +73,8 @@ impl Server {
         reply.write(&self.open_out(Handle::File(file))?)
     }
 
-    /// Returns descriptors of the inode and of the open file. A file that exists is found before it is opened, since open(2)
-    /// with `O_CREAT` would open a FIFO or a device.
+    /// Returns descriptors of the inode and of the open file. A file that exists is found before it is
+    /// opened, since open(2) with `O_CREAT` would open a FIFO or a device.
     fn create_or_open(
         &self,
         directory: &OwnedFd,

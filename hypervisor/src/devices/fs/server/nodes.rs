@@ -29,8 +29,8 @@ struct Node {
     references: u64,
 }
 
-/// Inodes by the numbers that the guest has for them. An inode has one number, however many names it has: its descriptor
-/// keeps it, so that its number on the host is not used again meanwhile.
+/// Inodes by the numbers that the guest has for them. An inode has one number, however many names it has: its
+/// descriptor keeps it, so that its number on the host is not used again meanwhile.
 #[derive(Debug)]
 pub(super) struct Nodes {
     root: Inode,
@@ -59,8 +59,8 @@ impl Nodes {
         self.inode(number).filter(|inode| inode.is_open).map(|inode| Arc::clone(&inode.descriptor))
     }
 
-    /// Replaces the descriptor of a node by one of the open file, until the guest drops its last reference. It does
-    /// whatever the other one does.
+    /// Replaces the descriptor of a node by one of the open file, until the guest drops its last reference.
+    /// It does whatever the other one does.
     pub(super) fn keep_open(&mut self, number: u64, descriptor: Arc<OwnedFd>) {
         let inode = if number == ROOT_NODE {
             Some(&mut self.root)

@@ -43,8 +43,8 @@ impl Drop for Exchanger {
     }
 }
 
-/// What a request has found. What was exchanged meanwhile has no other errors than these, above all not `ENFILE`, as which
-/// the device would refuse all that follow.
+/// What a request has found. What was exchanged meanwhile has no other errors than these, above all not
+/// `ENFILE`, as which the device would refuse all that follow.
 fn found<T>(outcome: Outcome<T>) -> Option<T> {
     let allowed = [Errno::NOTDIR, Errno::LOOP, Errno::AGAIN];
     outcome.map_err(|error| assert!(allowed.contains(&error), "{error}")).ok()

@@ -32,10 +32,10 @@ pub(in crate::devices::net) fn read(
     let guards: List<_> = buffers.iter().map(VolatileSlice::ptr_guard_mut).collect();
     let iovecs: List<_> = std::iter::once(header).chain(targets(&guards)).collect();
     let count = c_int::try_from(iovecs.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: `iovecs` has `count` elements and lives until the call returns. The kernel writes only to the memory that
-    // they describe: `header` is exclusively borrowed until this function returns, and `guards` keep guest memory
-    // mapped. Writes to guest memory race only with the guest and with volatile accesses: vm-memory never creates a
-    // reference to it.
+    // SAFETY: `iovecs` has `count` elements and lives until the call returns. The kernel writes only to the
+    // memory that they describe: `header` is exclusively borrowed until this function returns, and `guards`
+    // keep guest memory mapped. Writes to guest memory race only with the guest and with volatile accesses:
+    // vm-memory never creates a reference to it.
     let result = unsafe { libc::readv(source.as_raw_fd(), iovecs.as_ptr(), count) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
@@ -61,15 +61,15 @@ pub(in crate::devices::net) fn write(
         guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast_mut().cast(), iov_len: guard.len() });
     let iovecs: List<_> = std::iter::once(header).chain(buffers).collect();
     let count = c_int::try_from(iovecs.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: `iovecs` has `count` elements and lives until the call returns. writev(2) only reads the memory that they
-    // describe, so that the casts to `*mut` grant no write access: `header` is borrowed until this function returns,
-    // and `guards` keep guest memory mapped.
+    // SAFETY: `iovecs` has `count` elements and lives until the call returns. writev(2) only reads the memory
+    // that they describe, so that the casts to `*mut` grant no write access: `header` is borrowed until this
+    // function returns, and `guards` keep guest memory mapped.
     let result = unsafe { libc::writev(sink.as_raw_fd(), iovecs.as_ptr(), count) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Copies bytes that have arrived at a socket to `header`, then to guest memory, by one recvmsg(2), and leaves them in the
-/// socket. Returns the number of bytes.
+/// Copies bytes that have arrived at a socket to `header`, then to guest memory, by one recvmsg(2), and
+/// leaves them in the socket. Returns the number of bytes.
 ///
 /// # Errors
 ///
@@ -86,10 +86,11 @@ pub(in crate::devices::net) fn peek(
     let mut message = empty_message();
     message.msg_iov = iovecs.as_mut_ptr();
     message.msg_iovlen = to_number(iovecs.len())?;
-    // SAFETY: `message` describes `iovecs`, which live until the call returns, and neither a name nor control data. The
-    // kernel writes to the message itself, which is exclusively borrowed, and to the memory that `iovecs` describe: the slice
-    // `header`, which is exclusively borrowed until this function returns, and guest memory, which `guards` keep mapped. Those writes race only with the guest and with volatile accesses: vm-memory never
-    // creates a reference to it.
+    // SAFETY: `message` describes `iovecs`, which live until the call returns, and neither a name nor control
+    // data. The kernel writes to the message itself, which is exclusively borrowed, and to the memory that
+    // `iovecs` describe: the slice `header`, which is exclusively borrowed until this function returns, and
+    // guest memory, which `guards` keep mapped. Those writes race only with the guest and with volatile
+    // accesses: vm-memory never creates a reference to it.
     let result =
         unsafe { libc::recvmsg(source.as_raw_fd(), &raw mut message, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
@@ -112,15 +113,16 @@ fn empty_message() -> msghdr {
 ///
 /// The host's error.
 pub(in crate::devices::net) fn discard(socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
-    // SAFETY: with MSG_TRUNC, a TCP socket writes nothing to the buffer (tcp(7)). Another socket would fail with EFAULT: this
-    // process maps nothing at address 0.
+    // SAFETY: with MSG_TRUNC, a TCP socket writes nothing to the buffer (tcp(7)). Another socket would fail
+    // with EFAULT: this process maps nothing at address 0.
     let result = unsafe {
         libc::recv(socket.as_raw_fd(), ptr::null_mut(), count, libc::MSG_TRUNC | libc::MSG_DONTWAIT)
     };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sets from which byte on [`peek`] copies (`SO_PEEK_OFF`). Each call of it goes on after the last one's bytes.
+/// Sets from which byte on [`peek`] copies (`SO_PEEK_OFF`). Each call of it goes on after the last one's
+/// bytes.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Frames in a byte stream, as QEMU's `-netdev stream` exchanges them: before each frame its length, 32 bits in
-//! network byte order.
+//! Frames in a byte stream, as QEMU's `-netdev stream` exchanges them: before each frame its length, 32 bits
+//! in network byte order.
 
 use std::io::{self, Error, ErrorKind};
 
@@ -36,8 +36,8 @@ impl FrameReader {
     ///
     /// # Errors
     ///
-    /// Errors of `read`; the bytes read so far remain in the buffer. [`ErrorKind::UnexpectedEof`] at the end of the
-    /// stream, [`ErrorKind::InvalidData`] for an invalid length; neither can be recovered from.
+    /// Errors of `read`; the bytes read so far remain in the buffer. [`ErrorKind::UnexpectedEof`] at the end
+    /// of the stream, [`ErrorKind::InvalidData`] for an invalid length; neither can be recovered from.
     pub fn next(&mut self, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<&mut [u8]> {
         loop {
             if let Some(end) = self.frame_end()? {

@@ -1,7 +1,7 @@
 //! TAP interfaces of the host (Linux's Documentation/networking/tuntap.rst).
 //!
-//! Frames carry the vnet header of virtio, so that checksum and segmentation offload pass through: a frame between the
-//! guest and its host is neither checksummed nor segmented.
+//! Frames carry the vnet header of virtio, so that checksum and segmentation offload pass through: a frame
+//! between the guest and its host is neither checksummed nor segmented.
 
 mod guarded;
 pub mod ioctl;
@@ -82,8 +82,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Attaches to a TAP interface. A missing one is created, and disappears with this process. `mtu` is the requested
-    /// MTU in bytes; without it, that of the interface.
+    /// Attaches to a TAP interface. A missing one is created, and disappears with this process. `mtu` is the
+    /// requested MTU in bytes; without it, that of the interface.
     ///
     /// # Errors
     ///

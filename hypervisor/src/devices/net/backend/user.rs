@@ -36,7 +36,8 @@ pub struct User {
     frames: u32,
 }
 
-/// Limit of the time for which peers are waited for that have not taken all that the guest has sent before it ended.
+/// Limit of the time for which peers are waited for that have not taken all that the guest has sent before it
+/// ended.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of frames for the guest after which the sockets are polled.
@@ -102,8 +103,8 @@ impl Backend for User {
         Ok(())
     }
 
-    /// Handles events if there is no frame, and now and then if there is one: no flow with much to be received keeps
-    /// others from the network.
+    /// Handles events if there is no frame, and now and then if there is one: no flow with much to be
+    /// received keeps others from the network.
     fn may_have_frame(&mut self) -> bool {
         self.frames += 1;
         if self.frames >= FRAMES_BETWEEN_POLLS || !self.network.has_output() {

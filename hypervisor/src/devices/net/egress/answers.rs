@@ -1,14 +1,15 @@
 //! Datagrams that the guest may answer.
 //!
-//! A datagram has no flag that tells an answer from a first one. So a peer at a closed address is remembered when it sends a datagram
-//! to the guest, as a stateful firewall does.
+//! A datagram has no flag that tells an answer from a first one. So a peer at a closed address is remembered
+//! when it sends a datagram to the guest, as a stateful firewall does.
 
 use std::collections::HashSet;
 use std::mem;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Time after which a peer may be forgotten, and after twice of which it is: Linux's `nf_conntrack_udp_timeout_stream`.
+/// Time after which a peer may be forgotten, and after twice of which it is: Linux's
+/// `nf_conntrack_udp_timeout_stream`.
 pub(super) const LIFETIME: Duration = Duration::from_secs(120);
 
 /// Maximum number of peers in a generation.
@@ -23,8 +24,8 @@ pub(super) struct Peer {
     pub(super) guest: u16,
 }
 
-/// Peers in two generations, so that none has a time of its own and each operation takes constant time: the old generation is
-/// forgotten when the young one is full, or has lasted for [`LIFETIME`].
+/// Peers in two generations, so that none has a time of its own and each operation takes constant time: the
+/// old generation is forgotten when the young one is full, or has lasted for [`LIFETIME`].
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     young: HashSet<Peer>,

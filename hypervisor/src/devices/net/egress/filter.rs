@@ -38,8 +38,9 @@ impl EgressFilter {
         Self { policy, answers: Answers::default(), warned: Vec::new(), malformed: WarnOnce::default() }
     }
 
-    /// Decides about a frame of the guest's, or the front of one. If it may leave, returns the number of bytes from its beginning that
-    /// decided so: what the receiver gets must be the same there. Otherwise logs a warning, unless there were enough.
+    /// Decides about a frame of the guest's, or the front of one. If it may leave, returns the number of
+    /// bytes from its beginning that decided so: what the receiver gets must be the same there. Otherwise
+    /// logs a warning, unless there were enough.
     pub fn admit(&mut self, frame: &[u8], now: impl FnOnce() -> Instant) -> Option<usize> {
         let packet = match parse(frame) {
             Some(Frame::Arp) => return Some(0),
@@ -82,7 +83,8 @@ impl EgressFilter {
         }
     }
 
-    /// Warns about a closed address, so that a guest cannot fill the host's log: once, and for a few addresses only.
+    /// Warns about a closed address, so that a guest cannot fill the host's log: once, and for a few
+    /// addresses only.
     fn warn(&mut self, address: IpAddr) {
         if !is_worth_a_warning(&mut self.warned, address) {
             return;
@@ -94,7 +96,8 @@ impl EgressFilter {
     }
 }
 
-/// Adds a closed address to those about which there was a warning. Returns false if it is one of them, or there are enough.
+/// Adds a closed address to those about which there was a warning. Returns false if it is one of them, or
+/// there are enough.
 pub(in crate::devices::net) fn is_worth_a_warning(warned: &mut Vec<IpAddr>, address: IpAddr) -> bool {
     let is_new = warned.len() < MAX_WARNINGS && !warned.contains(&address);
     if is_new {

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 const ETHER_TYPE: usize = 12;
 const ETHERNET: usize = ETHER_TYPE + 2;
 
-/// Size in bytes of an IPv4 header, and offsets of its fields. A header with options is longer, and is refused: a source route
-/// (RFC 791 §3.1) would have the packet sent to another address.
+/// Size in bytes of an IPv4 header, and offsets of its fields. A header with options is longer, and is
+/// refused: a source route (RFC 791 §3.1) would have the packet sent to another address.
 const HEADER_V4: usize = 20;
 const FRAGMENT_V4: usize = 6;
 const PROTOCOL_V4: usize = 9;
@@ -42,12 +42,12 @@ const FLAGS: usize = 13;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// Types of ICMP messages that answer or report an error: echo reply, destination unreachable, time exceeded, parameter problem
-/// (RFC 792).
+/// Types of ICMP messages that answer or report an error: echo reply, destination unreachable, time exceeded,
+/// parameter problem (RFC 792).
 const ANSWERS_V4: [u8; 4] = [0, 3, 11, 12];
 
-/// Types of ICMPv6 messages that answer or report an error (RFC 4443), or belong to the link: group membership (RFC 9777) and
-/// neighbor discovery (RFC 4861), but for what only a router sends.
+/// Types of ICMPv6 messages that answer or report an error (RFC 4443), or belong to the link: group
+/// membership (RFC 9777) and neighbor discovery (RFC 4861), but for what only a router sends.
 const ANSWERS_V6: [u8; 11] = [1, 2, 3, 4, 129, 131, 132, 133, 135, 136, 143];
 
 /// A frame, as far as it matters to the policy.
@@ -77,13 +77,13 @@ pub(super) enum Content {
     Udp { source: u16, destination: u16 },
     /// A message of ICMP that answers, reports an error, or belongs to the link.
     IcmpAnswer,
-    /// Anything else, of which is assumed that it opens something: another protocol, or a part of a datagram, whose first fragment has
-    /// the ports.
+    /// Anything else, of which is assumed that it opens something: another protocol, or a part of a datagram,
+    /// whose first fragment has the ports.
     Other,
 }
 
-/// Reads the headers of a frame. Returns `None` for one that is neither ARP nor a complete IP packet without source route: also
-/// with a VLAN tag, behind which a packet would be hidden.
+/// Reads the headers of a frame. Returns `None` for one that is neither ARP nor a complete IP packet without
+/// source route: also with a VLAN tag, behind which a packet would be hidden.
 pub(super) fn parse(frame: &[u8]) -> Option<Frame> {
     let (header, packet) = frame.split_at_checked(ETHERNET)?;
     match header.get(ETHER_TYPE..)? {

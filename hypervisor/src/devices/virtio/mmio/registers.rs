@@ -1,8 +1,8 @@
-//! The registers of the MMIO transport (virtio 1.2 §4.2.2, version 2) as a state machine without side effects on the
-//! host.
+//! The registers of the MMIO transport (virtio 1.2 §4.2.2, version 2) as a state machine without side effects
+//! on the host.
 //!
-//! `QueueNotify`, `InterruptStatus` and `InterruptACK` are in [`super::MmioTransport`]: an access to them must not wait
-//! for the device.
+//! `QueueNotify`, `InterruptStatus` and `InterruptACK` are in [`super::MmioTransport`]: an access to them
+//! must not wait for the device.
 
 mod features;
 mod queue;
@@ -149,8 +149,8 @@ impl MmioRegisters {
         self.device.host_ready(index, readiness);
     }
 
-    /// Reads `data.len()` bytes at `offset`. The configuration space has any access width. Other registers have 32
-    /// bits, and read as zero at any other width.
+    /// Reads `data.len()` bytes at `offset`. The configuration space has any access width. Other registers
+    /// have 32 bits, and read as zero at any other width.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);
         if let Some(offset) = offset.checked_sub(VIRTIO_MMIO_CONFIG.into()) {
@@ -160,8 +160,8 @@ impl MmioRegisters {
         }
     }
 
-    /// Writes `data` at `offset`. A write of another width than the register's, or one that the device's state
-    /// forbids, is ignored.
+    /// Writes `data` at `offset`. A write of another width than the register's, or one that the device's
+    /// state forbids, is ignored.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         if let Some(offset) = offset.checked_sub(VIRTIO_MMIO_CONFIG.into()) {
             self.device.write_config(offset, data);
@@ -279,8 +279,8 @@ impl MmioRegisters {
         self.status & !rest == VIRTIO_CONFIG_S_FEATURES_OK
     }
 
-    /// Writes `Status` (virtio 1.2 §2.1): sets bits in the order of the initialisation, or resets the device by 0.
-    /// A write that clears single bits is ignored.
+    /// Writes `Status` (virtio 1.2 §2.1): sets bits in the order of the initialisation, or resets the device
+    /// by 0. A write that clears single bits is ignored.
     fn write_status(&mut self, value: u32) {
         if value == 0 {
             return self.reset();
@@ -349,7 +349,8 @@ fn serve(
     let before = queue.next_used();
     let progress = device.process(index, queue, memory)?;
     let needs_interrupt = needs_interrupt(queue, memory, before)?;
-    // The driver may have added chains after the last check, before it could see that notifications are enabled.
+    // The driver may have added chains after the last check, before it could see that notifications are
+    // enabled.
     let has_more = progress == QueueProgress::Done && queue.enable_notification(memory)?;
     Ok(ServeOutcome { progress: if has_more { QueueProgress::Yielded } else { progress }, needs_interrupt })
 }

@@ -22,8 +22,8 @@ const INTERRUPT_ACK: u64 = VIRTIO_MMIO_INTERRUPT_ACK as u64;
 /// Number of times that a queue is processed up to the work limit before the worker turns to the next event.
 const MAX_ROUNDS: usize = 4;
 
-/// MMIO transport of a device: the registers behind a lock, the eventfds of the driver's notifications, and the
-/// interrupt line.
+/// MMIO transport of a device: the registers behind a lock, the eventfds of the driver's notifications, and
+/// the interrupt line.
 ///
 /// The lock is held while the device processes a queue, but not while a stream of the host takes output
 /// ([`QueueSink`]). A vCPU that notifies the device or handles its interrupt takes no lock.
@@ -63,8 +63,8 @@ impl MmioTransport {
         Ok(Self { registers: Mutex::new(registers), sinks, kicks, interrupts, interrupt })
     }
 
-    /// Kick of each queue. Signalling it equals a write of the queue's index to [`Self::QUEUE_NOTIFY`], so that it may be
-    /// registered as an ioeventfd there.
+    /// Kick of each queue. Signalling it equals a write of the queue's index to [`Self::QUEUE_NOTIFY`], so
+    /// that it may be registered as an ioeventfd there.
     #[must_use]
     pub fn kicks(&self) -> &[EventFd] {
         &self.kicks
@@ -78,7 +78,8 @@ impl MmioTransport {
         }
     }
 
-    /// Processes a queue, up to `MAX_ROUNDS` times the work limit. The worker calls [`Self::take_kick`] before.
+    /// Processes a queue, up to `MAX_ROUNDS` times the work limit. The worker calls [`Self::take_kick`]
+    /// before.
     #[must_use]
     pub fn handle_queue(&self, index: usize) -> QueueProgress {
         for _ in 0..MAX_ROUNDS {
@@ -90,7 +91,8 @@ impl MmioTransport {
         QueueProgress::Yielded
     }
 
-    /// Clears the kick of a queue. Must precede the processing, which then sees every chain announced by the kick.
+    /// Clears the kick of a queue. Must precede the processing, which then sees every chain announced by the
+    /// kick.
     pub fn take_kick(&self, index: usize) {
         if let Some(kick) = self.kicks.get(index) {
             // Fails if the kick was not signalled.
@@ -98,7 +100,8 @@ impl MmioTransport {
         }
     }
 
-    /// Processes all output queues until every chain that is available now is used. May be called from any thread.
+    /// Processes all output queues until every chain that is available now is used. May be called from any
+    /// thread.
     pub fn drain(&self) {
         (0..self.kicks.len()).for_each(|index| self.drain_queue(index));
     }
@@ -119,7 +122,8 @@ impl MmioTransport {
         if !self.lock().is_output(index) {
             return;
         }
-        // Each round completes at least one chain: this many rounds complete all chains that were available before.
+        // Each round completes at least one chain: this many rounds complete all chains that were available
+        // before.
         self.lock().lift_limits();
         let rounds = self.lock().queue_size(index);
         for _ in 0..=rounds {

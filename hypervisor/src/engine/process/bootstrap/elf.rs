@@ -1,7 +1,7 @@
 //! Bootstrap ELF program: a loop that makes a list of system calls, and then jumps to the guest's kernel.
 //!
-//! The program is one read-only segment at a fixed address: ELF headers, data for system calls, code, the list. It uses
-//! neither a stack nor any other memory, so it can unmap everything else.
+//! The program is one read-only segment at a fixed address: ELF headers, data for system calls, code, the
+//! list. It uses neither a stack nor any other memory, so it can unmap everything else.
 #![expect(unsafe_code, reason = "its instructions are assembled here and read as bytes")]
 
 use std::arch::global_asm;
@@ -12,7 +12,8 @@ use hermit_interface::process::SharedCpu;
 
 use crate::engine::process::fds::CONTROL_FD;
 
-/// Virtual address of the program: the usual one of executables, far below the addresses that the kernel may map.
+/// Virtual address of the program: the usual one of executables, far below the addresses that the kernel may
+/// map.
 pub(super) const BASE: u64 = 0x40_0000;
 
 /// Size in bytes of the ELF header and two program headers.
@@ -24,7 +25,8 @@ const ENTRY_WORDS: usize = 7;
 /// Size of a list entry in bytes.
 pub(in super::super) const ENTRY_SIZE: usize = ENTRY_WORDS * size_of::<u64>();
 
-/// End of the list, in place of a system call's number. Its arguments are the kernel's argument and entry point.
+/// End of the list, in place of a system call's number. Its arguments are the kernel's argument and entry
+/// point.
 const END: u64 = u64::MAX;
 
 global_asm!(
@@ -53,7 +55,8 @@ global_asm!(
     "jnz 2b",
     "cmp qword ptr [rbx - {entry_size}], {clone}",
     "jne 2b",
-    // A new thread waits on a futex until its CPU is started. clone's third argument was the address of its thread ID.
+    // A new thread waits on a futex until its CPU is started. clone's third argument was the address of its
+    // thread ID.
     "lea rbx, [rdx - {thread}]",
     "3:",
     "mov eax, [rbx + {started}]",
@@ -74,8 +77,8 @@ global_asm!(
     "6:",
     "xor ebp, ebp",
     "jmp rsi",
-    // A system call failed: sends its list entry to the hypervisor, and exits with errno. A failed `sendmsg` raises
-    // SIGILL instead: the seccomp filter, which is installed before it, allows neither.
+    // A system call failed: sends its list entry to the hypervisor, and exits with errno. A failed `sendmsg`
+    // raises SIGILL instead: the seccomp filter, which is installed before it, allows neither.
     "4:",
     "cmp qword ptr [rbx], {sendmsg}",
     "je 7f",
@@ -117,9 +120,9 @@ unsafe extern "C" {
 /// Returns the assembled code.
 fn code() -> &'static [u8] {
     let (start, end) = (&raw const CODE, &raw const CODE_END);
-    // SAFETY: the assembly above defines both symbols in one section of one object file, the first at the start and the
-    // second at the end of the code, so the range is initialised memory of one allocation. The section is read-only: no
-    // write can conflict with the `'static` reference.
+    // SAFETY: the assembly above defines both symbols in one section of one object file, the first at the
+    // start and the second at the end of the code, so the range is initialised memory of one allocation. The
+    // section is read-only: no write can conflict with the `'static` reference.
     unsafe { slice::from_raw_parts(start, end.addr() - start.addr()) }
 }
 
@@ -143,7 +146,8 @@ impl BootstrapElf {
         address
     }
 
-    /// Appends a system call to the list; arguments that are not given are 0. The process exits if the call fails.
+    /// Appends a system call to the list; arguments that are not given are 0. The process exits if the call
+    /// fails.
     pub(super) fn call<const N: usize>(&mut self, number: libc::c_long, arguments: [u64; N]) {
         self.entry(number.cast_unsigned(), arguments);
     }
@@ -169,8 +173,8 @@ impl BootstrapElf {
     }
 }
 
-/// ELF header and program headers (`Elf64_Ehdr`, `Elf64_Phdr`): one segment (PT_LOAD), and a stack that is not
-/// executable (PT_GNU_STACK).
+/// ELF header and program headers (`Elf64_Ehdr`, `Elf64_Phdr`): one segment (PT_LOAD), and a stack that is
+/// not executable (PT_GNU_STACK).
 fn headers(start: u64, size: u64) -> [u64; HEADERS / 8] {
     const MAGIC: u64 = u64::from_le_bytes(*b"\x7fELF\x02\x01\x01\0");
     /// Type ET_EXEC, machine EM_X86_64, version.

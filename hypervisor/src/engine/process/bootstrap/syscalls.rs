@@ -20,14 +20,14 @@ const TASK_SIZE: u64 = (1 << 47) - 0x1000;
 /// Name of the process in lists of processes.
 const NAME: &[u8] = b"uhyve-guest\0";
 
-/// Limit of the address space (RLIMIT_AS): a multiple of the memory's size, and a constant number of bytes. The host's
-/// page tables take a 512th of the mapped addresses, and more if these are far apart: how far apart they may be is
-/// bounded by [`MappingLimits`].
+/// Limit of the address space (RLIMIT_AS): a multiple of the memory's size, and a constant number of bytes.
+/// The host's page tables take a 512th of the mapped addresses, and more if these are far apart: how far
+/// apart they may be is bounded by [`MappingLimits`].
 const ADDRESS_SPACE: (u64, u64) = (16, 1 << 30);
 
-/// Signals that are not blocked: the exceptions, and SIGTSTP, by which a terminal stops programs. The other signals are
-/// for the hypervisor, so that a SIGTERM to the process group does not end the guest first, or are unblocked by the
-/// kernel.
+/// Signals that are not blocked: the exceptions, and SIGTSTP, by which a terminal stops programs. The other
+/// signals are for the hypervisor, so that a SIGTERM to the process group does not end the guest first, or
+/// are unblocked by the kernel.
 const NOT_BLOCKED: [libc::c_int; 6] =
     [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGTSTP];
 
@@ -59,7 +59,8 @@ pub(in super::super) struct BootstrapConfig {
     /// Entry point of the boot CPU, and its argument.
     pub(in super::super) entry: u64,
     pub(in super::super) argument: u64,
-    /// The seccomp filter reports system calls to tracers ([`super::super::traced`]), which the process waits for.
+    /// The seccomp filter reports system calls to tracers ([`super::super::traced`]), which the process waits
+    /// for.
     pub(in super::super) is_traced: bool,
     /// The process is the first one of a PID namespace.
     pub(in super::super) has_pid_namespace: bool,
@@ -76,8 +77,8 @@ pub(in super::super) struct BootstrapProgram {
     pub(in super::super) pid_offset: u64,
 }
 
-/// Builds the program. The descriptor of the filter's listener will be `listener`; `has_ruleset` says whether the
-/// process has a [`RULESET_FD`].
+/// Builds the program. The descriptor of the filter's listener will be `listener`; `has_ruleset` says whether
+/// the process has a [`RULESET_FD`].
 pub(in super::super) fn build(
     config: &BootstrapConfig,
     listener: u32,
@@ -185,8 +186,8 @@ fn install(elf: &mut BootstrapElf, filter: &Filter, flags: libc::c_ulong) -> u64
     file_offset(instructions) + filter.pid_offset as u64
 }
 
-/// Builds the message (`struct msghdr`, cmsg(3)) that carries one byte and the listener's descriptor, and returns its
-/// address.
+/// Builds the message (`struct msghdr`, cmsg(3)) that carries one byte and the listener's descriptor, and
+/// returns its address.
 fn listener_message(elf: &mut BootstrapElf, listener: u32) -> u64 {
     let byte = elf.data(&[0]);
     let bytes = elf.data(&words(&[byte, 1]));

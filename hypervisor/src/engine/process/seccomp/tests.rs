@@ -14,7 +14,8 @@ const MESSAGE: u64 = 0x40_1234;
 const LISTENER: u32 = 9;
 const PROCESS: u32 = 4711;
 
-/// Direct map and own mappings of a kernel. The borders differ in the high and in the low half of the addresses.
+/// Direct map and own mappings of a kernel. The borders differ in the high and in the low half of the
+/// addresses.
 const WINDOWS: [Region; 2] = [
     Region { start: 70 << 39, size: 64 << 20 },
     Region { start: (140 << 39) + 0x1234_5000, size: (7 << 30) + 0x5000 },

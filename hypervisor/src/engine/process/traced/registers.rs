@@ -14,8 +14,8 @@ use crate::engine::debug::{FpuState, Registers};
 /// Value of `orig_rax` outside a system call.
 const NO_CALL: u64 = u64::MAX;
 
-/// Results of a system call that a stop has interrupted and that the kernel restarts (linux/errno.h: ERESTARTSYS,
-/// ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK).
+/// Results of a system call that a stop has interrupted and that the kernel restarts (linux/errno.h:
+/// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK).
 const RESTART: [i64; 4] = [-512, -513, -514, -516];
 
 /// Reads all registers of a stopped thread.
@@ -84,8 +84,8 @@ pub(super) fn respond(thread: Pid, response: CallResponse) -> Result<()> {
     ptrace::setregs(thread, completed(registers, result))
 }
 
-/// Completes with EINTR a system call that a stop has interrupted, as a signal could at any time. Otherwise the kernel
-/// would restart it, and a single step would last until it returns.
+/// Completes with EINTR a system call that a stop has interrupted, as a signal could at any time. Otherwise
+/// the kernel would restart it, and a single step would last until it returns.
 pub(super) fn end_interrupted_call(thread: Pid) -> Result<()> {
     let registers = ptrace::getregs(thread)?;
     if registers.orig_rax == NO_CALL || !RESTART.contains(&registers.rax.cast_signed()) {

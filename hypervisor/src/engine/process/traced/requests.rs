@@ -1,5 +1,5 @@
-//! Requests of ptrace(2) that nix does not have for each C library: by the system call itself, since the C libraries declare
-//! its function differently.
+//! Requests of ptrace(2) that nix does not have for each C library: by the system call itself, since the C
+//! libraries declare its function differently.
 #![expect(unsafe_code, reason = "nix lacks these ptrace requests")]
 
 use std::ffi::c_void;
@@ -23,10 +23,11 @@ const SET_SIZE: usize = size_of::<u64>();
 ///
 /// # Safety
 ///
-/// `address` and `data` must be what the request expects (ptrace(2)), and pointers among them valid for the accesses that it makes.
+/// `address` and `data` must be what the request expects (ptrace(2)), and pointers among them valid for the
+/// accesses that it makes.
 unsafe fn request<T>(number: u32, thread: Pid, address: *const c_void, data: *mut T) -> Result<c_long> {
-    // SAFETY: the caller guarantees that the arguments are those of the request, and that the kernel may access what they
-    // point to. None of the requests here changes this process otherwise.
+    // SAFETY: the caller guarantees that the arguments are those of the request, and that the kernel may
+    // access what they point to. None of the requests here changes this process otherwise.
     Errno::result(unsafe { libc::syscall(libc::SYS_ptrace, number, thread.as_raw(), address, data) })
 }
 
@@ -34,25 +35,26 @@ unsafe fn request<T>(number: u32, thread: Pid, address: *const c_void, data: *mu
 pub(super) fn mask(thread: Pid) -> Result<u64> {
     let mut signals = 0_u64;
     let size = ptr::without_provenance(SET_SIZE);
-    // SAFETY: PTRACE_GETSIGMASK takes the set's size in place of an address, and writes that many bytes to the last
-    // argument, a local variable of that size.
+    // SAFETY: PTRACE_GETSIGMASK takes the set's size in place of an address, and writes that many bytes to
+    // the last argument, a local variable of that size.
     unsafe { request(PTRACE_GETSIGMASK, thread, size, &raw mut signals) }.map(|_| signals)
 }
 
 /// Writes the signal mask of a stopped thread.
 pub(super) fn set_mask(thread: Pid, mut signals: u64) -> Result<()> {
     let size = ptr::without_provenance(SET_SIZE);
-    // SAFETY: PTRACE_SETSIGMASK takes the set's size in place of an address, and reads that many bytes from the last
-    // argument, a local variable of that size.
+    // SAFETY: PTRACE_SETSIGMASK takes the set's size in place of an address, and reads that many bytes from
+    // the last argument, a local variable of that size.
     unsafe { request(PTRACE_SETSIGMASK, thread, size, &raw mut signals) }.map(drop)
 }
 
-/// Returns the number of the signal at `index` of those that are pending for a stopped thread; `None` behind the last one.
+/// Returns the number of the signal at `index` of those that are pending for a stopped thread; `None` behind
+/// the last one.
 pub(super) fn pending_signal(thread: Pid, index: u64) -> Result<Option<i32>> {
     let which = ptrace_peeksiginfo_args { off: index, flags: 0, nr: 1 };
     let mut found = MaybeUninit::<siginfo_t>::uninit();
-    // SAFETY: PTRACE_PEEKSIGINFO reads its arguments from the local `which`, and writes at most `which.nr`, that is one,
-    // `siginfo_t` to the local `found`.
+    // SAFETY: PTRACE_PEEKSIGINFO reads its arguments from the local `which`, and writes at most `which.nr`,
+    // that is one, `siginfo_t` to the local `found`.
     let count =
         unsafe { request(PTRACE_PEEKSIGINFO, thread, (&raw const which).cast(), found.as_mut_ptr()) }?;
     if count == 0 {
@@ -79,7 +81,8 @@ pub(super) fn set_fpu_registers(thread: Pid, registers: user_fpregs_struct) -> R
 fn transfer(number: u32, thread: Pid, registers: &mut MaybeUninit<user_fpregs_struct>) -> Result<()> {
     let mut part = iovec { iov_base: registers.as_mut_ptr().cast(), iov_len: size_of_val(registers) };
     let set = ptr::without_provenance(NT_PRFPREG as usize);
-    // SAFETY: the requests that this function is called with take the set's number in place of an address and an `iovec`,
-    // here a local variable. They access at most the bytes that it describes, which `registers` borrows exclusively.
+    // SAFETY: the requests that this function is called with take the set's number in place of an address and
+    // an `iovec`, here a local variable. They access at most the bytes that it describes, which `registers`
+    // borrows exclusively.
     unsafe { request(number, thread, set, &raw mut part) }.map(drop)
 }

@@ -27,11 +27,11 @@ pub(super) fn is_pending(thread: Pid, signal: Signal) -> Result<bool> {
     Ok(false)
 }
 
-/// Computes the signal mask after a single step during which interrupts were blocked: `before` is the mask without that
-/// block, `now` the one after the step.
+/// Computes the signal mask after a single step during which interrupts were blocked: `before` is the mask
+/// without that block, `now` the one after the step.
 pub(super) const fn mask_after_step(before: u64, now: u64) -> u64 {
-    // The only instruction that blocks interrupts is the return from a handler, during which all of them are blocked
-    // before.
+    // The only instruction that blocks interrupts is the return from a handler, during which all of them are
+    // blocked before.
     now & !(INTERRUPTS & !before)
 }
 

@@ -63,7 +63,8 @@ fn enter(tracee: &mut Tracee) -> u64 {
     }
 }
 
-/// Has the tracee make a hypercall, and replaces its number when it is reported. Returns the stop after the call.
+/// Has the tracee make a hypercall, and replaces its number when it is reported. Returns the stop after the
+/// call.
 fn replace(tracee: &mut Tracee, syscall: u64, number: c_long) -> TraceStop {
     let registers = ptrace::getregs(tracee.thread).unwrap();
     let call = libc::user_regs_struct { rip: syscall, rax: CALL, orig_rax: u64::MAX, ..registers };

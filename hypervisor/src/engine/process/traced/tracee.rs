@@ -34,7 +34,8 @@ pub(super) enum ResumeMode {
 /// Why a tracee has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TraceStop {
-    /// The tracer has interrupted the tracee after a signal of its own, or the tracee was stopped from outside.
+    /// The tracer has interrupted the tracee after a signal of its own, or the tracee was stopped from
+    /// outside.
     Interrupted,
     /// The tracee is about to make a hypercall.
     Hypercall,
@@ -59,7 +60,8 @@ impl Tracee {
         Self { thread, mask_before_step: None }
     }
 
-    /// Seizes the thread, and stops it, unless it exits meanwhile. Its process is killed when the calling thread exits.
+    /// Seizes the thread, and stops it, unless it exits meanwhile. Its process is killed when the calling
+    /// thread exits.
     pub(super) fn seize(&mut self) -> nix::Result<TraceStop> {
         let options =
             Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESECCOMP | Options::PTRACE_O_TRACEEXIT;
@@ -126,9 +128,10 @@ impl Tracee {
 
     /// Returns how a stopped tracee has exited, if it was killed.
     ///
-    /// While a process is killed, each of its threads waits for its tracer once more, and its first thread is reported
-    /// as exited only after all others are reaped. So all tracers look, also those that keep their tracees stopped:
-    /// [`Self::resume`] of the first thread may have ended that wait without a report, and [`Self::wait`] blocks then.
+    /// While a process is killed, each of its threads waits for its tracer once more, and its first thread is
+    /// reported as exited only after all others are reaped. So all tracers look, also those that keep their
+    /// tracees stopped: [`Self::resume`] of the first thread may have ended that wait without a report, and
+    /// [`Self::wait`] blocks then.
     pub(super) fn poll_exit(&self) -> Option<ExitStatus> {
         match waitpid(self.thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
             Ok(status) => match self.decode(status) {
@@ -142,9 +145,9 @@ impl Tracee {
         }
     }
 
-    /// Returns whether an interrupted tracee has a pending trap: it has completed its step or reached a breakpoint.
-    /// When it is continued, it stops for the trap before it executes an instruction. A trap that is left pending would
-    /// later be taken for one of the guest's own.
+    /// Returns whether an interrupted tracee has a pending trap: it has completed its step or reached a
+    /// breakpoint. When it is continued, it stops for the trap before it executes an instruction. A trap that
+    /// is left pending would later be taken for one of the guest's own.
     fn has_trapped(&self) -> nix::Result<bool> {
         match signals::is_pending(self.thread, Signal::SIGTRAP) {
             Err(Errno::ESRCH) => Ok(false),
@@ -176,7 +179,8 @@ impl Tracee {
     }
 }
 
-/// Waits for the end of a thread whose process was killed, and reaps it. The first thread of a process ends last.
+/// Waits for the end of a thread whose process was killed, and reaps it. The first thread of a process ends
+/// last.
 pub(super) fn reap(thread: Pid) {
     loop {
         // A traced thread stops once more on exit (PTRACE_EVENT_EXIT), perhaps before this call.

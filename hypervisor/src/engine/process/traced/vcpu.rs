@@ -52,8 +52,8 @@ enum VcpuStop {
     Exited(ExitStatus),
 }
 
-/// Converts the result of a ptrace request for a stopped tracee: `None` if it is not stopped any more, because it was
-/// killed, which [`Tracee::wait`] reports.
+/// Converts the result of a ptrace request for a stopped tracee: `None` if it is not stopped any more,
+/// because it was killed, which [`Tracee::wait`] reports.
 fn unless_killed<T>(result: nix::Result<T>) -> Result<Option<T>, ProcessError> {
     match result {
         Err(Errno::ESRCH) => Ok(None),
@@ -120,8 +120,8 @@ impl TracedVcpu {
         Ok(())
     }
 
-    /// Resumes the tracee until its next stop. Returns `None` if the guest handles that by itself: a signal, which the
-    /// next call delivers, or its end, which the next call reports.
+    /// Resumes the tracee until its next stop. Returns `None` if the guest handles that by itself: a signal,
+    /// which the next call delivers, or its end, which the next call reports.
     fn next_stop(&mut self) -> Result<Option<VcpuStop>, ProcessError> {
         let mode = if self.control.step { ResumeMode::Step } else { ResumeMode::Continue };
         let signal = self.signal.take();
@@ -266,8 +266,8 @@ impl Vcpu for TracedVcpu {
 }
 
 impl Drop for TracedVcpu {
-    /// Kills the process, and reaps the thread: only its tracer can. The first thread ends last, and is reaped by
-    /// [`TracedVm`].
+    /// Kills the process, and reaps the thread: only its tracer can. The first thread ends last, and is
+    /// reaped by [`TracedVm`].
     fn drop(&mut self) {
         if let Some(tracee) = self.tracee.take() {
             self.vm.kill();

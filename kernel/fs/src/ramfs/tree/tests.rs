@@ -28,7 +28,8 @@ fn header(entry_type: EntryType, size: usize) -> Header {
     header
 }
 
-/// The archives of all tests, which stay, as one does in the memory of a machine. Listed, they are no leak to Miri.
+/// The archives of all tests, which stay, as one does in the memory of a machine. Listed, they are no leak to
+/// Miri.
 static ARCHIVES: Mutex<Vec<&[u8]>> = Mutex::new(Vec::new());
 
 /// The archive that a function fills.

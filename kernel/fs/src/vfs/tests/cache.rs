@@ -1,4 +1,5 @@
-//! Names and attributes that are kept: as long as the file system says, and no longer than this machine leaves them as they are.
+//! Names and attributes that are kept: as long as the file system says, and no longer than this machine
+//! leaves them as they are.
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use crate::testing::{TestSystem, run};
 use crate::{OpenFile, OpenedPath, PAGE_SIZE, PageWindow, Vfs};
 
-/// An open file as a descriptor has it: with a window. Its calls come one at a time, as under the lock of a descriptor.
+/// An open file as a descriptor has it: with a window. Its calls come one at a time, as under the lock of a
+/// descriptor.
 pub(super) struct File {
     handle: FileHandle<OpenFile<TestSystem>>,
     pub(super) window: &'static PageWindow<TestSystem>,

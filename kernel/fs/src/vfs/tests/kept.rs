@@ -222,7 +222,8 @@ impl FileSystem for Kept {
     }
 }
 
-/// A virtual file system with a folder of a host, and the host, which changes the folder behind the machine's back.
+/// A virtual file system with a folder of a host, and the host, which changes the folder behind the machine's
+/// back.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) host: Vfs<TestSystem>,

@@ -324,8 +324,8 @@ fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
     assert!(contents[..count].iter().chain(&contents[256..256 + count]).all(|byte| *byte == 5));
 }
 
-/// Writes a byte by a descriptor that other threads use, too, as the kernel does: through the window, else with the descriptor
-/// locked, else by a reference without the lock.
+/// Writes a byte by a descriptor that other threads use, too, as the kernel does: through the window, else
+/// with the descriptor locked, else by a reference without the lock.
 fn write_shared(descriptor: &Mutex<()>, file: &File, byte: u8) {
     if file.window.write_byte(|| Some(byte)).is_some() {
         return;

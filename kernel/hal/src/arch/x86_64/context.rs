@@ -30,8 +30,9 @@ const EMPTY: u32 = 2;
 /// MXCSR and, from bit 32 on, the x87 control word of a new thread: the defaults of the System V ABI.
 const FLOAT_CONTROL: u64 = 0x1f80 | 0x037f << 32;
 
-/// What [`switch`] leaves on the stack: floating-point control words, two registers, the return address. The stack pointer points
-/// at the second word: the first one is in the red zone, which the suspended thread keeps.
+/// What [`switch`] leaves on the stack: floating-point control words, two registers, the return address. The
+/// stack pointer points at the second word: the first one is in the red zone, which the suspended thread
+/// keeps.
 const FRAME: [u64; 4] = [FLOAT_CONTROL, 0, 0, 0];
 
 /// WRFSBASE is enabled: it takes no privilege, and is faster than writing the MSR.
@@ -76,33 +77,34 @@ impl Context {
     ///
     /// # Safety
     ///
-    /// The 4 KiB below `top` must be mapped, aligned to 16 bytes, and exclusively the caller's. The context must be
-    /// empty, and no other CPU may prepare it meanwhile.
+    /// The 4 KiB below `top` must be mapped, aligned to 16 bytes, and exclusively the caller's. The context
+    /// must be empty, and no other CPU may prepare it meanwhile.
     pub(crate) unsafe fn prepare(&self, top: u64, thread_pointer: u64, function: extern "C" fn() -> !) {
         // The function is entered by a return instruction, and must find its stack as if it had been called.
         let start = top - size_of::<u64>() as u64 - size_of_val(&FRAME) as u64;
         let mut frame = FRAME;
         frame[FRAME.len() - 1] = (function as *const ()).addr() as u64;
         let slot = with_exposed_provenance_mut::<[u64; FRAME.len()]>(to_usize(start));
-        // SAFETY: the frame ends 8 bytes below `top`, so it lies in the 4 KiB that are exclusively the caller's
-        // (contract), and is aligned to eight bytes as `top` is.
+        // SAFETY: the frame ends 8 bytes below `top`, so it lies in the 4 KiB that are exclusively the
+        // caller's (contract), and is aligned to eight bytes as `top` is.
         unsafe { slot.write(frame) };
         // SAFETY: the end of the frame is the last word below `top`, which lies in the same 4 KiB.
         let returns_to = unsafe { slot.add(1) };
-        // SAFETY: the last word below `top` is mapped, aligned, and the caller's. It is the return address of the
-        // function: null, as the function never returns; this also ends a backtrace.
+        // SAFETY: the last word below `top` is mapped, aligned, and the caller's. It is the return address of
+        // the function: null, as the function never returns; this also ends a backtrace.
         unsafe { returns_to.cast::<u64>().write(0) };
         self.stack_pointer.store(start + size_of::<u64>() as u64, Relaxed);
         self.thread_pointer.store(thread_pointer, Relaxed);
         self.state.store(SUSPENDED, Release);
     }
 
-    /// Switches from the running thread, whose context this is, to another one. Returns when a CPU switches back:
-    /// never, if the thread has `ended`.
+    /// Switches from the running thread, whose context this is, to another one. Returns when a CPU switches
+    /// back: never, if the thread has `ended`.
     ///
     /// # Safety
     ///
-    /// `self` must be the context of the thread that runs this on this CPU, and interrupts must be masked once.
+    /// `self` must be the context of the thread that runs this on this CPU, and interrupts must be masked
+    /// once.
     ///
     /// # Panics
     ///
@@ -112,10 +114,11 @@ impl Context {
         let before = to.state.fetch_and(!SUSPENDED, Acquire);
         assert!(before & SUSPENDED != 0, "switch to a thread that is not suspended");
         write_thread_pointer(to.thread_pointer.load(Relaxed));
-        // SAFETY: `to` was suspended, so its stack is as `prepare` or `switch` left it. Clearing its bit made this CPU
-        // the only one that runs it. `self` is the context of this thread (contract), so its fields are free to be
-        // written. When the thread runs again, all registers are lost but the stack pointer and the two that `switch` saves: those
-        // that a function may change, and four that are named. The compiler saves these once, and only where it needs them.
+        // SAFETY: `to` was suspended, so its stack is as `prepare` or `switch` left it. Clearing its bit made
+        // this CPU the only one that runs it. `self` is the context of this thread (contract), so its fields
+        // are free to be written. When the thread runs again, all registers are lost but the stack pointer
+        // and the two that `switch` saves: those that a function may change, and four that are named. The
+        // compiler saves these once, and only where it needs them.
         unsafe {
             asm!(
                 "call {switch}",
@@ -134,9 +137,9 @@ impl Context {
 
 #[inline]
 fn write_thread_pointer(address: u64) {
-    // SAFETY: the instruction runs if the flag is set: then FSGSBASE is enabled (contract of `use_fsgsbase`). The flag is an atomic
-    // byte, which is only read. The base is that of the thread that runs next; kernel code between here and there has no
-    // thread-local variables.
+    // SAFETY: the instruction runs if the flag is set: then FSGSBASE is enabled (contract of `use_fsgsbase`).
+    // The flag is an atomic byte, which is only read. The base is that of the thread that runs next; kernel
+    // code between here and there has no thread-local variables.
     unsafe {
         asm!(
             "cmp byte ptr [rip + {fsgsbase}], 0",
@@ -150,8 +153,8 @@ fn write_thread_pointer(address: u64) {
     }
 }
 
-/// Instructions of `switch` that save and restore the floating-point control words (rounding, exception masks),
-/// which the System V ABI makes callee-saved.
+/// Instructions of `switch` that save and restore the floating-point control words (rounding, exception
+/// masks), which the System V ABI makes callee-saved.
 #[cfg(not(feature = "soft-float"))]
 macro_rules! float_control {
     (save) => {
@@ -162,7 +165,8 @@ macro_rules! float_control {
     };
 }
 
-/// Soft-float programs do not set control words, and KVM's instruction emulator lacks some of these instructions.
+/// Soft-float programs do not set control words, and KVM's instruction emulator lacks some of these
+/// instructions.
 #[cfg(feature = "soft-float")]
 macro_rules! float_control {
     ($step:ident) => {
@@ -170,10 +174,11 @@ macro_rules! float_control {
     };
 }
 
-/// Saves the registers that no caller can give up, and changes stacks. The caller gives up all others ([`Context::switch`]): the
-/// vector registers, too, which are caller-saved in the System V ABI.
+/// Saves the registers that no caller can give up, and changes stacks. The caller gives up all others
+/// ([`Context::switch`]): the vector registers, too, which are caller-saved in the System V ABI.
 ///
-/// The control words are stored in the red zone: neither interrupts nor exceptions use the stack that they interrupt.
+/// The control words are stored in the red zone: neither interrupts nor exceptions use the stack that they
+/// interrupt.
 #[unsafe(naked)]
 unsafe extern "C" fn switch<const ENDED: bool>(from: *const Context, to: *const Context) {
     naked_asm!(
@@ -182,8 +187,8 @@ unsafe extern "C" fn switch<const ENDED: bool>(from: *const Context, to: *const 
         float_control!(save),
         "mov [rdi + {stack_pointer}], rsp",
         "mov rsp, [rsi + {stack_pointer}]",
-        // From this store on another CPU may run the thread that was left. Stores of x86 are not reordered with
-        // earlier ones.
+        // From this store on another CPU may run the thread that was left. Stores of x86 are not reordered
+        // with earlier ones.
         "mov dword ptr [rdi + {state}], {left}",
         float_control!(restore),
         "pop rbx",

@@ -2,13 +2,15 @@
 
 use core::arch::asm;
 
-/// Copies bytes that may change meanwhile. The compiler does not see how the bytes are read, so it cannot assume that
-/// two reads give the same value: concurrent writes of a device are no data race for the compiler.
+/// Copies bytes that may change meanwhile. The compiler does not see how the bytes are read, so it cannot
+/// assume that two reads give the same value: concurrent writes of a device are no data race for the
+/// compiler.
 ///
 /// # Safety
 ///
-/// `size` bytes must be mapped at both addresses. Those at `to` must be either exclusively the caller's or, like
-/// the memory that is shared with devices, accessed in no other way than by this function and by atomics.
+/// `size` bytes must be mapped at both addresses. Those at `to` must be either exclusively the caller's or,
+/// like the memory that is shared with devices, accessed in no other way than by this function and by
+/// atomics.
 #[inline]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
     match size {
@@ -37,8 +39,8 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
             unsafe { copy_word(from.wrapping_add(8), to.wrapping_add(8)) };
         }
         _ => {
-            // SAFETY: `size` bytes are mapped at both addresses (contract). The System V ABI keeps the direction flag
-            // clear, so REP MOVSB counts upwards through exactly these bytes.
+            // SAFETY: `size` bytes are mapped at both addresses (contract). The System V ABI keeps the
+            // direction flag clear, so REP MOVSB counts upwards through exactly these bytes.
             unsafe {
                 asm!(
                     "rep movsb",

@@ -10,8 +10,8 @@ use hermit_interface::boot_info::BootInfo;
 pub(crate) fn now() -> u64 {
     // SAFETY: LFENCE is part of every 64-bit processor, and has no effect but to wait for earlier loads.
     unsafe { asm!("lfence", options(nostack, preserves_flags)) };
-    // SAFETY: RDTSC is part of every 64-bit processor; the kernel runs at privilege level 0 or under Linux, which
-    // leaves CR4.TSD clear, so the instruction does not fault.
+    // SAFETY: RDTSC is part of every 64-bit processor; the kernel runs at privilege level 0 or under Linux,
+    // which leaves CR4.TSD clear, so the instruction does not fault.
     unsafe { _rdtsc() }
 }
 
@@ -19,10 +19,10 @@ pub(crate) fn now() -> u64 {
 #[inline]
 pub(crate) fn coarse() -> u64 {
     let ticks: u64;
-    // In one piece, which holds no more than one register afterwards.
-    // SAFETY: RDTSC is part of every 64-bit processor; the kernel runs at privilege level 0 or under Linux, which leaves
-    // CR4.TSD clear, so the instruction does not fault. The other instructions change the two registers that are declared, and
-    // the flags.
+    // In one piece, which holds no more than one register afterwards. SAFETY: RDTSC is part of every 64-bit
+    // processor; the kernel runs at privilege level 0 or under Linux, which leaves CR4.TSD clear, so the
+    // instruction does not fault. The other instructions change the two registers that are declared, and the
+    // flags.
     unsafe {
         asm!(
             "rdtsc",
@@ -48,7 +48,8 @@ pub(crate) fn frequency() -> Option<u64> {
         .then(|| crystal * u64::from(leaf.ebx) / u64::from(leaf.eax))
 }
 
-/// Whether the counters of all CPUs run at one constant rate and agree (invariant TSC, CPUID leaf 8000_0007h).
+/// Whether the counters of all CPUs run at one constant rate and agree (invariant TSC, CPUID leaf
+/// 8000_0007h).
 pub(crate) fn is_synchronized() -> bool {
     super::cpu::has_invariant_tsc()
 }

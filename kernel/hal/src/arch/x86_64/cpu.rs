@@ -9,12 +9,12 @@ use x86_64::registers::xcontrol::{XCr0, XCr0Flags};
 
 use super::{context, preempt};
 
-/// Whether XSAVE may be used. Programs without vector registers do not need it; and KVM without VMX or SVM (software
-/// emulation) may report XSAVE in CPUID although its instruction emulator lacks it.
+/// Whether XSAVE may be used. Programs without vector registers do not need it; and KVM without VMX or SVM
+/// (software emulation) may report XSAVE in CPUID although its instruction emulator lacks it.
 const XSAVE: bool = !cfg!(feature = "soft-float");
 
-/// AMX tile state in XCR0. Linux enables it for a process only on request (`arch_prctl`), which the kernel may not
-/// make.
+/// AMX tile state in XCR0. Linux enables it for a process only on request (`arch_prctl`), which the kernel
+/// may not make.
 const TILES: u64 = 0b11 << 17;
 
 /// Bytes of the legacy region and the XSAVE header (SDM volume 1, section 13.4).
@@ -52,7 +52,8 @@ pub(super) fn has_rdseed() -> bool {
     INSTRUCTIONS.load(Relaxed) & RDSEED != 0
 }
 
-/// Stores which instructions the leaves 1 and 7 report, and can be used with the state components that are enabled.
+/// Stores which instructions the leaves 1 and 7 report, and can be used with the state components that are
+/// enabled.
 fn store_instructions(basic: CpuidResult, extended: CpuidResult, components: u64) {
     let has_wide_vectors = has(extended.ebx, 5) && has(basic.ecx, 12) && components & AVX == AVX;
     let bit = |is_present, bit| if is_present { bit } else { 0 };
@@ -63,8 +64,8 @@ fn store_instructions(basic: CpuidResult, extended: CpuidResult, components: u64
     INSTRUCTIONS.store(instructions, Relaxed);
 }
 
-/// A leaf of CPUID (SDM volume 2, CPUID); zeros if the processor does not have it. Each execution of CPUID exits to a
-/// hypervisor, which takes microseconds.
+/// A leaf of CPUID (SDM volume 2, CPUID); zeros if the processor does not have it. Each execution of CPUID
+/// exits to a hypervisor, which takes microseconds.
 fn leaf(number: u32) -> CpuidResult {
     // Each 64-bit processor has leaf 1.
     if number <= 1 || number <= __cpuid(number & 0x8000_0000).eax {
@@ -93,25 +94,27 @@ pub(super) fn init() {
     for (_, flag) in protections.iter().filter(|(present, _)| *present) {
         flags |= *flag;
     }
-    // SAFETY: CPUID reports every feature that is enabled. SMEP, SMAP and UMIP only concern user pages and user
-    // mode, which this kernel does not have.
+    // SAFETY: CPUID reports every feature that is enabled. SMEP, SMAP and UMIP only concern user pages and
+    // user mode, which this kernel does not have.
     unsafe { Cr4::write(flags) };
     let cr0 = Cr0::read() - Cr0Flags::EMULATE_COPROCESSOR - Cr0Flags::TASK_SWITCHED;
-    // SAFETY: write protection makes the kernel respect read-only pages, which it never writes to; the other bits let
-    // floating-point instructions execute without a trap.
+    // SAFETY: write protection makes the kernel respect read-only pages, which it never writes to; the other
+    // bits let floating-point instructions execute without a trap.
     unsafe { Cr0::write(cr0 | Cr0Flags::WRITE_PROTECT | Cr0Flags::MONITOR_COPROCESSOR) };
-    // SAFETY: FNINIT resets the x87 unit. Kernel code does not use it, and no program has run on this CPU yet.
+    // SAFETY: FNINIT resets the x87 unit. Kernel code does not use it, and no program has run on this CPU
+    // yet.
     unsafe { core::arch::asm!("fninit", options(nomem, nostack)) };
     let components = if XSAVE && flags.contains(Cr4Flags::OSXSAVE) { enable_vectors() } else { 0 };
     store_instructions(basic, features, components);
     if flags.contains(Cr4Flags::FSGSBASE) {
-        // SAFETY: it has been enabled on this CPU just now, and all CPUs of a machine have the same features, so each
-        // secondary CPU enables it here before it runs a thread.
+        // SAFETY: it has been enabled on this CPU just now, and all CPUs of a machine have the same features,
+        // so each secondary CPU enables it here before it runs a thread.
         unsafe { context::use_fsgsbase() };
     }
 }
 
-/// Uses the features that Linux has enabled, where the kernel has no privilege. `false` if they are not enough.
+/// Uses the features that Linux has enabled, where the kernel has no privilege. `false` if they are not
+/// enough.
 pub(crate) fn adopt() -> bool {
     // A processor without leaf 7 lacks FSGSBASE, which Linux has enabled (`hermit_interface::process`).
     let (basic, features) = (leaf(1), __cpuid_count(7, 0));
@@ -133,8 +136,8 @@ fn enable_vectors() -> u64 {
     if supported.contains(wide | XCr0Flags::AVX) {
         flags |= wide;
     }
-    // SAFETY: CR4.OSXSAVE is set, so XSETBV executes; CPUID leaf 0Dh reports every component that is enabled, and
-    // AVX-512 is enabled with all its components or not at all, as XSETBV demands.
+    // SAFETY: CR4.OSXSAVE is set, so XSETBV executes; CPUID leaf 0Dh reports every component that is enabled,
+    // and AVX-512 is enabled with all its components or not at all, as XSETBV demands.
     unsafe { XCr0::write(flags) };
     save_by_xsave(flags.bits());
     flags.bits()
@@ -142,14 +145,14 @@ fn enable_vectors() -> u64 {
 
 /// Has preemption save these state components, all of which are enabled in XCR0.
 fn save_by_xsave(components: u64) {
-    // Size of the area for the components that are enabled in XCR0, if these are all of them: CPUID, which exits to a
-    // hypervisor, is executed once.
+    // Size of the area for the components that are enabled in XCR0, if these are all of them: CPUID, which
+    // exits to a hypervisor, is executed once.
     let size = if components == XCr0::read_raw() { __cpuid_count(0xd, 0).ebx } else { area_size(components) };
     preempt::use_xsave(u32::try_from(components).unwrap_or(u32::MAX), size.max(LEGACY_AND_HEADER));
 }
 
-/// Size of the area for some state components: the end of the last one in it (SDM volume 1, section 13.4.3). x87 and SSE are
-/// in the legacy region.
+/// Size of the area for some state components: the end of the last one in it (SDM volume 1, section 13.4.3).
+/// x87 and SSE are in the legacy region.
 fn area_size(components: u64) -> u32 {
     let end = |component: u32| {
         let leaf = __cpuid_count(0xd, component);
@@ -198,8 +201,8 @@ pub(crate) fn enable_interrupts() {
     x86_64::instructions::interrupts::enable();
 }
 
-/// Halts until an interrupt, unless `woken` is true already. `woken` is evaluated with the interrupt flag clear,
-/// and HLT directly follows STI, so no interrupt between the two is lost.
+/// Halts until an interrupt, unless `woken` is true already. `woken` is evaluated with the interrupt flag
+/// clear, and HLT directly follows STI, so no interrupt between the two is lost.
 pub(crate) fn wait_unless(woken: &dyn Fn() -> bool) {
     x86_64::instructions::interrupts::disable();
     if woken() {

@@ -4,8 +4,8 @@ use core::arch::x86_64::{_rdrand64_step, _rdseed64_step};
 
 use super::cpu;
 
-/// Attempts per word before the generator counts as broken. Intel recommends ten for RDRAND; RDSEED may have no
-/// bits for longer.
+/// Attempts per word before the generator counts as broken. Intel recommends ten for RDRAND; RDSEED may have
+/// no bits for longer.
 const MAX_ATTEMPTS: usize = 100;
 
 /// The processor's generators.

@@ -1,8 +1,10 @@
-//! Functions in assembly that the kernel exports: the first instruction of the image, and calls that look at the stack.
+//! Functions in assembly that the kernel exports: the first instruction of the image, and calls that look at
+//! the stack.
 
 pub use super::stacks::{BOOT, STACK_TOP};
 
-/// Defines `_start`, the entry point of the image, which calls `$main`, a `fn(Boot) -> !`, once the hal is ready.
+/// Defines `_start`, the entry point of the image, which calls `$main`, a `fn(Boot) -> !`, once the hal is
+/// ready.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
@@ -11,8 +13,8 @@ macro_rules! entry {
         #[unsafe(naked)]
         extern "C" fn _start(_info: u64) -> ! {
             extern "C" fn start(info: u64) -> ! {
-                // SAFETY: only the entry point below calls this function, once and first of all, with what the loader
-                // has passed to it.
+                // SAFETY: only the entry point below calls this function, once and first of all, with what
+                // the loader has passed to it.
                 $main(unsafe { $crate::boot::start(info) })
             }
             core::arch::naked_asm!(
@@ -28,9 +30,9 @@ macro_rules! entry {
     };
 }
 
-/// Defines `$symbol`, a function in C's calling convention whose arguments are a pointer to words and a count. It calls
-/// `$function` with them, and with stack pointer and frame pointer as they are on entry: the stack pointer points at the
-/// return address.
+/// Defines `$symbol`, a function in C's calling convention whose arguments are a pointer to words and a
+/// count. It calls `$function` with them, and with stack pointer and frame pointer as they are on entry: the
+/// stack pointer points at the return address.
 #[macro_export]
 macro_rules! stack_entry {
     ($symbol:ident, $function:path) => {

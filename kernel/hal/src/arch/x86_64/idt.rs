@@ -60,8 +60,8 @@ impl GateDescriptor {
     }
 }
 
-/// The stack of a vector. Interrupts run with the interrupt flag clear; the exceptions, double faults and non-maskable interrupts
-/// that can still interrupt them have stacks of their own.
+/// The stack of a vector. Interrupts run with the interrupt flag clear; the exceptions, double faults and
+/// non-maskable interrupts that can still interrupt them have stacks of their own.
 fn stack(vector: u8) -> InterruptStack {
     match u64::from(vector) {
         NON_MASKABLE | MACHINE_CHECK => InterruptStack::NonMaskable,
@@ -81,8 +81,9 @@ pub(super) fn load<H: TrapHandler>() {
         InterruptDescriptorTable(gates)
     });
     let pointer = DescriptorTablePointer { limit: LIMIT, base: VirtAddr::from_ptr(table) };
-    // SAFETY: the table lives for ever and is not changed any more. The address of each gate is that of the vector's stub, which
-    // leaves the stack as IRETQ needs it: it pops the error code, which it has pushed itself where the processor pushes none. The
-    // TSS of every CPU has a mapped stack at each index of `InterruptStack`.
+    // SAFETY: the table lives for ever and is not changed any more. The address of each gate is that of the
+    // vector's stub, which leaves the stack as IRETQ needs it: it pops the error code, which it has pushed
+    // itself where the processor pushes none. The TSS of every CPU has a mapped stack at each index of
+    // `InterruptStack`.
     unsafe { lidt(&pointer) };
 }

@@ -1,7 +1,7 @@
 //! The CPU-local block, found through the GS base, and the software interrupt mask that it counts.
 //!
-//! The block's type belongs to a higher layer ([`crate::cpu_local`]); this file knows its header, which assembly
-//! reads.
+//! The block's type belongs to a higher layer ([`crate::cpu_local`]); this file knows its header, which
+//! assembly reads.
 
 #[cfg(any(feature = "tlsf", not(feature = "bump")))]
 pub(crate) mod indexed;
@@ -15,15 +15,16 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
-/// The first fields of every CPU-local block. Only the CPU itself uses them; relaxed atomics make it well-defined
-/// that an interrupt on the same CPU does so too.
+/// The first fields of every CPU-local block. Only the CPU itself uses them; relaxed atomics make it
+/// well-defined that an interrupt on the same CPU does so too.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct LocalHeader {
     /// The block's own address, so that one load through the GS base finds it.
     this: AtomicPtr<()>,
-    /// How many times interrupts are masked, and [`NONE_PENDING`]: the word is zero if they are not masked and lines are
-    /// pending, so that one instruction takes a mask back and finds that there is something to do.
+    /// How many times interrupts are masked, and [`NONE_PENDING`]: the word is zero if they are not masked
+    /// and lines are pending, so that one instruction takes a mask back and finds that there is something to
+    /// do.
     mask: AtomicU32,
     /// Interrupt lines that were raised while masked, one bit each.
     pending: AtomicU32,
@@ -33,8 +34,8 @@ pub(crate) struct LocalHeader {
     pub(crate) resume: AtomicU64,
 }
 
-/// Bit of [`LocalHeader::mask`] that is set while no line is pending. It may be clear with none pending, until
-/// [`LocalHeader::settle`], never set with one pending.
+/// Bit of [`LocalHeader::mask`] that is set while no line is pending. It may be clear with none pending,
+/// until [`LocalHeader::settle`], never set with one pending.
 const NONE_PENDING: u32 = 1 << 31;
 
 /// Offset of [`LocalHeader::mask`], for assembly.
@@ -55,7 +56,8 @@ impl LocalHeader {
         }
     }
 
-    /// Initialises the header of the block `this`. Interrupts are masked once, until the CPU is ready for them.
+    /// Initialises the header of the block `this`. Interrupts are masked once, until the CPU is ready for
+    /// them.
     fn init(&self, this: *mut ()) {
         self.this.store(this, Relaxed);
         self.mask.store(1 | NONE_PENDING, Relaxed);
@@ -99,8 +101,8 @@ impl LocalHeader {
         lines
     }
 
-    /// Sets the bit of [`Self::mask`] that says that no line is pending if that is so. Exact while interrupts are masked: an interrupt
-    /// then adds lines, and takes none.
+    /// Sets the bit of [`Self::mask`] that says that no line is pending if that is so. Exact while interrupts
+    /// are masked: an interrupt then adds lines, and takes none.
     pub(crate) fn settle(&self) {
         if self.pending() == 0 {
             self.mask.fetch_or(NONE_PENDING, Relaxed);
@@ -154,14 +156,14 @@ impl Base {
     ///
     /// The operating system must have enabled FSGSBASE.
     pub(crate) unsafe fn install_unprivileged(self) {
-        // SAFETY: the instruction exists (contract). No code has used the GS base of this thread before: Linux starts
-        // threads of the process with base 0, and this is the first thing that each does.
+        // SAFETY: the instruction exists (contract). No code has used the GS base of this thread before:
+        // Linux starts threads of the process with base 0, and this is the first thing that each does.
         unsafe { asm!("wrgsbase {}", in(reg) self.address, options(nostack, preserves_flags)) };
     }
 }
 
-/// The CPU-local block of the CPU that runs this: the address that was given to [`Base::new`]. The thread must not
-/// move to another CPU while it uses the block: interrupts are masked.
+/// The CPU-local block of the CPU that runs this: the address that was given to [`Base::new`]. The thread
+/// must not move to another CPU while it uses the block: interrupts are masked.
 #[inline]
 pub(crate) fn block() -> *const () {
     let this: *const ();
@@ -214,8 +216,8 @@ pub(crate) unsafe fn is<const OFFSET: usize>(value: *mut ()) -> bool {
 /// The contract of [`load`]. The word may have this value.
 #[inline]
 pub(crate) unsafe fn store<const OFFSET: usize>(word: *mut ()) {
-    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract). Only the CPU itself
-    // uses the block, so this store is as good as an atomic one.
+    // SAFETY: the GS base is that of the block (see `block`), which has a word at the offset (contract). Only
+    // the CPU itself uses the block, so this store is as good as an atomic one.
     unsafe {
         asm!("mov gs:[{offset}], {}", in(reg) word, offset = const OFFSET, options(nostack, preserves_flags));
     };
@@ -225,7 +227,8 @@ pub(crate) unsafe fn store<const OFFSET: usize>(word: *mut ()) {
 #[inline]
 pub(crate) fn number() -> u32 {
     let number: u32;
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this reads a field.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this
+    // reads a field.
     unsafe {
         asm!("mov {:e}, gs:[{offset}]", out(reg) number, offset = const NUMBER, options(nostack, readonly, preserves_flags));
     }
@@ -236,7 +239,8 @@ pub(crate) fn number() -> u32 {
 #[inline]
 pub(crate) fn mask_depth() -> u32 {
     let mask: u32;
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this reads a field.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this
+    // reads a field.
     unsafe {
         asm!("mov {:e}, gs:[{offset}]", out(reg) mask, offset = const MASK, options(nostack, readonly, preserves_flags));
     }
@@ -246,7 +250,8 @@ pub(crate) fn mask_depth() -> u32 {
 /// Whether interrupts are masked exactly once on the CPU that runs this.
 #[inline]
 pub(crate) fn is_masked_once() -> bool {
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this reads a field.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this
+    // reads a field.
     unsafe {
         asm!(
             "cmp dword ptr gs:[{mask}], {once}",
@@ -263,9 +268,9 @@ pub(crate) fn is_masked_once() -> bool {
 /// Adds one to the mask depth of this CPU; [`unmask`](super::preempt::unmask) takes it back.
 #[inline]
 pub(crate) fn mask() {
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), whose mask is an atomic
-    // that only this CPU uses. It is one instruction, so an interrupt cannot move the thread to another CPU
-    // halfway.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), whose mask is
+    // an atomic that only this CPU uses. It is one instruction, so an interrupt cannot move the thread to
+    // another CPU halfway.
     unsafe { asm!("inc dword ptr gs:[{mask}]", mask = const MASK, options(nostack)) };
 }
 

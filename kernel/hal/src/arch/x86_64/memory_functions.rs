@@ -1,18 +1,21 @@
-//! `memcpy`, `memmove` and `memset`, which the compiler calls where it does not know a size, instead of those of `compiler_builtins`.
+//! `memcpy`, `memmove` and `memset`, which the compiler calls where it does not know a size, instead of those
+//! of `compiler_builtins`.
 //!
-//! Those use three string instructions for each call, of which each takes tens of nanoseconds to start. The kernel has no vector
-//! registers: moves of words copy what is short, and one string instruction what is long. The first and the last bytes are moved as a
-//! whole, whatever they have in common, so no size needs moves of single bytes.
+//! Those use three string instructions for each call, of which each takes tens of nanoseconds to start. The
+//! kernel has no vector registers: moves of words copy what is short, and one string instruction what is
+//! long. The first and the last bytes are moved as a whole, whatever they have in common, so no size needs
+//! moves of single bytes.
 //!
-//! The functions are assembly since a loop in Rust may be compiled to a call of the very function. They keep the direction flag clear,
-//! as the System V ABI demands.
+//! The functions are assembly since a loop in Rust may be compiled to a call of the very function. They keep
+//! the direction flag clear, as the System V ABI demands.
 
 use core::arch::naked_asm;
 
 /// Sizes above this one are moved by a string instruction.
 const SHORT: usize = 256;
 
-/// Jumps by the size in `rdx`: to label 4 for more than 16 bytes, 3 for 8 and more, 2 for 4 and more, 9 for none; else continues.
+/// Jumps by the size in `rdx`: to label 4 for more than 16 bytes, 3 for 8 and more, 2 for 4 and more, 9 for
+/// none; else continues.
 macro_rules! by_size {
     () => {
         "cmp rdx, 16
@@ -30,8 +33,8 @@ macro_rules! by_size {
 ///
 /// # Safety
 ///
-/// `size` bytes must be mapped at both addresses, those at `to` for writing. They must not overlap, unless `to` is the lower address
-/// or there are at most 16.
+/// `size` bytes must be mapped at both addresses, those at `to` for writing. They must not overlap, unless
+/// `to` is the lower address or there are at most 16.
 #[unsafe(naked)]
 #[cfg_attr(target_os = "none", unsafe(no_mangle))]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u8 {

@@ -15,8 +15,9 @@ impl<T: PortRead + PortWrite> Register<T> {
     ///
     /// # Safety
     ///
-    /// No value that is read from or written to the port may make a device or the processor change memory that is
-    /// in use (by DMA, for instance). If there is no device at the port, that holds: writes are dropped.
+    /// No value that is read from or written to the port may make a device or the processor change memory
+    /// that is in use (by DMA, for instance). If there is no device at the port, that holds: writes are
+    /// dropped.
     pub(crate) const unsafe fn new(port: u16) -> Self {
         Self(port, PhantomData)
     }

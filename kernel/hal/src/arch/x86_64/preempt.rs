@@ -1,8 +1,9 @@
 //! The last unmask, and preemption: where an interrupt sends a thread that is to make way for another one.
 //!
-//! A preempted thread gets here as if it had called [`entry`] between two of its instructions, with interrupts
-//! masked. All its registers are live; what lies below its stack pointer may be too (the red zone of the System V
-//! ABI). If its stack pointer is wrong, the first push faults and is reported like any other access.
+//! A preempted thread gets here as if it had called [`entry`] between two of its instructions, with
+//! interrupts masked. All its registers are live; what lies below its stack pointer may be too (the red zone
+//! of the System V ABI). If its stack pointer is wrong, the first push faults and is reported like any other
+//! access.
 
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::AtomicU32;
@@ -10,11 +11,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::local::{MASK, RESUME};
 
-/// What the kernel does when an interrupt or the last unmask wants more than to continue. The type is a parameter,
-/// so that the assembly below calls the functions directly.
+/// What the kernel does when an interrupt or the last unmask wants more than to continue. The type is a
+/// parameter, so that the assembly below calls the functions directly.
 pub(crate) trait PreemptHooks {
-    /// Handles the pending lines and switches to another thread if one is to run. Called on the thread's own stack
-    /// with interrupts masked once, and returns so.
+    /// Handles the pending lines and switches to another thread if one is to run. Called on the thread's own
+    /// stack with interrupts masked once, and returns so.
     extern "C" fn preempted();
 
     /// Handles the pending lines after the last unmask. Called with interrupts unmasked, and returns so.
@@ -42,8 +43,8 @@ pub(super) fn use_xsave(components: u32, size: u32) {
     AREA.store(size.next_multiple_of(64) | 1, Relaxed);
 }
 
-/// The address at which a preempted thread continues, after [`LocalHeader::resume`](super::local::LocalHeader::resume)
-/// of its CPU was set to where it was.
+/// The address at which a preempted thread continues, after
+/// [`LocalHeader::resume`](super::local::LocalHeader::resume) of its CPU was set to where it was.
 pub(crate) fn entry<H: PreemptHooks>() -> u64 {
     (preempt::<H> as *const ()).addr() as u64
 }
@@ -82,11 +83,11 @@ macro_rules! restore {
     };
 }
 
-/// Saves all registers, calls [`PreemptHooks::preempted`], restores all registers and returns to where the thread
-/// was.
+/// Saves all registers, calls [`PreemptHooks::preempted`], restores all registers and returns to where the
+/// thread was.
 ///
-/// The x87 stack is emptied before the call: a thread that is switched to finds it empty, as the System V ABI demands at
-/// the return from a function, and no exception of this thread pending.
+/// The x87 stack is emptied before the call: a thread that is switched to finds it empty, as the System V ABI
+/// demands at the return from a function, and no exception of this thread pending.
 #[unsafe(naked)]
 unsafe extern "C" fn preempt<H: PreemptHooks>() {
     naked_asm!(
@@ -116,8 +117,9 @@ unsafe extern "C" fn preempt<H: PreemptHooks>() {
         "mov eax, [rip + {components}]",
         "xor edx, edx",
         "xsave64 [rsp]",
-        // AVX's registers may be in use. A thread that is switched to returns from a call, and may run code for SSE without XRSTOR:
-        // each of its instructions would wait for the upper halves (Intel's optimization manual: mixing AVX with SSE).
+        // AVX's registers may be in use. A thread that is switched to returns from a call, and may run code
+        // for SSE without XRSTOR: each of its instructions would wait for the upper halves (Intel's
+        // optimization manual: mixing AVX with SSE).
         "test eax, {upper_halves}",
         "jz 6f",
         "vzeroupper",
@@ -165,27 +167,29 @@ unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
     )
 }
 
-/// Calls [`PreemptHooks::handle_pending`] in a way that costs the code around it, which seldom gets here, neither a register nor a
-/// stack frame.
+/// Calls [`PreemptHooks::handle_pending`] in a way that costs the code around it, which seldom gets here,
+/// neither a register nor a stack frame.
 #[inline]
 fn call_handle_pending<H: PreemptHooks>() {
-    // SAFETY: `keep_registers` preserves every register but the flags, which are not declared as preserved, and aligns the stack
-    // itself. The kernel's target, the one on which this is executed, has no red zone: what is below the stack pointer is unused,
-    // so the code around this finds all memory that it uses as it left it. That is what `nostack` promises the compiler.
+    // SAFETY: `keep_registers` preserves every register but the flags, which are not declared as preserved,
+    // and aligns the stack itself. The kernel's target, the one on which this is executed, has no red zone:
+    // what is below the stack pointer is unused, so the code around this finds all memory that it uses as it
+    // left it. That is what `nostack` promises the compiler.
     unsafe { asm!("call {handle}", handle = sym keep_registers::<H>, options(nostack)) };
 }
 
 /// Takes one from the mask depth of this CPU. If it reaches zero and a line is pending, calls
-/// [`PreemptHooks::handle_pending`], in a way that costs the code around it, which seldom gets there, neither a register nor a
-/// stack frame.
+/// [`PreemptHooks::handle_pending`], in a way that costs the code around it, which seldom gets there, neither
+/// a register nor a stack frame.
 #[inline]
 pub(crate) fn unmask<H: PreemptHooks>() {
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `local::block`), whose mask is an atomic
-    // that only this CPU uses. If an interrupt arrives between the first two instructions, it handles the lines itself, and may
-    // move the thread to another CPU: at worst the hook finds nothing to do. `keep_registers` preserves every register but the
-    // flags, which are not declared as preserved, and aligns the stack itself. The kernel's target, the one on which this is
-    // executed, has no red zone: what is below the stack pointer is unused, so the code around this finds all memory that it uses
-    // as it left it. That is what `nostack` promises the compiler.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `local::block`), whose
+    // mask is an atomic that only this CPU uses. If an interrupt arrives between the first two instructions,
+    // it handles the lines itself, and may move the thread to another CPU: at worst the hook finds nothing to
+    // do. `keep_registers` preserves every register but the flags, which are not declared as preserved, and
+    // aligns the stack itself. The kernel's target, the one on which this is executed, has no red zone: what
+    // is below the stack pointer is unused, so the code around this finds all memory that it uses as it left
+    // it. That is what `nostack` promises the compiler.
     unsafe {
         asm!(
             "dec dword ptr gs:[{mask}]",

@@ -1,5 +1,5 @@
-//! Segment descriptors (GDT) and the task state segment (TSS), of which 64-bit mode uses little: the code segment,
-//! and the interrupt stack table (IST). Each CPU has its own.
+//! Segment descriptors (GDT) and the task state segment (TSS), of which 64-bit mode uses little: the code
+//! segment, and the interrupt stack table (IST). Each CPU has its own.
 
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
@@ -56,8 +56,8 @@ impl Gdt {
         unsafe { DS::set_reg(SegmentSelector::NULL) };
         // SAFETY: 64-bit mode ignores ES, and the null selector is valid for it.
         unsafe { ES::set_reg(SegmentSelector::NULL) };
-        // SAFETY: the selector is that of the TSS in the GDT just loaded. Each CPU has a GDT and a TSS of its own
-        // and gets here once, so the TSS is not marked busy yet.
+        // SAFETY: the selector is that of the TSS in the GDT just loaded. Each CPU has a GDT and a TSS of its
+        // own and gets here once, so the TSS is not marked busy yet.
         unsafe { load_tss(self.state) };
     }
 }

@@ -1,7 +1,8 @@
 //! The kernel's own stacks: for each CPU one to start and to idle on, and its interrupt stacks (IST).
 //!
-//! Interrupts and exceptions never run on the interrupted stack: application code keeps live data below its stack
-//! pointer (the red zone of the System V ABI), and a stack that has overflowed cannot take an exception's frame.
+//! Interrupts and exceptions never run on the interrupted stack: application code keeps live data below its
+//! stack pointer (the red zone of the System V ABI), and a stack that has overflowed cannot take an
+//! exception's frame.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicU64;
@@ -28,8 +29,8 @@ pub struct KernelStack<const SIZE: usize> {
     stack: UnsafeCell<[u8; SIZE]>,
 }
 
-// SAFETY: the only safe access is to the address. The memory itself is a stack that one CPU uses through its stack
-// pointer; no Rust code forms a reference to what is in it.
+// SAFETY: the only safe access is to the address. The memory itself is a stack that one CPU uses through its
+// stack pointer; no Rust code forms a reference to what is in it.
 unsafe impl<const SIZE: usize> Sync for KernelStack<SIZE> {}
 
 impl<const SIZE: usize> KernelStack<SIZE> {

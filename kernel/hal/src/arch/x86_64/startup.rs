@@ -51,7 +51,8 @@ global_asm!(
     "movw %cs, %ax",
     "movw %ax, %ds",
     "lgdtl hermit_start_table - hermit_start",
-    // 64-bit paging: PAE, the page tables, long mode with no-execute pages, then paging and protection at once.
+    // 64-bit paging: PAE, the page tables, long mode with no-execute pages, then paging and protection at
+    // once.
     "movl %cr4, %eax",
     "orl ${pae}, %eax",
     "movl %eax, %cr4",
@@ -69,8 +70,8 @@ global_asm!(
     "movq hermit_start_entry(%rip), %rax",
     "jmpq *%rax",
     ".balign 8",
-    // A 64-bit code segment for the far jump. Its accessed bit is set already, since the page is read-only and the
-    // processor would set the bit.
+    // A 64-bit code segment for the far jump. Its accessed bit is set already, since the page is read-only
+    // and the processor would set the bit.
     "hermit_start_segments:",
     ".quad 0",
     ".quad 0x00209b0000000000",
@@ -115,14 +116,14 @@ fn offset(label: *const u8) -> usize {
     label.addr() - (&raw const hermit_start).addr()
 }
 
-/// The code of a trampoline at a physical address below [`TRAMPOLINE_LIMIT`], for the page tables whose root is at
-/// another. `None` if real mode cannot load that root, which has more than 32 bits.
+/// The code of a trampoline at a physical address below [`TRAMPOLINE_LIMIT`], for the page tables whose root
+/// is at another. `None` if real mode cannot load that root, which has more than 32 bits.
 pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
     let root = u32::try_from(root).ok()?;
     let mut page = [0; 4096];
     let size = offset(&raw const hermit_start_end);
-    // SAFETY: the labels are the start and the end of the code above, which is initialised, never written, and
-    // shorter than a page.
+    // SAFETY: the labels are the start and the end of the code above, which is initialised, never written,
+    // and shorter than a page.
     let code = unsafe { core::slice::from_raw_parts(&raw const hermit_start, size) };
     page[..size].copy_from_slice(code);
     let mut put = |at: usize, value: &[u8]| page[at..at + value.len()].copy_from_slice(value);
@@ -136,8 +137,8 @@ pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
     Some(page)
 }
 
-/// Allocates what CPUs 1 to `count - 1` need; each will call `entry`. Returns for how many CPUs there was memory,
-/// the first one included.
+/// Allocates what CPUs 1 to `count - 1` need; each will call `entry`. Returns for how many CPUs there was
+/// memory, the first one included.
 pub(crate) fn prepare<R: CpuResources>(count: u32, entry: CpuEntry) -> u32 {
     let numbers = (1..count).zip(STARTS.iter().skip(1));
     let prepared = numbers.map_while(|(number, slot)| {
@@ -170,7 +171,8 @@ pub(crate) struct EntryState {
 pub(crate) fn entry_states() -> impl Iterator<Item = EntryState> {
     STARTS.iter().skip(1).map_while(|slot| {
         let start = slot.load(Acquire);
-        // SAFETY: the pointer is null or, stored by `prepare`, that of a value that is never freed nor written.
+        // SAFETY: the pointer is null or, stored by `prepare`, that of a value that is never freed nor
+        // written.
         let stack = unsafe { start.as_ref() }?.stack;
         Some(EntryState {
             entry: (started as *const ()).addr() as u64,
@@ -180,7 +182,8 @@ pub(crate) fn entry_states() -> impl Iterator<Item = EntryState> {
     })
 }
 
-/// Where the trampoline ends, in 64-bit mode and without a stack: takes a number and what has been prepared for it.
+/// Where the trampoline ends, in 64-bit mode and without a stack: takes a number and what has been prepared
+/// for it.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(

@@ -1,7 +1,7 @@
 //! The TLB of the CPU that runs this.
 
-/// Flushes all TLB entries and paging-structure caches of this CPU (SDM volume 3, section 4.10.4.1: a write to
-/// CR3). No page of the kernel is global.
+/// Flushes all TLB entries and paging-structure caches of this CPU (SDM volume 3, section 4.10.4.1: a write
+/// to CR3). No page of the kernel is global.
 #[inline]
 pub(crate) fn flush() {
     x86_64::instructions::tlb::flush_all();

@@ -44,7 +44,8 @@ const FETCH: u64 = 1 << 4;
 const TRAP_FLAG: u64 = 1 << 8;
 
 /// What the kernel does about exceptions and interrupts. The type is a parameter of [`handle`], so that the
-/// entry stubs call the functions directly. All of them run on an interrupt stack with the interrupt flag clear.
+/// entry stubs call the functions directly. All of them run on an interrupt stack with the interrupt flag
+/// clear.
 pub(crate) trait TrapHandler {
     /// A device raised an interrupt line.
     fn device(line: u8, frame: &mut TrapFrame);
@@ -127,9 +128,9 @@ pub(super) extern "C" fn handle<H: TrapHandler>(frame: &mut TrapFrame) {
 pub(crate) fn decode(frame: &mut TrapFrame, address: u64) -> Exception {
     match frame.vector {
         DEBUG if frame.rflags & TRAP_FLAG != 0 => {
-            // A debugger outside of the machine steps by this flag, which is in the frame too if the step came to
-            // an interrupt or to a stack that grows. The debugger may be gone by the time that the frame is
-            // restored.
+            // A debugger outside of the machine steps by this flag, which is in the frame too if the step
+            // came to an interrupt or to a stack that grows. The debugger may be gone by the time that the
+            // frame is restored.
             frame.rflags &= !TRAP_FLAG;
             Exception::SingleStep
         }

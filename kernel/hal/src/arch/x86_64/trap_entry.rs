@@ -1,7 +1,8 @@
 //! Entry stubs of exceptions and interrupts.
 //!
 //! Each vector has a stub that pushes its number (and a zero where the processor pushes no error code); the
-//! common part saves the general-purpose registers, which are all that kernel code uses, and calls [`super::trap`].
+//! common part saves the general-purpose registers, which are all that kernel code uses, and calls
+//! [`super::trap`].
 
 use core::arch::naked_asm;
 
@@ -70,8 +71,8 @@ macro_rules! stubs {
     };
 }
 
-/// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, the MSI vectors, the timer
-/// and the inter-processor interrupts, and the spurious interrupt.
+/// The stub of each vector that is used: the exceptions, 16 interrupt lines from 32 on, the MSI vectors, the
+/// timer and the inter-processor interrupts, and the spurious interrupt.
 pub(super) const fn stubs<H: TrapHandler>() -> [(u8, unsafe extern "C" fn()); 51] {
     stubs! {
         stub: 0 1 2 3 4 5 6 7 9 16 18 19 20;

@@ -71,7 +71,8 @@ impl TrapFrame {
         ]
     }
 
-    /// Makes the interrupted code continue at another address; returns the one at which it would have continued.
+    /// Makes the interrupted code continue at another address; returns the one at which it would have
+    /// continued.
     pub(crate) const fn redirect(&mut self, address: u64) -> u64 {
         core::mem::replace(&mut self.rip, address)
     }

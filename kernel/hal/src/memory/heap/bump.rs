@@ -1,5 +1,5 @@
-//! Blocks one behind the other, in a region of each CPU ([`crate::cpu_local::heap_region`]). Only the last block of a CPU is
-//! freed and grows; the memory of all others is in use until the machine ends.
+//! Blocks one behind the other, in a region of each CPU ([`crate::cpu_local::heap_region`]). Only the last
+//! block of a CPU is freed and grows; the memory of all others is in use until the machine ends.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -15,8 +15,8 @@ use crate::memory::paging;
 /// Number of times that the region of a CPU grew, under the memory lock.
 static GROWTH_COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size of
-/// zero gives a dangling pointer.
+/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size
+/// of zero gives a dangling pointer.
 #[inline]
 #[must_use]
 pub fn allocate(size: usize, align: usize) -> *mut u8 {
@@ -32,7 +32,8 @@ pub fn allocate(size: usize, align: usize) -> *mut u8 {
     allocate_slow(size, align)
 }
 
-/// Allocates a block if the region of this CPU has no room. Its size is not zero, and less than that of large blocks.
+/// Allocates a block if the region of this CPU has no room. Its size is not zero, and less than that of large
+/// blocks.
 pub(super) fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
     let masked = Masked::new();
     let mut region = local_region::get(&masked);
@@ -95,7 +96,8 @@ pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
         }
         drop(masked);
     }
-    // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same contract).
+    // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same
+    // contract).
     unsafe { deallocate_slow(pointer, size, align) };
 }
 
@@ -106,8 +108,8 @@ pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
 /// The block must not be used again.
 pub(super) unsafe fn deallocate_shared(_: *mut u8, _: Layout) {}
 
-/// Changes the size of a block to `size`, which is not zero, less than that of large blocks and valid with its alignment. The block
-/// stays where it is; `false` if that is impossible.
+/// Changes the size of a block to `size`, which is not zero, less than that of large blocks and valid with
+/// its alignment. The block stays where it is; `false` if that is impossible.
 ///
 /// # Safety
 ///
@@ -124,8 +126,8 @@ pub(super) unsafe fn resize(block: *mut u8, layout: Layout, size: usize) -> bool
     rest.map(|rest| local_region::set(&masked, rest)).is_some()
 }
 
-/// Whether this CPU has room for a block of a size in bytes, aligned as for each type of an alignment of at most 16 bytes: the next
-/// allocation of that size, while interrupts are masked, cannot fail.
+/// Whether this CPU has room for a block of a size in bytes, aligned as for each type of an alignment of at
+/// most 16 bytes: the next allocation of that size, while interrupts are masked, cannot fail.
 #[inline]
 #[must_use]
 pub fn has_free_block(masked: &Masked, size: usize) -> bool {

@@ -19,7 +19,8 @@ pub(crate) fn join(cpu: u32) {
     KEEPING.fetch_or(1 << cpu, Relaxed);
 }
 
-/// Gives back the free memory of this CPU if another CPU has requested that: a part of the handler of the reschedule IPI.
+/// Gives back the free memory of this CPU if another CPU has requested that: a part of the handler of the
+/// reschedule IPI.
 #[inline]
 pub fn drain_if_requested(masked: &Masked) {
     let own = 1 << masked.cpu();
@@ -29,8 +30,8 @@ pub fn drain_if_requested(masked: &Masked) {
     }
 }
 
-/// Gives back the free memory that all CPUs keep. If interrupts are masked, only that of this CPU: two CPUs could wait for each
-/// other.
+/// Gives back the free memory that all CPUs keep. If interrupts are masked, only that of this CPU: two CPUs
+/// could wait for each other.
 pub(in crate::memory) fn drain_all() {
     let can_wait = interrupts::are_unmasked();
     let masked = Masked::new();

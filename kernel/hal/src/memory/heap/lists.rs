@@ -1,5 +1,5 @@
-//! Blocks by free lists of the CPUs ([`crate::cpu_local::free_blocks`]), which exchange batches with the shared heap
-//! ([`shared`]).
+//! Blocks by free lists of the CPUs ([`crate::cpu_local::free_blocks`]), which exchange batches with the
+//! shared heap ([`shared`]).
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -22,8 +22,8 @@ fn list(size: usize, align: usize) -> Option<ListOffset> {
     if align <= size_classes::ALIGN { ListOffset::of(size) } else { None }
 }
 
-/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size of
-/// zero gives a dangling pointer.
+/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size
+/// of zero gives a dangling pointer.
 #[inline]
 #[must_use]
 pub fn allocate(size: usize, align: usize) -> *mut u8 {
@@ -54,14 +54,15 @@ pub(super) fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
 #[inline]
 pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
     let Some(list) = list(size, align) else {
-        // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same contract).
+        // SAFETY: the block comes from this heap with this size and alignment, and is not used again (same
+        // contract).
         return unsafe { deallocate_slow(pointer, size, align) };
     };
     let masked = Masked::new();
     // SAFETY: the pointer comes from this heap (contract), whose blocks are not null.
     let block = unsafe { NonNull::new_unchecked(pointer) };
-    // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used again
-    // (contract).
+    // SAFETY: the block was allocated with this size, so it has the size of this class, and it is not used
+    // again (contract).
     let has_room = unsafe { free_blocks::push(list, block) };
     if !has_room {
         drain_full(masked, list);
@@ -74,13 +75,13 @@ pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
 ///
 /// `block` must come from [`allocate_shared`] with this layout, and not be used again.
 pub(super) unsafe fn deallocate_shared(block: *mut u8, layout: Layout) {
-    // SAFETY: a block of this size and alignment was allocated from the shared heap with its own layout, and is not used
-    // again (contract).
+    // SAFETY: a block of this size and alignment was allocated from the shared heap with its own layout, and
+    // is not used again (contract).
     shared::with(&Masked::new(), |heap| unsafe { heap.deallocate(block, layout) });
 }
 
-/// Changes the size of a block to `size`, which is not zero, less than that of large blocks and valid with its alignment. The block
-/// stays where it is; `false` if that is impossible.
+/// Changes the size of a block to `size`, which is not zero, less than that of large blocks and valid with
+/// its alignment. The block stays where it is; `false` if that is impossible.
 ///
 /// # Safety
 ///
@@ -89,16 +90,16 @@ pub(super) unsafe fn resize(block: *mut u8, layout: Layout, size: usize) -> bool
     match [layout.size(), size].map(|size| list(size, layout.align())) {
         [Some(old), Some(new)] => old == new,
         [None, None] => shared::with(&Masked::new(), |heap| {
-            // SAFETY: a block of this size and alignment was allocated from the shared heap with `layout`; `size` is valid with
-            // its alignment, and not zero (contract).
+            // SAFETY: a block of this size and alignment was allocated from the shared heap with `layout`;
+            // `size` is valid with its alignment, and not zero (contract).
             unsafe { heap.try_resize_in_place(block, layout, size) }
         }),
         _ => false,
     }
 }
 
-/// Whether this CPU has a free block of a size in bytes, aligned as for each type of an alignment of at most 16 bytes: the next
-/// allocation of that size, while interrupts are masked, cannot fail.
+/// Whether this CPU has a free block of a size in bytes, aligned as for each type of an alignment of at most
+/// 16 bytes: the next allocation of that size, while interrupts are masked, cannot fail.
 #[inline]
 #[must_use]
 pub fn has_free_block(masked: &Masked, size: usize) -> bool {
@@ -120,8 +121,8 @@ fn layout_of(class: usize) -> Option<Layout> {
     Layout::from_size_align(size_classes::size(class), size_classes::ALIGN).ok()
 }
 
-/// Maximum number of blocks that are allocated or freed while the lock of the shared heap is held, which bounds how
-/// long other CPUs wait for it.
+/// Maximum number of blocks that are allocated or freed while the lock of the shared heap is held, which
+/// bounds how long other CPUs wait for it.
 const MAX_LOCKED: u32 = 16;
 
 /// Moves a batch of blocks from the shared heap to this CPU; returns one of them.
@@ -175,8 +176,8 @@ fn drain_list(masked: &Masked, list: &FreeList, class: usize, count: usize) {
     while blocks.peek().is_some() {
         shared::with(masked, |heap| {
             for block in blocks.by_ref().take(to_usize(MAX_LOCKED.into())) {
-                // SAFETY: blocks in the list of a class were allocated with this layout, and only the list referred
-                // to them.
+                // SAFETY: blocks in the list of a class were allocated with this layout, and only the list
+                // referred to them.
                 unsafe { heap.deallocate(block.as_ptr(), layout) };
             }
         });

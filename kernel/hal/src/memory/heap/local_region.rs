@@ -26,14 +26,16 @@ pub(super) fn get(masked: &Masked) -> BumpRegion {
 /// Changes where the next block of the CPU that runs begins.
 #[inline]
 pub(super) fn set_next(_: &Masked, next: usize) {
-    // SAFETY: the block of each CPU is a `CpuLocal`, in which this is the offset of a word of 64 bits, which may have any value.
+    // SAFETY: the block of each CPU is a `CpuLocal`, in which this is the offset of a word of 64 bits, which
+    // may have any value.
     unsafe { local::store::<NEXT>(without_provenance_mut(next)) };
 }
 
 /// Replaces the region of the CPU that runs.
 pub(super) fn set(masked: &Masked, region: BumpRegion) {
     set_next(masked, region.next);
-    // SAFETY: the block of each CPU is a `CpuLocal`, in which this is the offset of a word of 64 bits, which may have any value.
+    // SAFETY: the block of each CPU is a `CpuLocal`, in which this is the offset of a word of 64 bits, which
+    // may have any value.
     unsafe { local::store::<END>(without_provenance_mut(region.end)) };
 }
 

@@ -24,8 +24,8 @@ pub(super) use tlsf::Tlsf as Heap;
 ///
 /// # Safety
 ///
-/// A block that it allocates is mapped, has the layout's size and alignment, and overlaps no other one until it is freed; resizing
-/// keeps its contents. No function panics or allocates from the heap.
+/// A block that it allocates is mapped, has the layout's size and alignment, and overlaps no other one until
+/// it is freed; resizing keeps its contents. No function panics or allocates from the heap.
 pub(super) unsafe trait PageHeap {
     /// A heap without memory.
     const NEW: Self;
@@ -44,8 +44,8 @@ pub(super) unsafe trait PageHeap {
     /// The size must not be zero.
     unsafe fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
 
-    /// Allocates a block of a size class in a piece of memory that has only such blocks; `None` if there is none with a free
-    /// block, nor memory for one.
+    /// Allocates a block of a size class in a piece of memory that has only such blocks; `None` if there is
+    /// none with a free block, nor memory for one.
     fn allocate_in_span(&mut self, class: usize) -> Option<NonNull<u8>> {
         let _ = class;
         None
@@ -62,7 +62,8 @@ pub(super) unsafe trait PageHeap {
     ///
     /// # Safety
     ///
-    /// The block must come from this heap with this layout, and `size` must be valid with its alignment, and not zero.
+    /// The block must come from this heap with this layout, and `size` must be valid with its alignment, and
+    /// not zero.
     unsafe fn try_resize_in_place(&mut self, block: *mut u8, layout: Layout, size: usize) -> bool;
 
     /// Size of the free blocks in bytes.

@@ -96,7 +96,8 @@ fn frames_are_filled_with_zero_without_the_memory_lock() {
     assert!(memory.unmap_ranges(core::iter::once((ADDRESS, PAGE_SIZE))).is_none());
     direct_map.write(physical, &[1; 4096]);
     let mut frames = memory.take_frames(PAGE_SIZE).unwrap();
-    // The frame that was freed last is allocated first. Allocation, for which the lock is held, does not write to it.
+    // The frame that was freed last is allocated first. Allocation, for which the lock is held, does not
+    // write to it.
     assert_eq!((frames.physical, is_zero(physical)), (physical, false));
     frames.zero();
     assert!(is_zero(physical));

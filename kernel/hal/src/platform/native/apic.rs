@@ -1,5 +1,5 @@
-//! The local APIC of each CPU (SDM volume 3, chapter "Advanced Programmable Interrupt Controller"): its timer,
-//! inter-processor interrupts, and the 8259A's way to the first CPU.
+//! The local APIC of each CPU (SDM volume 3, chapter "Advanced Programmable Interrupt Controller"): its
+//! timer, inter-processor interrupts, and the 8259A's way to the first CPU.
 //!
 //! Its registers are MSRs where the processor has x2APIC mode, else a page of memory, the same for all CPUs.
 
@@ -34,7 +34,8 @@ const X2APIC: u32 = 0x800;
 /// `IA32_TSC_DEADLINE`: the value of the time-stamp counter at which the timer expires, in TSC-deadline mode.
 const TSC_DEADLINE: u32 = 0x6e0;
 
-/// Address of MSI messages to the local APIC with identifier 0, in physical destination mode (SDM volume 3, 11.11.1).
+/// Address of MSI messages to the local APIC with identifier 0, in physical destination mode (SDM volume 3,
+/// 11.11.1).
 const MSI_ADDRESS: u64 = 0xfee0_0000;
 
 /// Position of the destination in the address.
@@ -104,8 +105,8 @@ fn uses_msrs() -> bool {
     !PAGE.is_mapped()
 }
 
-/// The x2APIC register of this number. Reading one, or writing one of those that are written here, does not affect
-/// memory.
+/// The x2APIC register of this number. Reading one, or writing one of those that are written here, does not
+/// affect memory.
 const fn msr(register: u32) -> Msr {
     Msr::new(X2APIC + register)
 }
@@ -114,8 +115,8 @@ fn read(register: u32) -> u32 {
     if !uses_msrs() {
         return PAGE.read(register as usize * WORDS);
     }
-    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has enabled
-    // it on this CPU; reading them does not affect memory.
+    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has
+    // enabled it on this CPU; reading them does not affect memory.
     let value = unsafe { msr(register).read() };
     // The registers that are read have 32 bits.
     u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default()
@@ -125,8 +126,9 @@ fn write(register: u32, value: u32) {
     if !uses_msrs() {
         return PAGE.write(register as usize * WORDS, value);
     }
-    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has enabled
-    // it on this CPU. Those that are written configure interrupts, all of whose vectors have handlers.
+    // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has
+    // enabled it on this CPU. Those that are written configure interrupts, all of whose vectors have
+    // handlers.
     unsafe { msr(register).write(value.into()) };
 }
 
@@ -151,8 +153,8 @@ fn find_registers() -> bool {
 pub(in crate::platform) fn init(takes_external: bool) {
     if uses_msrs() {
         let (frame, flags) = ApicBase::read();
-        // SAFETY: CPUID reports x2APIC mode, since otherwise `find` had mapped the page; the page, which vanishes,
-        // is not used.
+        // SAFETY: CPUID reports x2APIC mode, since otherwise `find` had mapped the page; the page, which
+        // vanishes, is not used.
         unsafe { ApicBase::write(frame, flags | ApicBaseFlags::LAPIC_ENABLE | ApicBaseFlags::X2APIC_ENABLE) };
     }
     write(SPURIOUS, ENABLE | u32::from(SPURIOUS_VECTOR));
@@ -187,8 +189,8 @@ pub(in crate::platform) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// The message by which a device raises a line on the CPU whose local APIC has the first of these identifiers that a
-/// message can address; `None` if it can address none of them.
+/// The message by which a device raises a line on the CPU whose local APIC has the first of these identifiers
+/// that a message can address; `None` if it can address none of them.
 pub(in crate::platform) fn msi_message<const N: usize>(ids: [u32; N], line: u8) -> Option<MsiMessage> {
     let id = ids.into_iter().find(|&id| has_message_address(id))?;
     let address = MSI_ADDRESS | u64::from(id) << MSI_DESTINATION;
@@ -198,13 +200,13 @@ pub(in crate::platform) fn msi_message<const N: usize>(ids: [u32; N], line: u8) 
 fn send_raw(destination: u32, bits: u32) {
     if uses_msrs() {
         let value = u64::from(destination) << 32 | u64::from(bits);
-        // WRMSR to an x2APIC register is not serializing: MFENCE and LFENCE make earlier stores visible to the
-        // receiver first (SDM volume 3, 12.12.3).
+        // WRMSR to an x2APIC register is not serializing: MFENCE and LFENCE make earlier stores visible to
+        // the receiver first (SDM volume 3, 12.12.3).
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
         // SAFETY: LFENCE is part of every 64-bit processor, and has no effect but to wait for earlier loads.
         unsafe { core::arch::asm!("lfence", options(nostack, preserves_flags)) };
-        // SAFETY: x2APIC mode is enabled (see `write`). The vectors of IPIs have handlers; a CPU that a STARTUP IPI
-        // starts executes the trampoline.
+        // SAFETY: x2APIC mode is enabled (see `write`). The vectors of IPIs have handlers; a CPU that a
+        // STARTUP IPI starts executes the trampoline.
         unsafe { msr(COMMAND).write(value) };
     } else {
         while read(COMMAND) & DELIVERY_PENDING != 0 {
@@ -215,8 +217,8 @@ fn send_raw(destination: u32, bits: u32) {
     }
 }
 
-/// Sends an IPI to the CPU whose local APIC has this identifier. Interrupts must be masked, so that no other code
-/// of this CPU writes the command register between its two halves.
+/// Sends an IPI to the CPU whose local APIC has this identifier. Interrupts must be masked, so that no other
+/// code of this CPU writes the command register between its two halves.
 pub(in crate::platform) fn send(id: u32, ipi: Ipi) {
     send_raw(id, ipi.bits());
 }
@@ -250,7 +252,8 @@ fn timer_mode() -> TimerMode {
     TimerMode::OneShot(TickScale::new(known.unwrap_or_else(measure)))
 }
 
-/// Ticks of the timer per second as a hypervisor states them: CPUID leaf 4000_0010h, ebx in kHz (VMware, KVM).
+/// Ticks of the timer per second as a hypervisor states them: CPUID leaf 4000_0010h, ebx in kHz (VMware,
+/// KVM).
 fn hypervisor_frequency() -> Option<u64> {
     let leaf = cpu::hypervisor_leaf(0x10)?;
     Some(u64::from(leaf.ebx) * 1000).filter(|&frequency| frequency != 0)
@@ -279,7 +282,8 @@ fn measure() -> u64 {
     (ticks * NANOSECONDS / passed).max(1)
 }
 
-/// Reads the timer's count and the time together: the fastest of a few attempts, since any may be interrupted.
+/// Reads the timer's count and the time together: the fastest of a few attempts, since any may be
+/// interrupted.
 fn reading() -> (u32, u64) {
     let readings = core::array::from_fn::<_, ATTEMPTS, _>(|_| {
         let before = clock::monotonic();

@@ -1,5 +1,5 @@
-//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`): it has the frequency of the time-stamp
-//! counter and, in each reading, the host's time of day.
+//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`): it has the frequency of the
+//! time-stamp counter and, in each reading, the host's time of day.
 
 use hermit_clock::HostTime;
 use hermit_clock::paravirtual::{PvClock, WallClock, is_consistent};
@@ -33,8 +33,8 @@ const MAX_ATTEMPTS: usize = 100;
 /// Offset of the wall clock in the page; the system time is at its start.
 const WALL_CLOCK_OFFSET: usize = 64;
 
-/// Held during a reading. It keeps the thread on its CPU, to which the first MSR belongs, and the second MSR, which all
-/// CPUs share, to one reading.
+/// Held during a reading. It keeps the thread on its CPU, to which the first MSR belongs, and the second MSR,
+/// which all CPUs share, to one reading.
 static READING: SpinLock<()> = SpinLock::new(());
 
 static AT_START: Once<Option<HostClock>> = Once::new();
@@ -60,8 +60,8 @@ fn is_offered() -> bool {
         && cpu::hypervisor_leaf(1).is_some_and(|features| features.eax & CLOCK_FEATURE != 0)
 }
 
-/// Reads the system time of this CPU, and the time of day at the start of the machine. The host computes the latter from
-/// its clocks at each reading, so it changes when the host's clock is set.
+/// Reads the system time of this CPU, and the time of day at the start of the machine. The host computes the
+/// latter from its clocks at each reading, so it changes when the host's clock is set.
 fn read() -> Option<(PvClock, WallClock)> {
     if !is_offered() {
         return None;
@@ -69,12 +69,12 @@ fn read() -> Option<(PvClock, WallClock)> {
     let page = HostPage::new().ok()?;
     let _reading = READING.lock();
     let (time, wall_clock) = (page.physical(), page.physical() + WALL_CLOCK_OFFSET as u64);
-    // SAFETY: the feature bit says that the MSR exists. The host writes the clock's structure to the start of a
-    // page that is only ever copied (`HostPage`), until the MSR is cleared below, before the page is freed: by this CPU,
-    // which the thread does not leave while it holds a spinlock.
+    // SAFETY: the feature bit says that the MSR exists. The host writes the clock's structure to the start of
+    // a page that is only ever copied (`HostPage`), until the MSR is cleared below, before the page is freed:
+    // by this CPU, which the thread does not leave while it holds a spinlock.
     unsafe { Msr::new(SYSTEM_TIME).write(time | 1) };
-    // SAFETY: the feature bit says that the MSR exists. The host writes the structure once, at this moment, and
-    // inside of the same page.
+    // SAFETY: the feature bit says that the MSR exists. The host writes the structure once, at this moment,
+    // and inside of the same page.
     unsafe { Msr::new(WALL_CLOCK).write(wall_clock) };
     let clock = repeat(|| PvClock::parse(&page.read(0)), |clock| clock.version);
     let start = repeat(|| WallClock::parse(&page.read(WALL_CLOCK_OFFSET)), |clock| clock.version);
@@ -83,7 +83,8 @@ fn read() -> Option<(PvClock, WallClock)> {
     Some((clock?, start?))
 }
 
-/// Reads until the host has not written meanwhile: before and after the value, and in it, the version is the same.
+/// Reads until the host has not written meanwhile: before and after the value, and in it, the version is the
+/// same.
 fn repeat<T>(read: impl Fn() -> T, version: impl Fn(&T) -> u32) -> Option<T> {
     (0..MAX_ATTEMPTS).find_map(|_| {
         let (before, value, after) = (read(), read(), read());

@@ -27,8 +27,8 @@ impl RegisterPage {
     ///
     /// # Safety
     ///
-    /// The page must be one of device registers, and no access to them may make the device change memory that is in
-    /// use.
+    /// The page must be one of device registers, and no access to them may make the device change memory that
+    /// is in use.
     pub(in crate::platform) unsafe fn map(&self, physical: u64) -> Result<(), OutOfMemory> {
         self.0.store(map_registers(physical, PAGE_SIZE)?.cast().as_ptr(), Relaxed);
         Ok(())
@@ -75,7 +75,8 @@ mod tests {
     fn page_that_may_be_memory_is_not_mapped() {
         let page = RegisterPage::new();
         for physical in [0, 0x10_0000, 0xfed0_0000, u64::MAX - 0xfff] {
-            // SAFETY: no boot information has said where there is no memory, so nothing is mapped or accessed.
+            // SAFETY: no boot information has said where there is no memory, so nothing is mapped or
+            // accessed.
             assert!(unsafe { page.map(physical) }.is_err(), "{physical:#x}");
         }
         assert!(!page.is_mapped());

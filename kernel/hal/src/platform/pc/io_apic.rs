@@ -28,8 +28,8 @@ static PAGES: [RegisterPage; MAX_IO_APICS] = [const { RegisterPage::new() }; MAX
 /// Serialises mapping of the registers, and accesses, which take two of them.
 static LOCK: SpinLock<()> = SpinLock::new(());
 
-/// Has the I/O APIC of a global system interrupt send it as a line to the first CPU: edge-triggered, active high, fixed
-/// delivery. `false` if there is no such I/O APIC, or it cannot address that CPU.
+/// Has the I/O APIC of a global system interrupt send it as a line to the first CPU: edge-triggered, active
+/// high, fixed delivery. `false` if there is no such I/O APIC, or it cannot address that CPU.
 pub(super) fn connect(interrupt: u32, line: u8) -> bool {
     let destination = smp::apic_id(0);
     let Some(firmware) = smp::firmware().filter(|_| apic::has_message_address(destination)) else {
@@ -47,8 +47,8 @@ pub(super) fn connect(interrupt: u32, line: u8) -> bool {
     true
 }
 
-/// The registers of the I/O APIC that has a global system interrupt, mapped, and the number of its input. [`LOCK`] must be
-/// held: the same registers are mapped once.
+/// The registers of the I/O APIC that has a global system interrupt, mapped, and the number of its input.
+/// [`LOCK`] must be held: the same registers are mapped once.
 fn find(io_apics: &[IoApic], interrupt: u32) -> Option<(&'static RegisterPage, u32)> {
     let (index, input) = input_of(io_apics, interrupt)?;
     let address = io_apics.get(index)?.address;
@@ -57,15 +57,16 @@ fn find(io_apics: &[IoApic], interrupt: u32) -> Option<(&'static RegisterPage, u
         if !address.is_multiple_of(PAGE_SIZE) {
             return None;
         }
-        // SAFETY: by the firmware's tables the page has the registers of an I/O APIC; `map` fails if there is memory. The
-        // device does no DMA but interrupt messages, and the only entries that this module writes send vectors that have
-        // handlers.
+        // SAFETY: by the firmware's tables the page has the registers of an I/O APIC; `map` fails if there is
+        // memory. The device does no DMA but interrupt messages, and the only entries that this module writes
+        // send vectors that have handlers.
         unsafe { page.map(address) }.ok()?;
     }
     Some((page, input))
 }
 
-/// The index of the I/O APIC whose inputs are the last to start at or below an interrupt, and the input's number.
+/// The index of the I/O APIC whose inputs are the last to start at or below an interrupt, and the input's
+/// number.
 fn input_of(io_apics: &[IoApic], interrupt: u32) -> Option<(usize, u32)> {
     let input = |(index, io_apic): (usize, &IoApic)| Some((index, interrupt.checked_sub(io_apic.gsi_base)?));
     io_apics.iter().enumerate().filter_map(input).min_by_key(|(_, input)| *input)

@@ -27,7 +27,8 @@ const SLAVE_LINE: u8 = 2;
 const READ_IN_SERVICE: u8 = 0x0b;
 /// OCW2: non-specific end of interrupt.
 const END_OF_INTERRUPT: u8 = 0x20;
-/// Line of a controller as which it reports a spurious interrupt: one that went away before it was acknowledged.
+/// Line of a controller as which it reports a spurious interrupt: one that went away before it was
+/// acknowledged.
 const SPURIOUS: u8 = 7;
 
 /// The unmasked lines, one bit each.
@@ -83,8 +84,8 @@ fn is_in_service(is_slave: bool) -> bool {
     command.read() & 1 << SPURIOUS != 0
 }
 
-/// Writes the controllers' masks. An interrupt may change [`ENABLED`] and write masks too in between, so the value
-/// is compared afterwards.
+/// Writes the controllers' masks. An interrupt may change [`ENABLED`] and write masks too in between, so the
+/// value is compared afterwards.
 fn write_mask() {
     loop {
         let enabled = ENABLED.load(Relaxed);

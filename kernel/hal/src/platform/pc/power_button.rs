@@ -16,8 +16,8 @@ const ACPI_MODE: u16 = 1 << 0;
 /// Readings of the control register after which a switch to ACPI mode that did not happen is given up.
 const MAX_READINGS: u32 = 100_000;
 
-/// Event of the power button in the selector of the Generic Event Device (`ACPI_GED_PWR_DOWN_EVT` of QEMU). Reading the
-/// selector clears it.
+/// Event of the power button in the selector of the Generic Event Device (`ACPI_GED_PWR_DOWN_EVT` of QEMU).
+/// Reading the selector clears it.
 const POWER_DOWN_EVENT: u32 = 1 << 1;
 
 /// The registers of the Generic Event Device, once the button is enabled.
@@ -28,8 +28,8 @@ fn register<T>(port: u16) -> Register<T>
 where
     T: x86_64::structures::port::PortRead + x86_64::structures::port::PortWrite,
 {
-    // SAFETY: by the firmware's tables a register of the power management is at the port. It does no DMA; what the
-    // callers write to it only enables and clears events, and leaves sleep states alone.
+    // SAFETY: by the firmware's tables a register of the power management is at the port. It does no DMA;
+    // what the callers write to it only enables and clears events, and leaves sleep states alone.
     unsafe { Register::new(port) }
 }
 
@@ -50,9 +50,9 @@ pub(super) fn enable() {
     match find() {
         Some(PowerButton::Fixed(button)) => enable_fixed(&button),
         Some(PowerButton::Event(selector)) if selector.is_multiple_of(PAGE_SIZE) => {
-            // SAFETY: by the firmware's tables this is QEMU's `microvm`, whose Generic Event Device has its registers
-            // there; reading the selector, the only access, clears events. Without memory for the mapping the button
-            // does nothing.
+            // SAFETY: by the firmware's tables this is QEMU's `microvm`, whose Generic Event Device has its
+            // registers there; reading the selector, the only access, clears events. Without memory for the
+            // mapping the button does nothing.
             let _: Result<(), _> = unsafe { EVENTS.map(selector) };
         }
         _ => {}

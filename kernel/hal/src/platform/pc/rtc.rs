@@ -37,7 +37,8 @@ fn register(index: u8) -> u8 {
 /// Time limit of an update, which takes 2.2 ms at most (MC146818A data sheet, update cycle).
 const UPDATE_TIMEOUT_NS: u64 = 10_000_000;
 
-/// What status register A reads as without a clock. With one, it would select a time base that does not exist.
+/// What status register A reads as without a clock. With one, it would select a time base that does not
+/// exist.
 const ABSENT: u8 = 0xff;
 
 /// Reads the clock: seconds since 1970 (UTC). `None` without a clock, or if it is always being updated.

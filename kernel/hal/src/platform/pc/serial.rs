@@ -37,8 +37,8 @@ static EARLY_INPUT: AtomicU16 = AtomicU16::new(0);
 const IS_EARLY: u16 = 1 << 8;
 
 const DATA_AVAILABLE_INTERRUPT: u8 = 1 << 0;
-/// Enables the FIFOs of [`FIFO_SIZE`] bytes. The interrupt is raised at 14 received bytes (bits 6 and 7), or 4 character times after
-/// the last one.
+/// Enables the FIFOs of [`FIFO_SIZE`] bytes. The interrupt is raised at 14 received bytes (bits 6 and 7), or
+/// 4 character times after the last one.
 const ENABLE_FIFOS: u8 = 0b1100_0001;
 /// The FIFOs are enabled; never set by an 8250 or 16450, which have none.
 const HAS_FIFOS: u8 = 0b1100_0000;
@@ -73,7 +73,8 @@ impl SerialPort {
         }
     }
 
-    /// Sets 115,200 bits per second, 8 bits, no parity, and enables the FIFOs. Returns the byte that had arrived.
+    /// Sets 115,200 bits per second, 8 bits, no parity, and enables the FIFOs. Returns the byte that had
+    /// arrived.
     fn init(&self) -> Option<u8> {
         self.interrupt_enable.write(0);
         self.line_control.write(SELECT_DIVISOR | EIGHT_BITS);
@@ -83,9 +84,10 @@ impl SerialPort {
         self.enable_fifos()
     }
 
-    /// Enables the FIFOs; returns the byte that had arrived. Enabling them clears all of the port's buffers (data sheet,
-    /// section 8.4), so bytes to send are sent before, and no input arrives meanwhile: the port has been put into
-    /// loopback. (QEMU passes the next byte on when its main loop runs after the read, which loopback does not wake.)
+    /// Enables the FIFOs; returns the byte that had arrived. Enabling them clears all of the port's buffers
+    /// (data sheet, section 8.4), so bytes to send are sent before, and no input arrives meanwhile: the port
+    /// has been put into loopback. (QEMU passes the next byte on when its main loop runs after the read,
+    /// which loopback does not wake.)
     fn enable_fifos(&self) -> Option<u8> {
         self.flush();
         self.modem_control.write(READY_WITH_INTERRUPTS | LOOPBACK);
@@ -176,8 +178,8 @@ pub(super) fn has_input() -> bool {
     has_early_input() || CONSOLE.line_status.read() & DATA_READY != 0
 }
 
-/// Enables or disables the interrupt on input. If bytes have arrived already, it is raised at once, or, for fewer than 14,
-/// 4 character times after the last one.
+/// Enables or disables the interrupt on input. If bytes have arrived already, it is raised at once, or, for
+/// fewer than 14, 4 character times after the last one.
 pub(super) fn set_interrupt(is_enabled: bool) {
     CONSOLE.interrupt_enable.write(if is_enabled { DATA_AVAILABLE_INTERRUPT } else { 0 });
 }

@@ -23,8 +23,8 @@ const NEVER: u64 = 0;
 /// Deadline of each CPU's timer while Linux's timer is not set for it yet. Only the CPU itself uses it.
 static DEADLINES: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(NEVER) }; MAX_CPUS];
 
-/// Halt-polling interval of each CPU, in nanoseconds: how long an idle CPU polls for interrupts before it sleeps.
-/// Only the CPU itself uses it.
+/// Halt-polling interval of each CPU, in nanoseconds: how long an idle CPU polls for interrupts before it
+/// sleeps. Only the CPU itself uses it.
 static POLL_INTERVALS: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
 /// Shortest halt-polling interval except for 0, in nanoseconds.
@@ -51,8 +51,8 @@ fn cpu(number: u32) -> Option<&'static SharedCpu> {
     CPUS.get()?.get(number as usize)
 }
 
-/// Takes the lines that were raised on this CPU, one bit each, and marks the CPU as busy: it checks again before it
-/// sleeps.
+/// Takes the lines that were raised on this CPU, one bit each, and marks the CPU as busy: it checks again
+/// before it sleeps.
 pub(super) fn take_raised(number: u32) -> u32 {
     let Some(cpu) = cpu(number) else { return 0 };
     cpu.idle.store(BUSY, SeqCst);
@@ -108,8 +108,8 @@ fn poll_interval() -> &'static AtomicU64 {
     &POLL_INTERVALS[local::number() as usize % POLL_INTERVALS.len()]
 }
 
-/// Sets this CPU's timer. Linux's timer is set when a thread is about to run ([`arm_timer`]): an idle CPU waits no
-/// longer than until the deadline, and needs none.
+/// Sets this CPU's timer. Linux's timer is set when a thread is about to run ([`arm_timer`]): an idle CPU
+/// waits no longer than until the deadline, and needs none.
 pub(super) fn set_timer(timeout_ns: u64) {
     deadline().store(clock::monotonic().saturating_add(timeout_ns).max(1), Relaxed);
     interrupts::set_pending(DEFERRED_BIT);
@@ -126,8 +126,8 @@ pub(super) fn arm_timer() {
     }
 }
 
-/// Waits for an interrupt or the timer's deadline, unless `woken` returns true. A deferred timer stays deferred: no
-/// thread but the idle one has run.
+/// Waits for an interrupt or the timer's deadline, unless `woken` returns true. A deferred timer stays
+/// deferred: no thread but the idle one has run.
 pub(super) fn wait_unless(woken: &dyn Fn() -> bool) {
     let Some(cpu) = cpu(local::number()) else { return };
     let is_woken = || woken() || cpu.raised.load(SeqCst) != 0;
@@ -155,9 +155,9 @@ pub(super) fn wait_unless(woken: &dyn Fn() -> bool) {
     }
 }
 
-/// The next halt-polling interval of a CPU that has polled for `interval` and slept nevertheless (as `halt_poll_ns`
-/// of KVM). Waking a thread costs several microseconds, so a CPU that was woken soon polls longer. A CPU that slept
-/// long stops polling at once and leaves the host's processor to others.
+/// The next halt-polling interval of a CPU that has polled for `interval` and slept nevertheless (as
+/// `halt_poll_ns` of KVM). Waking a thread costs several microseconds, so a CPU that was woken soon polls
+/// longer. A CPU that slept long stops polling at once and leaves the host's processor to others.
 const fn next_poll_interval(interval: u64, slept_ns: u64, has_expired: bool) -> u64 {
     if has_expired || slept_ns > MAX_POLL_NS {
         0

@@ -1,5 +1,5 @@
-//! The system calls of Linux that the kernel makes in a process: those that `hermit_interface::process` allows, and
-//! no others.
+//! The system calls of Linux that the kernel makes in a process: those that `hermit_interface::process`
+//! allows, and no others.
 
 use core::arch::asm;
 use core::sync::atomic::AtomicU32;
@@ -62,8 +62,8 @@ pub(super) enum LinuxError {
 #[inline]
 unsafe fn call(number: u64, [first, second, third, fourth, fifth, sixth]: [u64; 6]) -> i64 {
     let result: i64;
-    // SAFETY: the call changes nothing that Rust code relies on (contract). By its ABI Linux changes RAX, RCX and
-    // R11 and keeps all other registers, and does not write to the stack.
+    // SAFETY: the call changes nothing that Rust code relies on (contract). By its ABI Linux changes RAX, RCX
+    // and R11 and keeps all other registers, and does not write to the stack.
     unsafe {
         asm!(
             "syscall",
@@ -107,8 +107,8 @@ pub(super) fn call_uhyve(arguments: [u64; 6]) -> u64 {
         // returns. A device writes only to memory that its driver has given it for this. Only
         // `Mmu::return_memory` returns memory, which nothing uses (its contract).
         let result = unsafe { call(CALL, arguments) };
-        // A signal before uhyve has seen the call interrupts it. No value of a register, which has 32 bits, equals
-        // `EINTR`.
+        // A signal before uhyve has seen the call interrupts it. No value of a register, which has 32 bits,
+        // equals `EINTR`.
         if result != EINTR {
             return result.cast_unsigned();
         }
@@ -119,13 +119,13 @@ pub(super) fn call_uhyve(arguments: [u64; 6]) -> u64 {
 ///
 /// # Safety
 ///
-/// The page tables must map these addresses to this memory with this access, or the addresses must be reserved and
-/// the access be [`Access::None`].
+/// The page tables must map these addresses to this memory with this access, or the addresses must be
+/// reserved and the access be [`Access::None`].
 pub(super) unsafe fn map(address: u64, physical: u64, size: u64, access: Access) -> Result<(), LinuxError> {
     let populate = if size <= MAX_POPULATED { MAP_POPULATE } else { 0 };
     let flags = MAP_SHARED | MAP_FIXED | populate;
-    // SAFETY: what the addresses lead to afterwards is what the page tables say (contract), by which the memory
-    // code decides who uses them.
+    // SAFETY: what the addresses lead to afterwards is what the page tables say (contract), by which the
+    // memory code decides who uses them.
     let result = unsafe {
         call(number::MMAP, [address, size, protection(access), flags, MEMORY.into(), memory_offset(physical)])
     };
@@ -148,8 +148,8 @@ pub(super) unsafe fn unmap(address: u64, size: u64) -> Result<(), LinuxError> {
 ///
 /// Nothing may access the addresses in another way any more.
 pub(super) unsafe fn protect(address: u64, size: u64, access: Access) -> Result<(), LinuxError> {
-    // SAFETY: all accesses from here on are of the kind that stays allowed (contract), and `mprotect` changes no
-    // contents.
+    // SAFETY: all accesses from here on are of the kind that stays allowed (contract), and `mprotect` changes
+    // no contents.
     checked(unsafe { call(number::MPROTECT, [address, size, protection(access), 0, 0, 0]) })
 }
 
@@ -185,8 +185,8 @@ pub(super) fn wake(word: &AtomicU32) {
 
 /// Sends the signal of an inter-processor interrupt to a thread of this process.
 pub(super) fn interrupt(process: u32, thread: u32) {
-    // SAFETY: the thread runs the handler that `signals::handle` has installed, which is sound between any two
-    // instructions.
+    // SAFETY: the thread runs the handler that `signals::handle` has installed, which is sound between any
+    // two instructions.
     let _: i64 = unsafe { call(number::TGKILL, [process.into(), thread.into(), INTERRUPT.into(), 0, 0, 0]) };
 }
 
@@ -238,8 +238,8 @@ pub(super) struct SignalStack {
 /// The handler must be sound between any two instructions of the code that it interrupts.
 pub(super) unsafe fn set_action(signal: u32, action: &Sigaction) -> Result<(), LinuxError> {
     let action = (&raw const *action).addr() as u64;
-    // SAFETY: Linux only reads the action. The handler that it calls from now on is sound wherever it interrupts
-    // (contract).
+    // SAFETY: Linux only reads the action. The handler that it calls from now on is sound wherever it
+    // interrupts (contract).
     checked(unsafe { call(number::SIGACTION, [signal.into(), action, 0, SIGNAL_SET_SIZE, 0, 0]) })
 }
 
@@ -257,7 +257,7 @@ pub(super) unsafe fn set_stack(stack: &SignalStack) -> Result<(), LinuxError> {
 /// Unblocks signals of this thread.
 pub(super) fn unblock(signals: u64) {
     let set = (&raw const signals).addr() as u64;
-    // SAFETY: Linux only reads the set, which lives until the call returns. The handlers that may run from now on
-    // are sound wherever they interrupt (contract of `set_action`).
+    // SAFETY: Linux only reads the set, which lives until the call returns. The handlers that may run from
+    // now on are sound wherever they interrupt (contract of `set_action`).
     let _: i64 = unsafe { call(number::SIGPROCMASK, [SIG_UNBLOCK, set, 0, SIGNAL_SET_SIZE, 0, 0]) };
 }

@@ -24,8 +24,8 @@ const EXCEPTIONS: [u32; 5] = [4, 5, SIGBUS, 8, 11];
 /// Signals of interrupts.
 const INTERRUPTS: [u32; 3] = [INTERRUPT, DEVICE, TIMER];
 
-/// `SA_SIGINFO`, `SA_ONSTACK`, `SA_RESTORER`: handlers take three arguments, run on the alternate stack, and return
-/// to [`restore`].
+/// `SA_SIGINFO`, `SA_ONSTACK`, `SA_RESTORER`: handlers take three arguments, run on the alternate stack, and
+/// return to [`restore`].
 const FLAGS: u64 = 0x4 | 0x0800_0000 | 0x0400_0000;
 
 /// `SA_NODEFER`: the signal is not blocked in its handler, so that an exception of a handler is reported.
@@ -34,8 +34,8 @@ const NO_DEFER: u64 = 0x4000_0000;
 /// Largest `si_code` of a signal that a process has sent (`SI_USER`).
 const MAX_SENT_CODE: i32 = 0;
 
-/// Added to the number of a signal that another process has sent to get the vector by which it is reported: no
-/// processor has such a vector.
+/// Added to the number of a signal that another process has sent to get the vector by which it is reported:
+/// no processor has such a vector.
 const SENT_SIGNAL: u64 = 256;
 
 /// With a page fault: the host has no memory for the address.
@@ -137,19 +137,20 @@ pub(super) fn handle() -> bool {
     let interrupt = action(interrupt, FLAGS);
     let actions = EXCEPTIONS.map(|signal| (signal, &exception));
     actions.into_iter().chain(INTERRUPTS.map(|signal| (signal, &interrupt))).all(|(signal, action)| {
-        // SAFETY: a handler runs on the alternate stack and Linux restores the interrupted registers, so it may run
-        // between any two instructions. What it shares with the code that it interrupts are the CPU-local atomics,
-        // as with an interrupt.
+        // SAFETY: a handler runs on the alternate stack and Linux restores the interrupted registers, so it
+        // may run between any two instructions. What it shares with the code that it interrupts are the
+        // CPU-local atomics, as with an interrupt.
         unsafe { linux::set_action(signal, action) }.is_ok()
     })
 }
 
-/// Makes the exception stack of this CPU the alternate stack of the thread that calls; `false` if Linux refuses.
+/// Makes the exception stack of this CPU the alternate stack of the thread that calls; `false` if Linux
+/// refuses.
 pub(super) fn use_stack(stacks: StackTops) -> bool {
     let top = stacks[InterruptStack::Fault as usize];
     let stack = SignalStack { start: top - INTERRUPT_SIZE as u64, flags: 0, size: INTERRUPT_SIZE as u64 };
-    // SAFETY: the stack belongs to the CPU, which is this thread; and since no IDT refers to it here, nothing else
-    // uses it.
+    // SAFETY: the stack belongs to the CPU, which is this thread; and since no IDT refers to it here, nothing
+    // else uses it.
     unsafe { linux::set_stack(&stack) }.is_ok()
 }
 

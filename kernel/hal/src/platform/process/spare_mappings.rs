@@ -1,8 +1,8 @@
 //! Spare mappings: room for mappings that must not fail.
 //!
-//! Linux limits the number of a process's mappings (`vm.max_map_count`, 65,530 by default). A program with as many
-//! threads reaches the limit, and then stacks could no longer grow. So the kernel holds some mappings that it can
-//! release for one that must not fail; allocations fail as long as any of them is missing.
+//! Linux limits the number of a process's mappings (`vm.max_map_count`, 65,530 by default). A program with as
+//! many threads reaches the limit, and then stacks could no longer grow. So the kernel holds some mappings
+//! that it can release for one that must not fail; allocations fail as long as any of them is missing.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -19,8 +19,8 @@ const COUNT: u32 = 64;
 /// Changes of mappings before which no spare mappings are made: small programs do without the system calls.
 const THRESHOLD: u32 = 1024;
 
-/// Number of changes so far, up to [`THRESHOLD`]. Like the other variable here, it changes under the memory lock
-/// only.
+/// Number of changes so far, up to [`THRESHOLD`]. Like the other variable here, it changes under the memory
+/// lock only.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// Number of spare mappings that are held.
@@ -40,8 +40,8 @@ fn address(number: u32) -> u64 {
     START.load(Relaxed) + 2 * u64::from(number) * PAGE_SIZE
 }
 
-/// Makes the missing spare mappings, unless there is no need yet; `false` if Linux does not allow it. The memory
-/// lock is held.
+/// Makes the missing spare mappings, unless there is no need yet; `false` if Linux does not allow it. The
+/// memory lock is held.
 pub(super) fn refill() -> bool {
     CHANGES.load(Relaxed) < THRESHOLD || (HELD.load(Relaxed)..COUNT).all(hold)
 }
@@ -63,7 +63,8 @@ fn release() -> bool {
     unsafe { linux::unmap(address(last), PAGE_SIZE) }.is_ok()
 }
 
-/// Makes a change of mappings; if Linux refuses, releases spare mappings and tries again. The memory lock is held.
+/// Makes a change of mappings; if Linux refuses, releases spare mappings and tries again. The memory lock is
+/// held.
 pub(super) fn change(change: impl Fn() -> Result<(), LinuxError>) -> Result<(), LinuxError> {
     let changes = CHANGES.load(Relaxed);
     if changes < THRESHOLD {

@@ -12,8 +12,8 @@ use hermit_abi::{EPOLLET, EPOLLIN, EPOLLOUT};
 use std::boxed::Box;
 use std::sync::Arc;
 
-/// What makes the inner entry ready again reaches the edge-triggered outer one, also after a read that the inner instance
-/// has not seen.
+/// What makes the inner entry ready again reaches the edge-triggered outer one, also after a read that the
+/// inner instance has not seen.
 #[test]
 fn edge_of_an_instance_is_seen_after_a_read_of_what_it_watches() {
     let (outer, inner) = (instance(), instance());

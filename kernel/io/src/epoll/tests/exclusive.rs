@@ -14,8 +14,8 @@ use super::{event, instance, sleeper, wait};
 use crate::testing::FakeWaitQueue;
 use crate::{EventFd, Object, ReadBuffer};
 
-/// As Linux does: each of 100 instances watches one counter, and a write wakes a thread of one of them, and of an instance
-/// whose entry is not exclusive.
+/// As Linux does: each of 100 instances watches one counter, and a write wakes a thread of one of them, and
+/// of an instance whose entry is not exclusive.
 #[test]
 #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
 fn event_wakes_one_of_many_exclusive_entries() {

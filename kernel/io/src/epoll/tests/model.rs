@@ -155,7 +155,8 @@ proptest! {
         let epoll = instance();
         let mut devices: Vec<_> = (0..OBJECTS).map(|_| Device::new()).collect();
         let mut model = Model::default();
-        // Which object has registered which descriptors, in order: those that were woken register again when looked at.
+        // Which object has registered which descriptors, in order: those that were woken register again when
+        // looked at.
         for (data, step) in (0..).zip(steps) {
             match step {
                 Step::Add(descriptor, number, events) => {

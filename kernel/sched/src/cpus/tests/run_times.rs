@@ -55,7 +55,8 @@ fn thread_that_comes_from_a_cpu_without_run_times_has_full_credit() {
     assert_eq!(all[2].entity.runtime.load(Ordering::Relaxed), 0);
 }
 
-/// The virtual time of CPU 1 is held by a ready thread; that of CPU 0 goes on with a thread that computes alone, and is not charged.
+/// The virtual time of CPU 1 is held by a ready thread; that of CPU 0 goes on with a thread that computes
+/// alone, and is not charged.
 #[test]
 fn thread_that_comes_from_another_cpu_keeps_its_distance_to_the_virtual_time() {
     for distance in [MS.cast_signed(), -MS.cast_signed()] {

@@ -1,5 +1,6 @@
-//! Backtraces at all depths of a stack that has not been used before: finding the callers must not make it grow while
-//! the memory is locked. Another thread maps memory meanwhile: no caller may be missing because it holds that lock.
+//! Backtraces at all depths of a stack that has not been used before: finding the callers must not make it
+//! grow while the memory is locked. Another thread maps memory meanwhile: no caller may be missing because it
+//! holds that lock.
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,7 +5,8 @@ use std::hint::black_box;
 /// Bytes before and after those that are written: more than the distance of any move.
 const MARGIN: usize = 256;
 
-/// Where the source and the destination of a copy are, from [`MARGIN`] on: apart, the same, and with all kinds of overlap.
+/// Where the source and the destination of a copy are, from [`MARGIN`] on: apart, the same, and with all
+/// kinds of overlap.
 const MOVES: [(usize, usize); 30] = [
     (0, 1),
     (1, 0),
@@ -98,8 +99,8 @@ fn fill(size: usize, start: usize) {
     check(&bytes, start, size, |_| 0xa5);
 }
 
-/// `memcmp`, with a difference nowhere, and from the first, the middle and the last byte on: in that byte alone, and in all
-/// bytes that follow, whose order is often another one.
+/// `memcmp`, with a difference nowhere, and from the first, the middle and the last byte on: in that byte
+/// alone, and in all bytes that follow, whose order is often another one.
 fn compare(size: usize, offset: usize) {
     let bytes = buffer(size);
     let mut other = buffer(size);

@@ -1,5 +1,5 @@
-//! Calls that start a part of the kernel for the first time while there is no memory, and while there is more and more of it:
-//! they fail with an error, and succeed in the end.
+//! Calls that start a part of the kernel for the first time while there is no memory, and while there is more
+//! and more of it: they fail with an error, and succeed in the end.
 
 use std::env;
 use std::fs::{self, File};
@@ -47,7 +47,8 @@ pub(crate) fn exhausted_folder() {
     });
 }
 
-/// Operations on files, in memory and in a folder of the host, while there is no memory, and more and more of it.
+/// Operations on files, in memory and in a folder of the host, while there is no memory, and more and more of
+/// it.
 pub(crate) fn exhausted_files() {
     for folder in ["/tmp", "/srv"] {
         fs::create_dir(format!("{folder}/first")).expect("there is memory");
@@ -149,8 +150,8 @@ fn fails_until_there_is_memory(name: &str, action: impl Fn() -> io::Result<()>) 
     assert!(failures > 0, "{name} took no memory");
 }
 
-/// Calls an action while there is no memory, and more and more of it, until it succeeds; returns the number of its failures.
-/// Any other error than those that are accepted is a panic.
+/// Calls an action while there is no memory, and more and more of it, until it succeeds; returns the number
+/// of its failures. Any other error than those that are accepted is a panic.
 fn count_failures(name: &str, accepted: &[i32], action: impl Fn() -> io::Result<()>) -> u32 {
     let mut blocks = exhaust();
     let mut failures = 0;

@@ -14,14 +14,15 @@ const CPU: isize = 0;
 const LOW: u8 = 1;
 const HIGH: u8 = 20;
 
-/// Time in microseconds after which the thread of high priority looks again: less than initialising a device takes.
+/// Time in microseconds after which the thread of high priority looks again: less than initialising a device
+/// takes.
 const INTERVAL: u64 = 10;
 
 /// Whether the thread of low priority has begun to open the device.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// With the policy `fifo` the thread of high priority preempts the other one, most likely while that initialises the device,
-/// and never gives way: it must wait for it asleep.
+/// With the policy `fifo` the thread of high priority preempts the other one, most likely while that
+/// initialises the device, and never gives way: it must wait for it asleep.
 pub(crate) fn first_use() {
     let high = raw_thread::spawn(HIGH, CPU, || {
         while !HAS_BEGUN.load(Acquire) {

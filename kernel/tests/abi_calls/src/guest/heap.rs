@@ -108,8 +108,8 @@ fn large_allocations() {
     }
 }
 
-/// With the feature `bump`, the last block is allocated again when it is freed, and grows in place. No other block's memory is used
-/// again.
+/// With the feature `bump`, the last block is allocated again when it is freed, and grows in place. No other
+/// block's memory is used again.
 pub(crate) fn last_block() {
     // From then on there is so much memory behind the last block.
     drop(new(1 << 20, 16, 0));

@@ -35,14 +35,16 @@ impl Area {
 
     fn get(self, offset: usize) -> u8 {
         assert!(offset < self.size, "{offset} is not in {self:x?}");
-        // SAFETY: the offset is inside the area (checked); areas are accessed by volatile accesses only, never by reference.
+        // SAFETY: the offset is inside the area (checked); areas are accessed by volatile accesses only,
+        // never by reference.
         unsafe { self.pointer().wrapping_add(offset).read_volatile() }
     }
 
     /// Writes a byte.
     pub(crate) fn set(self, offset: usize, value: u8) {
         assert!(offset < self.size, "{offset} is not in {self:x?}");
-        // SAFETY: the offset is inside the area (checked); areas are accessed by volatile accesses only, never by reference.
+        // SAFETY: the offset is inside the area (checked); areas are accessed by volatile accesses only,
+        // never by reference.
         unsafe { self.pointer().wrapping_add(offset).write_volatile(value) };
     }
 
@@ -67,8 +69,8 @@ impl Area {
 
     /// Calls the area as a function that returns a number.
     pub(crate) fn call(self) -> u32 {
-        // SAFETY: the only caller has written a function of the C ABI there and made the area executable; otherwise
-        // the call faults.
+        // SAFETY: the only caller has written a function of the C ABI there and made the area executable;
+        // otherwise the call faults.
         let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(self.pointer()) };
         function()
     }

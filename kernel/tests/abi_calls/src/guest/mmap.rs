@@ -51,14 +51,15 @@ pub(crate) fn mmap() {
     no_leak();
 }
 
-/// Threads use memory that other CPUs unmap: an old TLB entry shows as an area that has changed, or as a fault.
+/// Threads use memory that other CPUs unmap: an old TLB entry shows as an area that has changed, or as a
+/// fault.
 pub(crate) fn parallel() {
     read_by_others();
     exchange_in_a_ring();
 }
 
-/// A thread maps memory at the same address again and again, at other frames each time, and others read it, which change
-/// no mappings themselves: some are busy meanwhile, others let their CPUs idle.
+/// A thread maps memory at the same address again and again, at other frames each time, and others read it,
+/// which change no mappings themselves: some are busy meanwhile, others let their CPUs idle.
 fn read_by_others() {
     let (done, is_done) = mpsc::channel();
     let readers: Vec<_> = (0..READERS)

@@ -1,12 +1,13 @@
-//! Lookups of names with `/etc/hosts`, `/etc/resolv.conf` and name servers, which run in this program at addresses of
-//! the loopback.
+//! Lookups of names with `/etc/hosts`, `/etc/resolv.conf` and name servers, which run in this program at
+//! addresses of the loopback.
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::thread;
 
-/// A server that has names below `corp.test`, and one that always fails. Nothing listens at the third address.
+/// A server that has names below `corp.test`, and one that always fails. Nothing listens at the third
+/// address.
 const SERVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const FAILING: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const ABSENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
@@ -36,8 +37,8 @@ pub(crate) fn names() {
     failures();
 }
 
-/// A machine with an initial tree: its `/etc/hosts` counts before the first use of a file and after it, and so does a
-/// change.
+/// A machine with an initial tree: its `/etc/hosts` counts before the first use of a file and after it, and
+/// so does a change.
 pub(crate) fn initial_names() {
     let resolved = || resolve("early").expect("a name of the initial tree");
     assert_eq!(resolved(), ["192.0.2.9"]);

@@ -29,7 +29,8 @@ fn prepare(work: impl FnOnce() + Send + 'static) -> usize {
 
 /// Frees the argument of a thread that was not started.
 fn free(argument: usize) {
-    // SAFETY: `prepare` made the pointer with `Box::into_raw`, and no thread was started that could take it back.
+    // SAFETY: `prepare` made the pointer with `Box::into_raw`, and no thread was started that could take it
+    // back.
     drop(unsafe { Box::from_raw(ptr::with_exposed_provenance_mut::<Work>(argument)) });
 }
 
@@ -37,8 +38,8 @@ fn free(argument: usize) {
 pub(crate) fn spawn(priority: u8, core: isize, work: impl FnOnce() + Send + 'static) -> ErrnoResult<Tid> {
     let argument = prepare(work);
     let mut id = 0;
-    // SAFETY: `id` is writable, and the closure is `Send` and `'static`, so it may run in another thread at any
-    // time.
+    // SAFETY: `id` is writable, and the closure is `Send` and `'static`, so it may run in another thread at
+    // any time.
     let result = call_result(unsafe { hermit_abi::spawn(&raw mut id, run, argument, priority, core) });
     result.inspect_err(|_| free(argument)).map(|_| id)
 }
@@ -61,8 +62,8 @@ pub(crate) fn spawn2(
     Err(errno)
 }
 
-/// Identifies this CPU by the address of the kernel's per-CPU data, which GS points to. A virtual CPU that is a
-/// host thread has no hardware CPU number of its own.
+/// Identifies this CPU by the address of the kernel's per-CPU data, which GS points to. A virtual CPU that is
+/// a host thread has no hardware CPU number of its own.
 pub(crate) fn cpu() -> u64 {
     let own: u64;
     // SAFETY: the first word of the kernel's per-CPU data is mapped on every CPU; it is only read.

@@ -17,7 +17,8 @@ const MAX_BLOCKS: usize = 4096;
 /// Size of the largest block of which CPUs keep free ones, in bytes.
 const MAX_KEPT: usize = 32 << 10;
 
-/// Number of blocks by which two fillings may differ: what the heap and the threads use meanwhile. A CPU keeps more.
+/// Number of blocks by which two fillings may differ: what the heap and the threads use meanwhile. A CPU
+/// keeps more.
 const TOLERANCE: usize = 8;
 
 /// What the other thread does next.

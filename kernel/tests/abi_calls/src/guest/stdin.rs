@@ -8,8 +8,8 @@ use super::raw_thread::{self, ANY_CPU};
 /// Priority of a thread that runs while the main thread waits. On one CPU it hardly ever runs earlier.
 const LOW_PRIORITY: u8 = 1;
 
-/// Reads two lines. The first read initialises the device; the second one waits when the thread of low priority prints
-/// that it does.
+/// Reads two lines. The first read initialises the device; the second one waits when the thread of low
+/// priority prints that it does.
 pub(crate) fn stdin() {
     println!("about to read");
     assert_eq!(line(), "first");

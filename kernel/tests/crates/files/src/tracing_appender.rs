@@ -13,7 +13,8 @@ use crate::folder::Folder;
 /// Stops a hang.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns the file's text when it has this many lines: the drop of a guard waits for the writing thread only for a second.
+/// Returns the file's text when it has this many lines: the drop of a guard waits for the writing thread only
+/// for a second.
 fn text_of_lines(path: &Path, count: usize) -> io::Result<String> {
     let start = Instant::now();
     loop {

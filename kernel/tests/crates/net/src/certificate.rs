@@ -1,4 +1,5 @@
-//! A certificate for `localhost`, and the settings of TLS by which servers show it and clients trust it alone.
+//! A certificate for `localhost`, and the settings of TLS by which servers show it and clients trust it
+//! alone.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! QUIC: streams of a connection that a server echoes, datagrams, and a client that does not trust the server.
+//! QUIC: streams of a connection that a server echoes, datagrams, and a client that does not trust the
+//! server.
 
 use std::sync::Arc;
 

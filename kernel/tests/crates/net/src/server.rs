@@ -7,7 +7,8 @@ use std::{io, thread};
 
 use ::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// Answers each request with its first line and its body, in JSON. Returns the address; the thread ends with the program.
+/// Answers each request with its first line and its body, in JSON. Returns the address; the thread ends with
+/// the program.
 pub fn start() -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

@@ -1,4 +1,5 @@
-//! A client of a small server that speaks the protocol of PostgreSQL: a password, text and prepared statements.
+//! A client of a small server that speaks the protocol of PostgreSQL: a password, text and prepared
+//! statements.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -105,7 +106,8 @@ fn simple(query: &[u8]) -> Vec<u8> {
     [columns(25, 0), rows.concat(), message(b'C', done.as_bytes())].concat()
 }
 
-/// The two integers at the end of a message that binds them: each has a length before it, and the formats of results follow.
+/// The two integers at the end of a message that binds them: each has a length before it, and the formats of
+/// results follow.
 fn parameters(body: &[u8]) -> Vec<i32> {
     let integer = |at: usize| {
         body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_be_bytes)

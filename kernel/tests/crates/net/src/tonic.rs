@@ -1,5 +1,5 @@
-//! gRPC: calls with one message, a stream from the server and one in both directions; errors, metadata and deadlines; options of
-//! connections.
+//! gRPC: calls with one message, a stream from the server and one in both directions; errors, metadata and
+//! deadlines; options of connections.
 
 use std::convert::Infallible;
 use std::future::Future;

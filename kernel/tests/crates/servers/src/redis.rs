@@ -1,4 +1,5 @@
-//! Redis: values of all kinds, a script, a transaction, many tasks on one connection, publishing, and waiting for a list.
+//! Redis: values of all kinds, a script, a transaction, many tasks on one connection, publishing, and waiting
+//! for a list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

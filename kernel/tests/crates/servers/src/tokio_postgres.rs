@@ -1,4 +1,5 @@
-//! PostgreSQL: a password by SCRAM, types, transactions, many queries at a time, copying, notifications, and cancelling.
+//! PostgreSQL: a password by SCRAM, types, transactions, many queries at a time, copying, notifications, and
+//! cancelling.
 
 use std::future;
 use std::io::Cursor;

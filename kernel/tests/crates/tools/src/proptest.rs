@@ -1,4 +1,5 @@
-//! Properties of functions, for random values: one that holds, one that does not, and the smallest value for that.
+//! Properties of functions, for random values: one that holds, one that does not, and the smallest value for
+//! that.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! The frame of the programs that use crates: each has a table of crates, and an argument selects the one to use.
+//! The frame of the programs that use crates: each has a table of crates, and an argument selects the one to
+//! use.
 
 use std::env;
 use std::error::Error;

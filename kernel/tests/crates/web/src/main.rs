@@ -1,4 +1,5 @@
-//! Crates for web servers. Each serves a name in the path, JSON in the body, and errors, to a client in the same program.
+//! Crates for web servers. Each serves a name in the path, JSON in the body, and errors, to a client in the
+//! same program.
 
 crate_uses::crate_uses! {
     "actix-web": actix_web,

@@ -70,8 +70,8 @@ pub(super) fn woken_by_change_of_set(record: &mut Transcript) -> CheckResult {
     Ok(())
 }
 
-/// A thread in `poll` waits for a counter, and for an instance whose socket has traffic that others receive: no addition to the
-/// counter is lost while the instance looks at the socket.
+/// A thread in `poll` waits for a counter, and for an instance whose socket has traffic that others receive:
+/// no addition to the counter is lost while the instance looks at the socket.
 pub(super) fn woken_amid_traffic(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (epoll, counter) = (instance()?, sys::eventfd()?);
     let (sender, receiver) = ip.connected_datagrams()?;

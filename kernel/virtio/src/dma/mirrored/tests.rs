@@ -64,7 +64,8 @@ fn only_the_following_span_is_appended() {
     let mut third = first.split_front(64).unwrap();
     let second = first.split_front(64).unwrap();
     assert!(first.split_front(MEMORY_SIZE).is_none());
-    // `first` is the remainder, from offset 128 to the end: `third`, at offset 0, follows it; `second` does not.
+    // `first` is the remainder, from offset 128 to the end: `third`, at offset 0, follows it; `second` does
+    // not.
     let second = first.append(second).unwrap_err();
     assert!(third.append(mirrored()).is_err());
     assert_eq!((third.append(second).is_ok(), third.size()), (true, 128));

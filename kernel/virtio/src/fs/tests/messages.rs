@@ -44,7 +44,8 @@ fn messages_with_a_reply_free_their_slots() {
     assert!(submit_now(&mut fs, &request(&[1], &[], 0), Waker::noop()).is_ok());
 }
 
-/// The device uses the next chain of a queue, and raises an interrupt if the driver wants one. Returns whether it does.
+/// The device uses the next chain of a queue, and raises an interrupt if the driver wants one. Returns
+/// whether it does.
 fn use_next(fs: &mut Driver, model: &SharedDevice, queue: u16, reply: &[u8]) -> bool {
     let mut device = model.lock().unwrap();
     let chain = device.take(queue).expect("a message");
@@ -84,8 +85,8 @@ fn task_that_waits_for_messages_is_woken_by_each() {
     assert!(is_handled(&mut fs, 3, &waker));
 }
 
-/// The device uses the next message of the high-priority queue. Its interrupt does not come: the driver looks before the
-/// device has decided whether the driver wants one, and so that it decides against it.
+/// The device uses the next message of the high-priority queue. Its interrupt does not come: the driver looks
+/// before the device has decided whether the driver wants one, and so that it decides against it.
 fn use_without_interrupt(model: &SharedDevice) {
     let mut device = model.lock().unwrap();
     let chain = device.take(HIPRIO).expect("a message");

@@ -221,8 +221,8 @@ fn invalid_frames_per_call_are_bounded() {
     assert_eq!(receive(&mut net).unwrap().0, frame(60, 2));
 }
 
-/// Result of receiving a frame of 100 bytes with this header, with these features: `None` if it is dropped, else
-/// whether its checksum is valid.
+/// Result of receiving a frame of 100 bytes with this header, with these features: `None` if it is dropped,
+/// else whether its checksum is valid.
 fn received_checksum_valid(features: u64, header: [u8; HEADER_SIZE]) -> Option<bool> {
     let nic = Nic::new(features, SIZE);
     let mut net = nic.open(MIN_SIZES).unwrap();

@@ -1,7 +1,7 @@
 //! The capability list of a PCI function: location of the virtio structures (virtio 1.2, section 4.1.4).
 //!
-//! The list is untrusted: links may be arbitrary and form circles. Locations are validated by the hal when it maps
-//! them.
+//! The list is untrusted: links may be arbitrary and form circles. Locations are validated by the hal when it
+//! maps them.
 
 use super::config_space::{ConfigSpace, Function, register};
 

@@ -39,8 +39,8 @@ pub trait MapRegisters {
 
     /// Maps `length` bytes of registers at a physical address, which need not be page-aligned.
     ///
-    /// Both values come from the device: the implementation returns `None` if the range is not device memory, such
-    /// as RAM, or cannot be mapped.
+    /// Both values come from the device: the implementation returns `None` if the range is not device memory,
+    /// such as RAM, or cannot be mapped.
     fn map(&self, address: u64, length: u64) -> Option<Self::Registers>;
 }
 
@@ -70,7 +70,8 @@ pub(super) mod command {
     pub(in super::super) const BUS_MASTER: u32 = 1 << 2;
     /// Interrupt Disable: the function does not assert its INTx line.
     pub(in super::super) const INTX_DISABLE: u32 = 1 << 10;
-    /// The status register, in the upper half: its bits are cleared by writing ones, so it is written as zero.
+    /// The status register, in the upper half: its bits are cleared by writing ones, so it is written as
+    /// zero.
     pub(in super::super) const STATUS: u32 = 0xffff_0000;
 }
 

@@ -2,8 +2,8 @@
 
 use super::topic::Table;
 
-/// Under QEMU, by table and row, as ratios to the Linux guest: the project's absolute aims on one machine, divided by the figures of
-/// a Linux guest on that machine.
+/// Under QEMU, by table and row, as ratios to the Linux guest: the project's absolute aims on one machine,
+/// divided by the figures of a Linux guest on that machine.
 const QEMU: [(Table, &str, f64); 15] = [
     (Table::ToServer, "64 B", 1.47),
     (Table::ToServer, "1 KiB", 1.10),

@@ -1,4 +1,5 @@
-//! Request and answer on an otherwise idle machine, by `xtask/bench/idle_latency`: no other packet or timer wakes the network.
+//! Request and answer on an otherwise idle machine, by `xtask/bench/idle_latency`: no other packet or timer
+//! wakes the network.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -21,7 +22,8 @@ use super::topic::Table;
 /// Runtimes, in the order of their ports, which follow that of the control connection.
 pub(super) const RUNTIMES: [&str; 3] = ["std", "tokio", "smol"];
 
-/// Port of the peer on the host; those of its runtimes follow. Another than the server's, which may be on the host, too.
+/// Port of the peer on the host; those of its runtimes follow. Another than the server's, which may be on the
+/// host, too.
 const PEER_PORT: u16 = 7790;
 
 /// Number of requests, each on a connection of its own.
@@ -34,7 +36,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const QUANTILES: [(&str, &str); 4] =
     [("p50_us", "p50"), ("p90_us", "p90"), ("p99_us", "p99"), ("max_us", "maximum")];
 
-/// Measures the machine as the client and as the server of each runtime. A machine behind ports is a server only.
+/// Measures the machine as the client and as the server of each runtime. A machine behind ports is a server
+/// only.
 pub(super) fn measure(plan: &NetBenchPlan, system: System, figures: &mut Figures) -> Result<()> {
     let program = ServerProgram::IdleLatency.of(&plan.programs)?;
     let server = RunningServer::ready(plan, system, ServerProgram::IdleLatency)?;

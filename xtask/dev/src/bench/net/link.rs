@@ -53,7 +53,8 @@ pub(super) enum NetLink {
 }
 
 impl NetLink {
-    /// Creates a tap, with a permanent neighbor entry for the guest: the host sends no ARP requests while the guest boots.
+    /// Creates a tap, with a permanent neighbor entry for the guest: the host sends no ARP requests while the
+    /// guest boots.
     pub(super) fn tap() -> Result<Self> {
         ip(&["tuntap", "add", DEVICE, "mode", "tap"])?;
         let link = Self::Tap;
@@ -62,8 +63,8 @@ impl NetLink {
         Ok(link)
     }
 
-    /// Starts a relay with sockets in a folder. Neighbors are as those of [`Self::tap`]. The host sends as Linux does by default,
-    /// which is what the Linux guest does, whatever this host's default is.
+    /// Starts a relay with sockets in a folder. Neighbors are as those of [`Self::tap`]. The host sends as
+    /// Linux does by default, which is what the Linux guest does, whatever this host's default is.
     pub(super) fn relay(folder: &Path) -> Result<Self> {
         let link = Self::Relay(Relay::start(DEVICE, folder)?);
         configure_host()?;

@@ -1,4 +1,5 @@
-//! `--loss`: flows over a path with random loss, delay, jitter, reordering, a rate and a queue, which a relay emulates.
+//! `--loss`: flows over a path with random loss, delay, jitter, reordering, a rate and a queue, which a relay
+//! emulates.
 
 mod aims;
 mod cells;
@@ -73,7 +74,8 @@ fn measure_group(
     Ok(())
 }
 
-/// Measures a cell. Each flow has a path with a seed of its own, so that the n-th frame of a flow has the same fate in both systems.
+/// Measures a cell. Each flow has a path with a seed of its own, so that the n-th frame of a flow has the
+/// same fate in both systems.
 fn measure_cell(
     client: &Path,
     server: &RunningServer,

@@ -1,8 +1,9 @@
 //! The network namespace and the PID namespace of the suite, which leave nothing behind.
 //!
-//! `unshare` creates both and starts this executable again in them, as init of the PID namespace: when init exits, the kernel kills
-//! the other processes of the namespace, and with the last process of a network namespace it removes the devices. Init exits at the
-//! end of file of its standard input, a pipe from the process outside: it also exits if that process is killed.
+//! `unshare` creates both and starts this executable again in them, as init of the PID namespace: when init
+//! exits, the kernel kills the other processes of the namespace, and with the last process of a network
+//! namespace it removes the devices. Init exits at the end of file of its standard input, a pipe from the
+//! process outside: it also exits if that process is killed.
 
 use std::env;
 use std::ffi::OsString;

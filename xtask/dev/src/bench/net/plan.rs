@@ -32,12 +32,14 @@ pub(crate) struct NetSelection {
     /// net and web: number of runs, whose median is the figure
     #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) runs: u32,
-    /// net: measure flows over lossy paths instead: throughput, completion times and fairness, of QEMU and Linux
+    /// net: measure flows over lossy paths instead: throughput, completion times and fairness, of QEMU and
+    /// Linux
     ///
-    /// A relay between guest and host emulates paths of 100 Mbit/s with round trips of 10 and 100 ms and a queue of as much as
-    /// is sent in one: with random loss of 0.1, 1, 3 and 10 % in each direction, and with jitter and reordering. A flow of 6 MiB
-    /// ends after 10 s at the latest, and its throughput is what arrived by then. A run takes about ten minutes; each one has
-    /// another seed, which is the same for both systems. What is measured, and how: docs/measurements.md
+    /// A relay between guest and host emulates paths of 100 Mbit/s with round trips of 10 and 100 ms and a
+    /// queue of as much as is sent in one: with random loss of 0.1, 1, 3 and 10 % in each direction, and with
+    /// jitter and reordering. A flow of 6 MiB ends after 10 s at the latest, and its throughput is what
+    /// arrived by then. A run takes about ten minutes; each one has another seed, which is the same for both
+    /// systems. What is measured, and how: docs/measurements.md
     #[arg(id = "loss", long = "loss")]
     pub(super) is_lossy: bool,
     /// net: with --loss, also measure a flow of 100 MiB at a loss of 0.1 %

@@ -1,8 +1,10 @@
-//! A relay between a guest and the host, which impairs the path between them as an [`Emulator`] says, in each direction.
+//! A relay between a guest and the host, which impairs the path between them as an [`Emulator`] says, in each
+//! direction.
 //!
-//! The host's end is a tap that the relay opens; the guest's end is QEMU's netdev `dgram` at a Unix socket, which carries an Ethernet
-//! frame in each datagram. Neither has offloads, so each frame is a packet of the network. A thread for each direction blocks
-//! where its receiver does not keep up; then frames wait in front of the path, as at a network device.
+//! The host's end is a tap that the relay opens; the guest's end is QEMU's netdev `dgram` at a Unix socket,
+//! which carries an Ethernet frame in each datagram. Neither has offloads, so each frame is a packet of the
+//! network. A thread for each direction blocks where its receiver does not keep up; then frames wait in front
+//! of the path, as at a network device.
 
 mod direction;
 mod emulator;
@@ -64,7 +66,8 @@ impl Relay {
         format!("dgram,id=net,local.type=unix,local.path={guest},remote.type=unix,remote.path={host}")
     }
 
-    /// Replaces both directions of the path by empty ones. Frames on the path are lost, and the counts begin at zero.
+    /// Replaces both directions of the path by empty ones. Frames on the path are lost, and the counts begin
+    /// at zero.
     pub(super) fn impair(&self, impairments: Impairments, seed: u64) {
         for (direction, seed) in self.directions.iter().zip([seed * 2, seed * 2 + 1]) {
             direction.impair(impairments, seed);

@@ -35,11 +35,13 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const NO_OFFLOAD: &str = ",gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off\
                      ,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off";
 
-/// The CPU model of each guest in QEMU: without the CPUID bits ERMS and FSRM, which announce a fast `rep movsb`. TCG translates it to
-/// slow code: with the bits, Linux copies at a quarter of the speed. This kernel's images do not use them.
+/// The CPU model of each guest in QEMU: without the CPUID bits ERMS and FSRM, which announce a fast `rep
+/// movsb`. TCG translates it to slow code: with the bits, Linux copies at a quarter of the speed. This
+/// kernel's images do not use them.
 const CPU_MODEL: [&str; 2] = ["-cpu", "max,-erms,-fsrm"];
 
-/// Setting of Linux guests: what a connection learned about a path is not used for the next one, whose path may be another.
+/// Setting of Linux guests: what a connection learned about a path is not used for the next one, whose path
+/// may be another.
 const NO_METRICS: &str = "sysctl.net.ipv4.tcp_no_metrics_save=1";
 
 /// Name of the file with a server's output.
@@ -159,7 +161,8 @@ fn uhyve(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     uhyve_with(plan, program, ["--net".to_owned(), net])
 }
 
-/// The command of a guest in uhyve behind ports of the host, with two CPUs: the process at the loopback has all of them.
+/// The command of a guest in uhyve behind ports of the host, with two CPUs: the process at the loopback has
+/// all of them.
 fn uhyve_with_ports(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     let ports = program.ports().flat_map(|port| ["-p".to_owned(), format!("{port}:{port}")]);
     let cpus = ["--cpus", "2"].map(str::to_owned);

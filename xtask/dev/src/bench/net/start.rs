@@ -20,7 +20,8 @@ const PING_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum time of a connection or a response, once the guest has answered a ping.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Waits until the server has answered a ping and a request, and adds both times to the figures if the topic is selected.
+/// Waits until the server has answered a ping and a request, and adds both times to the figures if the topic
+/// is selected.
 pub(super) fn measure(
     server: &mut RunningServer,
     system: System,

@@ -2,7 +2,8 @@
 
 use super::SuiteTable;
 
-/// Works beside none, one and two computing threads for each CPU, in a process beside Linux, and in QEMU beside a Linux guest.
+/// Works beside none, one and two computing threads for each CPU, in a process beside Linux, and in QEMU
+/// beside a Linux guest.
 pub(super) const MIXED: [SuiteTable; 12] = [
     table("mixed-1-0", "mixed", "CPUs 1, computing threads 0"),
     table("mixed-1-1", "mixed", "CPUs 1, computing threads 1"),

@@ -168,7 +168,8 @@ fn redis(program: &Path, folder: &Path, port: u16) -> Command {
     command
 }
 
-/// Creates the data of a server with the user `ada`, whose password is "secret"; returns the command of the server.
+/// Creates the data of a server with the user `ada`, whose password is "secret"; returns the command of the
+/// server.
 fn postgresql(initdb: &Path, folder: &Path, port: u16) -> Result<Command> {
     let (data, password) = (folder.join("data"), folder.join("password"));
     fs::write(&password, "secret")?;

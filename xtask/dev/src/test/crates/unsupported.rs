@@ -15,7 +15,8 @@ use xtask::{build, process, workspace};
 /// Number of lines of a build's messages that are shown.
 const LAST_LINES: usize = 20;
 
-/// Builds share a target folder, which one uses at a time: the others would wait for it with their time running.
+/// Builds share a target folder, which one uses at a time: the others would wait for it with their time
+/// running.
 static BUILD: Mutex<()> = Mutex::new(());
 
 /// Builds a program that uses the crate, and runs it if it can be built.
@@ -57,7 +58,8 @@ fn package(krate: &Unsupported) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Builds the package for the target, with the patches that fit. Returns the program, or what cargo says when it fails.
+/// Builds the package for the target, with the patches that fit. Returns the program, or what cargo says when
+/// it fails.
 fn build(folder: &Path) -> Result<Result<PathBuf, String>> {
     let _turn = BUILD.lock().unwrap_or_else(PoisonError::into_inner);
     let mut cargo = build::cargo_of_package(folder)?;

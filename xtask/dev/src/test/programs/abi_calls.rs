@@ -44,7 +44,8 @@ const MEMORY_TO_EXHAUST: u64 = 64;
 /// Number of boots with a first use of a device, which the other thread meets in about every second one.
 const FIRST_USES: u32 = 5;
 
-/// Checks of the heap with other allocators, by image. `bump` frees too little for a check that exhausts the memory twice.
+/// Checks of the heap with other allocators, by image. `bump` frees too little for a check that exhausts the
+/// memory twice.
 const ALLOCATOR_CHECKS: [(&str, &[&str]); 2] =
     [(BUMP_CALLS, &["exhausted", "heap", "last-block"]), (TLSF_CALLS, &["exhausted", "heap", "reclaim"])];
 

@@ -11,18 +11,20 @@ use crate::test::schedule::Tests;
 /// Largest accepted difference of the clocks' rates, in parts per million.
 const TOLERANCE: f64 = 100.0;
 
-/// Number of guests that must be right after one was wrong: one whose calibration is wrong now and then is still detected.
+/// Number of guests that must be right after one was wrong: one whose calibration is wrong now and then is
+/// still detected.
 const REPETITIONS: usize = 2;
 
 /// Number of guests that are measured at most. On a host that delays all of them there is no result.
 const MAX_GUESTS: usize = 8;
 
-/// Length of the windows at the start and at the end whose lines are compared: at least two of them arrive without delay, unless
-/// the host is busy.
+/// Length of the windows at the start and at the end whose lines are compared: at least two of them arrive
+/// without delay, unless the host is busy.
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Difference in seconds of the two shortest delays in a window above which they are taken for delays by the host. The measured
-/// error is taken from the delays before, because a wrong clock makes each line appear to be later, or earlier, than the one before.
+/// Difference in seconds of the two shortest delays in a window above which they are taken for delays by the
+/// host. The measured error is taken from the delays before, because a wrong clock makes each line appear to
+/// be later, or earlier, than the one before.
 const MAX_SPREAD: f64 = 300e-6;
 
 /// Time of the host for which a guest is paused.
@@ -66,8 +68,8 @@ struct Measured {
     is_clear: bool,
 }
 
-/// While QEMU pauses a guest, the counter and the monotonic clock stop, as after a suspend of the host; the wall clock catches
-/// up.
+/// While QEMU pauses a guest, the counter and the monotonic clock stop, as after a suspend of the host; the
+/// wall clock catches up.
 fn follows_pause(platform: &TestPlatform<'_>) -> Result<()> {
     let started = platform.guest("threads", &["clock-step"]).start()?;
     started.has_printed(b"waiting for a step\n")?;
@@ -158,7 +160,8 @@ mod tests {
 
     #[test]
     fn fast_clock_is_measured_despite_late_lines() {
-        // Much too fast, each line appears to be earlier than the one before by more than the host delays one.
+        // Much too fast, each line appears to be earlier than the one before by more than the host delays
+        // one.
         for error in [50_u32, 20_000, 1_000_000] {
             let ticks = ticks(error.into(), |number| number * 7919 % 900);
             let Measured { error: found, is_clear } = compare(&ticks).unwrap();

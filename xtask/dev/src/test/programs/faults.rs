@@ -129,7 +129,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: backtraces of panics"), move || panics(platform));
 }
 
-/// A guest ends as expected. What it prints when it fails, its own messages and those of the kernel, is on standard error.
+/// A guest ends as expected. What it prints when it fails, its own messages and those of the kernel, is on
+/// standard error.
 fn ends(guest: &TestGuest<'_>, code: i32, texts: &[&str]) -> Result<()> {
     let outcome = guest.expect(code, texts)?;
     let (is_failure, text) = (code != 0, outcome.error_text());

@@ -3,7 +3,8 @@
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
-/// The processors of QEMU that are tested besides its best one, which has FMA and AVX2: they lack one of what selects variants.
+/// The processors of QEMU that are tested besides its best one, which has FMA and AVX2: they lack one of what
+/// selects variants.
 const PROCESSORS: [&str; 3] = ["max,-fma", "max,-avx2", "max,-xsave"];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {

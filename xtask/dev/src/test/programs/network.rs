@@ -78,7 +78,8 @@ const IPV6: &OnATap = &[
 
 const ONLY_QEMU: &OnATap = &[("devices that share an interrupt line", shared_interrupt::test)];
 
-/// Repeats a call while it fails with EINTR: a call with a timeout does when the process is stopped and continued.
+/// Repeats a call while it fails with EINTR: a call with a timeout does when the process is stopped and
+/// continued.
 fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {

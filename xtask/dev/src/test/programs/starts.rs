@@ -1,5 +1,5 @@
-//! Many starts of a program, one after the other. Each has other options: numbers of CPUs, sizes of memory, arguments,
-//! variables, input, disks, trees of files, networks and exit codes.
+//! Many starts of a program, one after the other. Each has other options: numbers of CPUs, sizes of memory,
+//! arguments, variables, input, disks, trees of files, networks and exit codes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use crate::test::platform::TestPlatform;
 use crate::test::random::Random;
 use crate::test::schedule::Tests;
 
-/// Number of starts at native speed: enough to run out of what each of them leaks, and with `--long` of rare races.
+/// Number of starts at native speed: enough to run out of what each of them leaks, and with `--long` of rare
+/// races.
 const STARTS: u32 = 200;
 const LONG_STARTS: u32 = 10_000;
 

@@ -28,8 +28,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
 /// A line of QEMU's trace of the 8259A for the first serial port.
 const SERIAL_INTERRUPT: &str = "pic_interrupt irq 4 ";
 
-/// Minimum number of bytes for each interrupt, on average. The port has a FIFO of 16 bytes and interrupts at 14, or when
-/// no byte follows.
+/// Minimum number of bytes for each interrupt, on average. The port has a FIFO of 16 bytes and interrupts at
+/// 14, or when no byte follows.
 const BYTES_PER_INTERRUPT: usize = 4;
 
 fn interrupts(platform: &TestPlatform<'_>) -> Result<()> {

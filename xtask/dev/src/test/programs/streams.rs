@@ -1,4 +1,5 @@
-//! Standard output and standard error of a guest: two streams, each complete and in order (`kernel/tests/streams`).
+//! Standard output and standard error of a guest: two streams, each complete and in order
+//! (`kernel/tests/streams`).
 
 use anyhow::{Result, ensure};
 
@@ -90,8 +91,8 @@ fn text(stream: &str, lines: usize) -> String {
     (0..lines).map(|number| format!("{stream} {number}\n")).collect()
 }
 
-/// Runs `kernel/tests/streams` in a script. It exits with code 0, and each stream has the expected lines and nothing else;
-/// standard error may have messages of the VMM about the other stream.
+/// Runs `kernel/tests/streams` in a script. It exits with code 0, and each stream has the expected lines and
+/// nothing else; standard error may have messages of the VMM about the other stream.
 fn run(
     platform: &TestPlatform<'_>,
     arguments: &[&str],

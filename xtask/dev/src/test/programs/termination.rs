@@ -1,4 +1,5 @@
-//! Requests to end a guest: signals to the build tool and to uhyve, in all cases of what its program does about them.
+//! Requests to end a guest: signals to the build tool and to uhyve, in all cases of what its program does
+//! about them.
 
 use std::fs;
 
@@ -14,7 +15,8 @@ use crate::test::uhyve::has_ended;
 /// Grace period that no guest of a test reaches.
 const LONG: &str = "1000";
 
-/// Time limits in seconds of a guest that is killed by them: a longer one if the machine took too long to start it.
+/// Time limits in seconds of a guest that is killed by them: a longer one if the machine took too long to
+/// start it.
 const TIME_LIMITS: [&str; 4] = ["2", "8", "32", "120"];
 
 /// Bit of SIGHUP in a set of signals.

@@ -42,7 +42,8 @@ const CHECKS: [&str; 21] = [
 /// Checks with large stacks or many of them. `exhaust` exhausts the usual memory.
 const LARGE: [&str; 2] = ["many", "stack"];
 
-/// The numbers of CPUs and checks on a slow host: timers, IPIs and wake-ups of idle CPUs, and thread-local storage.
+/// The numbers of CPUs and checks on a slow host: timers, IPIs and wake-ups of idle CPUs, and thread-local
+/// storage.
 const ON_SLOW_HOSTS: [(u32, &[&str]); 2] =
     [(1, &["busy", "sleep"]), (2, &["busy", "mutex", "sleep-together", "spawn-join", "tls"])];
 
@@ -61,13 +62,15 @@ const LONG_STRESS: Duration = Duration::from_secs(180);
 /// Memory in MiB of the check that starts threads until that fails: room for some thousands.
 const EXHAUSTED_MEMORY: u64 = 64;
 
-/// Number of threads that exist at the same time with `--long`, their memory in MiB, and what is added to the time limit.
+/// Number of threads that exist at the same time with `--long`, their memory in MiB, and what is added to the
+/// time limit.
 const HUNDRED_THOUSAND: (&str, u64, Duration) = ("100000", 4096, Duration::from_secs(1_200));
 
 /// Added to the time limit of a guest whose sleeps and yields are so many that a lost wake-up would show.
 const WAKE_UPS: Duration = Duration::from_secs(300);
 
-/// The other scheduling policies, and the checks that each passes. A busy thread may starve others with `fifo`.
+/// The other scheduling policies, and the checks that each passes. A busy thread may starve others with
+/// `fifo`.
 const POLICY_CHECKS: [(&str, &[&str]); 2] = [
     ("fifo", &["condvar", "mpsc", "mutex", "sleep-together", "spawn-join"]),
     ("round-robin", &["busy", "condvar", "mpsc", "mutex", "parallel", "sleep-together", "spawn-join"]),

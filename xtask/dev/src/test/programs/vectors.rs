@@ -16,7 +16,8 @@ const CPUS: [u32; 3] = [1, 2, 4];
 /// Size of the disk in bytes, whose interrupts disturb the threads.
 const DISK: usize = 64 << 10;
 
-/// The processors of QEMU that are tested besides its best one: without AVX, where XSAVE saves SSE only, and without XSAVE.
+/// The processors of QEMU that are tested besides its best one: without AVX, where XSAVE saves SSE only, and
+/// without XSAVE.
 const PROCESSORS: [&str; 2] = ["max,-avx", "max,-xsave"];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {

@@ -10,8 +10,8 @@ use xtask::cargo::{self, Artifact};
 use xtask::process;
 use xtask::target::GUEST_TARGET;
 
-/// Flags of rustc. Std's sources use libraries that only they may use; LLVM calls two functions for numbers of 128 bits by the names
-/// that they have where `long double` is such a number.
+/// Flags of rustc. Std's sources use libraries that only they may use; LLVM calls two functions for numbers
+/// of 128 bits by the names that they have where `long double` is such a number.
 const FLAGS: [&str; 5] = [
     "-Cpanic=unwind",
     "-Zforce-unstable-if-unmarked",

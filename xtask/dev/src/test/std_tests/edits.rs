@@ -1,4 +1,5 @@
-//! The edits of the tests' sources, in the copy that is built: std's tests know the target as little as other crates do.
+//! The edits of the tests' sources, in the copy that is built: std's tests know the target as little as other
+//! crates do.
 
 use std::fs;
 use std::path::Path;

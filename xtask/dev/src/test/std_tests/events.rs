@@ -39,8 +39,8 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Parses the standard output of a machine, in which lines of tests may stand between those of the report, also before one on
-    /// the same line.
+    /// Parses the standard output of a machine, in which lines of tests may stand between those of the
+    /// report, also before one on the same line.
     pub(super) fn parse(output: &str) -> Self {
         let mut outcomes = Self::default();
         let lines = output.lines().filter_map(|line| line.get(line.find(START)?..));

@@ -13,7 +13,8 @@ use super::skipped::Skipped;
 use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::report::last_lines;
 
-/// How much longer than the usual limit a machine may run that runs all tests of an image: it only bounds how long a hang lasts.
+/// How much longer than the usual limit a machine may run that runs all tests of an image: it only bounds how
+/// long a hang lasts.
 const MORE_TIME: Duration = Duration::from_secs(20 * 60);
 
 /// Number of machines that continue with the other tests after one has ended during a test.
@@ -106,8 +107,8 @@ pub(super) fn run(platform: &TestPlatform<'_>, image: &TestImage, skipped: &Skip
     })
 }
 
-/// Runs tests but the skipped ones in machines. After a test that ends the machine, another one runs the rest. `machine` runs all
-/// tests but those it is given, and returns the exit code and the report.
+/// Runs tests but the skipped ones in machines. After a test that ends the machine, another one runs the
+/// rest. `machine` runs all tests but those it is given, and returns the exit code and the report.
 fn run_all(
     names: &BTreeSet<String>,
     skipped: &Skipped,

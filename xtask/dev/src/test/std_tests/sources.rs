@@ -1,7 +1,8 @@
-//! The workspace from which std's tests are built: a copy of the sources of the installed std, and manifests of our own.
+//! The workspace from which std's tests are built: a copy of the sources of the installed std, and manifests
+//! of our own.
 //!
-//! The tests are linked to the installed std, as programs are. std's unit tests are std itself, compiled for tests, which uses the
-//! other libraries of the toolchain.
+//! The tests are linked to the installed std, as programs are. std's unit tests are std itself, compiled for
+//! tests, which uses the other libraries of the toolchain.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +16,8 @@ use crate::test::images;
 use xtask::setup::{self, StdSources};
 use xtask::workspace;
 
-/// The manifests: path in the workspace, and contents. `coretests` and `alloctests` are as upstream, without the benchmarks.
+/// The manifests: path in the workspace, and contents. `coretests` and `alloctests` are as upstream, without
+/// the benchmarks.
 const MANIFESTS: [(&str, &str); 4] = [
     ("Cargo.toml", include_str!("manifests/workspace.toml")),
     ("packages/coretests/Cargo.toml", include_str!("manifests/coretests.toml")),
@@ -27,8 +29,8 @@ const MANIFESTS: [(&str, &str); 4] = [
 const INTEGRATION: (&str, &str) =
     ("packages/std-integration/Cargo.toml", include_str!("manifests/std-integration.toml"));
 
-/// Integration tests that contain no test for the target: a program that needs processes, a check of the compiler's macros, and tests
-/// for other systems.
+/// Integration tests that contain no test for the target: a program that needs processes, a check of the
+/// compiler's macros, and tests for other systems.
 const NOT_BUILT: [&str; 6] = [
     "pipe_subprocess",
     "ambiguous_hash_map",
@@ -44,8 +46,8 @@ const COMPLETE: &str = "complete";
 /// Name of the file that identifies the kernel of the programs.
 const KERNEL: &str = "kernel";
 
-/// Returns the folder of the workspace, which is made again if std or the edits have changed. If the kernel has changed, the programs
-/// will be linked again: cargo does not notice it.
+/// Returns the folder of the workspace, which is made again if std or the edits have changed. If the kernel
+/// has changed, the programs will be linked again: cargo does not notice it.
 pub(super) fn prepare() -> Result<PathBuf> {
     let sources = setup::std_sources()?;
     let folder = workspace::target_dir().join("std-tests");
@@ -91,7 +93,8 @@ fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(failed)
 }
 
-/// The sections of a manifest with the integration tests of a folder: files, and folders with a file `lib.rs`.
+/// The sections of a manifest with the integration tests of a folder: files, and folders with a file
+/// `lib.rs`.
 fn integration_targets(folder: &Path) -> Result<String> {
     let mut targets = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("there is no {}", folder.display()))? {

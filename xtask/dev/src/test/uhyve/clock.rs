@@ -5,8 +5,8 @@ use anyhow::{Context, Result, ensure};
 use super::Fixture;
 use crate::test::schedule::Tests;
 
-/// Maximum difference, in milliseconds, of a step of the guest's wall clock and of the host's: the threshold below which a
-/// difference is slewed.
+/// Maximum difference, in milliseconds, of a step of the guest's wall clock and of the host's: the threshold
+/// below which a difference is slewed.
 const TOLERANCE_MS: i64 = 128;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {

@@ -65,8 +65,8 @@ fn check(fixture: &Fixture<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Without `--engine`, uhyve uses the engine that runs code at full speed, and says so in one line at each start unless it is KVM.
-/// The build tool names the engine: nothing is to be said.
+/// Without `--engine`, uhyve uses the engine that runs code at full speed, and says so in one line at each
+/// start unless it is KVM. The build tool names the engine: nothing is to be said.
 fn chooses_engine(fixture: &Fixture<'_>) -> Result<()> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     let machine = || fixture.command_without_engine("hello_world");

@@ -1,13 +1,14 @@
-//! Memory functions of programs: moves of vectors, since a string instruction takes as long to start as these take for a hundred bytes.
-//! What is long is moved by vectors of 32 bytes where the processor has them. Emulated processors are slow at vectors: there, string
-//! instructions move what is long.
+//! Memory functions of programs: moves of vectors, since a string instruction takes as long to start as these
+//! take for a hundred bytes. What is long is moved by vectors of 32 bytes where the processor has them.
+//! Emulated processors are slow at vectors: there, string instructions move what is long.
 //!
-//! The first and the last bytes are moved as a whole, whatever they have in common, so no size needs moves of single bytes. What a
-//! move may overwrite is read before it, as `memmove` requires. Set-up makes this a module of `compiler_builtins`, whose functions have
-//! the contracts of C's, and return the destination.
+//! The first and the last bytes are moved as a whole, whatever they have in common, so no size needs moves of
+//! single bytes. What a move may overwrite is read before it, as `memmove` requires. Set-up makes this a
+//! module of `compiler_builtins`, whose functions have the contracts of C's, and return the destination.
 //!
-//! Functions that are not inline are `extern "C"`: it is known that these do not unwind, so that a function ends with a jump to them.
-//! The compiler ends functions for AVX2 with `vzeroupper`: otherwise, instructions of SSE would wait for the upper halves of registers.
+//! Functions that are not inline are `extern "C"`: it is known that these do not unwind, so that a function
+//! ends with a jump to them. The compiler ends functions for AVX2 with `vzeroupper`: otherwise, instructions
+//! of SSE would wait for the upper halves of registers.
 
 use super::impls;
 use super::selection::{self, STRING_MOVES_BYTES, STRING_MOVES_VECTORS, STRING_MOVES_WORDS};

@@ -1,4 +1,5 @@
-//! What moves memory fastest on this processor, and whether it has wide vectors: the kernel's answer, asked for once.
+//! What moves memory fastest on this processor, and whether it has wide vectors: the kernel's answer, asked
+//! for once.
 
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
@@ -32,8 +33,9 @@ pub(crate) fn has_wide_vectors() -> bool {
     string_moves() & STRING_MOVES_VECTORS != 0
 }
 
-/// True if it is known that vectors of 32 bytes are faster than those of 16, and than string instructions for some hundred bytes.
-/// This does not ask: a call would have short comparisons save registers. Long copies do, which each program makes.
+/// True if it is known that vectors of 32 bytes are faster than those of 16, and than string instructions for
+/// some hundred bytes. This does not ask: a call would have short comparisons save registers. Long copies do,
+/// which each program makes.
 #[inline(always)]
 pub(super) fn knows_fast_wide_vectors() -> bool {
     ANSWER.load(Relaxed) & (STRING_MOVES_VECTORS | STRING_MOVES_WORDS) == STRING_MOVES_VECTORS

@@ -1,4 +1,5 @@
-//! Frames by short descriptions, which a cache keeps: the tables are only read for what no panic has passed before.
+//! Frames by short descriptions, which a cache keeps: the tables are only read for what no panic has passed
+//! before.
 
 use gimli::{BaseAddresses, CfaRule, Register, RegisterRule};
 
@@ -75,7 +76,8 @@ impl Frame {
     }
 
     pub fn personality(&self) -> Option<PersonalityRoutine> {
-        // SAFETY: the address is that of a personality routine, from the tables, unless it is 0, which is `None`.
+        // SAFETY: the address is that of a personality routine, from the tables, unless it is 0, which is
+        // `None`.
         unsafe { core::mem::transmute(self.description.personality) }
     }
 
@@ -103,7 +105,8 @@ impl Frame {
     }
 }
 
-/// Bits of the word that has what is shorter than a word: number of the CFA's register, and size of arguments above.
+/// Bits of the word that has what is shorter than a word: number of the CFA's register, and size of arguments
+/// above.
 const HAS_RULES: usize = 1 << 8;
 const IS_SIGNAL_TRAMPOLINE: usize = 1 << 9;
 const ARGUMENTS_SIZE_SHIFT: u32 = 16;
@@ -148,8 +151,8 @@ impl Description {
 }
 
 impl Rules {
-    /// Returns the rules of the tables, if these are short enough: the CFA is a register and an offset, and saved
-    /// registers are in slots below it.
+    /// Returns the rules of the tables, if these are short enough: the CFA is a register and an offset, and
+    /// saved registers are in slots below it.
     fn new(tables: &Tables) -> Option<Self> {
         let CfaRule::RegisterAndOffset { register, offset } = *tables.row.cfa() else { return None };
         let mut slots = [0; SLOT];
@@ -172,7 +175,8 @@ impl Rules {
         for (register, slot) in SAVED.into_iter().zip(self.slots) {
             if slot != 0 {
                 let saved = cfa.wrapping_sub(usize::from(slot) * SLOT) as *const usize;
-                // SAFETY: the tables say that the function has saved the register there, and it has not returned yet.
+                // SAFETY: the tables say that the function has saved the register there, and it has not
+                // returned yet.
                 caller[register] = unsafe { *saved };
             }
         }

@@ -1,8 +1,8 @@
 //! Descriptions of frames that were unwound before, by an address in their function.
 //!
-//! The tables of an image never change, so an entry is valid forever. Threads that panic at the same time share the
-//! cache without waiting: a slot is a sequence lock, whose reader takes a slot that is being written as one that has
-//! another address, and whose writer gives up if another one is there.
+//! The tables of an image never change, so an entry is valid forever. Threads that panic at the same time
+//! share the cache without waiting: a slot is a sequence lock, whose reader takes a slot that is being
+//! written as one that has another address, and whose writer gives up if another one is there.
 
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
@@ -12,7 +12,8 @@ pub(super) const WORDS: usize = 6;
 /// Number of sets, a power of two.
 const SETS: usize = 32;
 
-/// 2^64 divided by the golden ratio: a product with it has upper bits that are different for neighboring addresses.
+/// 2^64 divided by the golden ratio: a product with it has upper bits that are different for neighboring
+/// addresses.
 const SPREAD: usize = 0x9e37_79b9_7f4a_7c15;
 
 /// Slots in which an address may be.
@@ -64,7 +65,8 @@ impl Slot {
     }
 
     fn read(&self, address: usize) -> Option<[usize; WORDS]> {
-        // Acquire: pairs with the release of the write that ended with this version, so its words are visible.
+        // Acquire: pairs with the release of the write that ended with this version, so its words are
+        // visible.
         let version = self.version.load(Ordering::Acquire);
         let is_written = version != 0 && version.is_multiple_of(2);
         if !is_written || self.address.load(Ordering::Relaxed) != address {

@@ -1,6 +1,7 @@
 //! Filter of router advertisements for smoltcp, which panics at prefixes that are unusable for SLAAC.
 //!
-//! smoltcp verifies that they come from the link: a link-local source and a hop limit of 255 (RFC 4861, section 6.1.2).
+//! smoltcp verifies that they come from the link: a link-local source and a hop limit of 255 (RFC 4861,
+//! section 6.1.2).
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -16,8 +17,8 @@ use crate::wire::packet::{Frame, Packet};
 const ADVERTISEMENT: u8 = 134;
 const HEADER: usize = 16;
 
-/// Prefix information option: its type, its size in units of 8 bytes, and its flag A for SLAAC (RFC 4861, section
-/// 4.6.2).
+/// Prefix information option: its type, its size in units of 8 bytes, and its flag A for SLAAC (RFC 4861,
+/// section 4.6.2).
 const PREFIX: u8 = 3;
 const PREFIX_UNITS: u8 = 4;
 const AUTONOMOUS: u8 = 0x40;
@@ -28,8 +29,8 @@ const NOTHING: u8 = 0;
 /// Prefix length for SLAAC on Ethernet: the rest is the interface identifier (RFC 2464, section 4).
 const LENGTH: u8 = 64;
 
-/// The filtered frame; `None` drops it. Unusable prefixes are removed from an advertisement (RFC 4862, section 5.5.3),
-/// also so that they do not hide others: smoltcp uses the last one.
+/// The filtered frame; `None` drops it. Unusable prefixes are removed from an advertisement (RFC 4862,
+/// section 5.5.3), also so that they do not hide others: smoltcp uses the last one.
 pub(super) fn filtered(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     let Some((message, source, destination)) = advertisement(frame) else {
         return Some(Cow::Borrowed(frame));

@@ -1,7 +1,7 @@
 //! A gateway outside of our networks: some DHCP servers assign a prefix of 32 bits, with an off-link gateway.
 //!
-//! smoltcp sends no ARP requests for addresses outside of its networks, and ignores such replies. So it gets an alias
-//! of the gateway that is in its network, which is translated in ARP frames.
+//! smoltcp sends no ARP requests for addresses outside of its networks, and ignores such replies. So it gets
+//! an alias of the gateway that is in its network, which is translated in ARP frames.
 
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -42,9 +42,9 @@ impl FarGateway {
         Ipv4Cidr::new(self.own.address(), self.own.prefix_len().min(31))
     }
 
-    /// Alias of the gateway for smoltcp: the network's own address, which no host has. If that is not unicast, or the
-    /// prefix is longer than 30 bits, the host's address with the lowest bit inverted: smoltcp panics at addresses that
-    /// are not unicast.
+    /// Alias of the gateway for smoltcp: the network's own address, which no host has. If that is not
+    /// unicast, or the prefix is longer than 30 bits, the host's address with the lowest bit inverted:
+    /// smoltcp panics at addresses that are not unicast.
     pub(super) fn alias(&self) -> Ipv4Addr {
         let own = self.own.address().to_bits();
         let network = self.own.network().address();

@@ -102,12 +102,14 @@ impl LossRound {
     }
 }
 
-/// Whether too much was in flight, since too much of it is lost. Without SACK each loss is: there are no more in a round trip.
+/// Whether too much was in flight, since too much of it is lost. Without SACK each loss is: there are no more
+/// in a round trip.
 pub(super) fn is_too_high(lost: u32, in_flight: u32, has_sack: bool) -> bool {
     u64::from(lost) * 100 > u64::from(in_flight) * LOSS_THRESHOLD || lost > 0 && !has_sack
 }
 
-/// What was in flight when losses exceeded the threshold, within a range that was sent at once (InflightAtLoss).
+/// What was in flight when losses exceeded the threshold, within a range that was sent at once
+/// (InflightAtLoss).
 fn inflight_at_loss(lost: &Lost) -> u32 {
     let size = lost.end.since(lost.start);
     let before = u64::from(lost.sent_in_flight.saturating_sub(size));
@@ -145,7 +147,8 @@ impl Bbr {
         }
     }
 
-    /// Lowers the short-term bounds to what is delivered, at the end of a round with losses, unless it probes for bandwidth.
+    /// Lowers the short-term bounds to what is delivered, at the end of a round with losses, unless it probes
+    /// for bandwidth.
     pub(super) fn adapt_shortterm(&mut self, window: &Window) {
         if !self.losses.is_over || !self.losses.has_loss || self.state.is_accelerating() {
             return;
@@ -177,7 +180,8 @@ impl Bbr {
         self.bounds.longterm = narrow(self.bdp(self.bandwidth(), 100)).max(self.losses.delivered);
     }
 
-    /// Nothing was lost: the bounds are not tighter than before, and probing that losses ended begins again (§5.5.11).
+    /// Nothing was lost: the bounds are not tighter than before, and probing that losses ended begins again
+    /// (§5.5.11).
     pub(in super::super) fn undo_losses(&mut self) {
         self.losses.has_loss = false;
         self.full_pipe.reset(0);

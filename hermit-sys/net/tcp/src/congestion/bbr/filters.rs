@@ -4,13 +4,13 @@ use super::volume;
 use crate::congestion::Sample;
 use crate::seq::Seq;
 
-/// Growth of the bandwidth in a round below which it may have reached that of the path, in percent, and rounds without more
-/// (§5.3.1.2).
+/// Growth of the bandwidth in a round below which it may have reached that of the path, in percent, and
+/// rounds without more (§5.3.1.2).
 const GROWTH: u64 = 125;
 const FLAT_ROUNDS: u32 = 3;
 
-/// Rounds of which aggregation is the maximum, in two slots of half of them (BBR.ExtraAckedFilterLen); one while the path is not
-/// known (§5.5.9).
+/// Rounds of which aggregation is the maximum, in two slots of half of them (BBR.ExtraAckedFilterLen); one
+/// while the path is not known (§5.5.9).
 const SLOT_ROUNDS: u32 = 5;
 
 /// Round trips by packets (§5.5.1).
@@ -100,8 +100,8 @@ impl FullPipe {
     }
 }
 
-/// How much more is acknowledged at once than the bandwidth delivers, by receivers and devices that join segments or
-/// acknowledgements (§5.5.9).
+/// How much more is acknowledged at once than the bandwidth delivers, by receivers and devices that join
+/// segments or acknowledgements (§5.5.9).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aggregation {
     /// Acknowledged bytes are compared with the bandwidth since then.

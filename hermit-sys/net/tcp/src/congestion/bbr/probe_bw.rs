@@ -8,8 +8,8 @@ use crate::rtt::SECOND;
 /// Part of the long-term bound that is left to other flows, in percent (BBR.Headroom).
 const HEADROOM: u32 = 15;
 
-/// Maximum time between two probings, and what is added at random; and maximum number of rounds, in which Reno would have grown
-/// by so many segments (§5.3.3.8).
+/// Maximum time between two probings, and what is added at random; and maximum number of rounds, in which
+/// Reno would have grown by so many segments (§5.3.3.8).
 const MIN_WAIT: u64 = 2 * SECOND;
 const RANDOM_WAIT: u32 = 1_000_000_000;
 const MAX_ROUNDS: u64 = 63;
@@ -33,12 +33,12 @@ pub(super) struct Cycle {
     pub(super) feedback: Feedback,
     /// Losses are of data that probed (BBR.is_bw_probe_sample).
     pub(super) is_sample: bool,
-    /// The last probing lost too much (BBR.prev_probe_too_high); the present one ends therefore where that one did
-    /// (BBR.prev_probe_precautionary).
+    /// The last probing lost too much (BBR.prev_probe_too_high); the present one ends therefore where that
+    /// one did (BBR.prev_probe_precautionary).
     pub(super) was_too_high: bool,
     is_precautionary: bool,
-    /// Bytes acknowledged since the long-term bound last grew, those of which it grows by a segment, and rounds in which it
-    /// grew.
+    /// Bytes acknowledged since the long-term bound last grew, those of which it grows by a segment, and
+    /// rounds in which it grew.
     acked: u32,
     acked_per_segment: u32,
     growth_rounds: u32,
@@ -134,7 +134,8 @@ impl Bbr {
         }
     }
 
-    /// Follows what the acknowledgements are of. Returns whether the next probing begins: a careful one lost little.
+    /// Follows what the acknowledgements are of. Returns whether the next probing begins: a careful one lost
+    /// little.
     fn update_feedback(&mut self, sample: &Sample) -> bool {
         if !self.rounds.is_start {
             return false;
@@ -190,7 +191,8 @@ impl Bbr {
         cycle.growth_rounds = (cycle.growth_rounds + 1).min(30);
     }
 
-    /// Whether it is time to probe for bandwidth: after some seconds, or after as many rounds as Reno would need.
+    /// Whether it is time to probe for bandwidth: after some seconds, or after as many rounds as Reno would
+    /// need.
     fn is_time_to_probe(&self, window: &Window, now: u64) -> bool {
         let segments = self.target(window) / u64::from(window.mss.max(1));
         now > self.cycle.started_at + self.cycle.wait

@@ -5,7 +5,8 @@ use super::{Bbr, MIN_WINDOW, State, narrow};
 use crate::congestion::{Sample, Window};
 use crate::rtt::{MS, SECOND};
 
-/// Time for which a minimum counts (BBR.MinRTTFilterLen), and after which it is to be measured again (BBR.ProbeRTTInterval).
+/// Time for which a minimum counts (BBR.MinRTTFilterLen), and after which it is to be measured again
+/// (BBR.ProbeRTTInterval).
 const PERIOD: u64 = 10 * SECOND;
 const PROBE_INTERVAL: u64 = 5 * SECOND;
 

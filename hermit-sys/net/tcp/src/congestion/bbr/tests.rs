@@ -74,7 +74,8 @@ impl Flow {
         flow
     }
 
-    /// Runs until it probes for bandwidth, without a measurement of the RTT before; returns how long that took.
+    /// Runs until it probes for bandwidth, without a measurement of the RTT before; returns how long that
+    /// took.
     fn run_to_up(&mut self) -> u64 {
         let start = self.now;
         self.bbr.min_rtt = MinRtt::new(Some(RTT), start);

@@ -1,7 +1,8 @@
 //! Frames between a tap and a guest that an egress policy restricts.
 //!
-//! The guest may change its memory at any time: also a frame that was checked and is not yet sent, or one that was received and is not
-//! yet read. So the front of each frame, where its headers are, passes through a copy here, and the policy sees that.
+//! The guest may change its memory at any time: also a frame that was checked and is not yet sent, or one
+//! that was received and is not yet read. So the front of each frame, where its headers are, passes through a
+//! copy here, and the policy sees that.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +18,8 @@ use crate::devices::net::header::{VNET_HEADER_SIZE, VnetHeader};
 /// Maximum size in bytes of the front of a frame: the headers of IP and TCP, and a few extension headers.
 const FRONT: usize = 256;
 
-/// Sends a frame, unless the policy drops it: then returns `Ok(None)`. Otherwise returns the number of bytes sent.
+/// Sends a frame, unless the policy drops it: then returns `Ok(None)`. Otherwise returns the number of bytes
+/// sent.
 ///
 /// # Errors
 ///

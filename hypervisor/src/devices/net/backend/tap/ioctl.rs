@@ -17,12 +17,14 @@ pub const IFNAMSIZ: usize = 16;
 /// Type of the requests on /dev/net/tun.
 const TUN_TYPE: u8 = b'T';
 
-/// Sets the offloads of the program that reads a TAP device: the only request that uhyve makes while the guest runs.
+/// Sets the offloads of the program that reads a TAP device: the only request that uhyve makes while the
+/// guest runs.
 pub const TUNSETOFFLOAD: Opcode = write::<c_uint>(TUN_TYPE, 208);
 /// Sets the size of the vnet headers of a TAP device.
 const TUNSETVNETHDRSZ: Opcode = write::<c_int>(TUN_TYPE, 216);
 
-/// Flags of `TUNSETIFF`: Ethernet frames, no packet information but a vnet header before each, several queues.
+/// Flags of `TUNSETIFF`: Ethernet frames, no packet information but a vnet header before each, several
+/// queues.
 const IFF_TAP: u16 = 0x0002;
 const IFF_NO_PI: u16 = 0x1000;
 const IFF_VNET_HDR: u16 = 0x4000;
@@ -83,9 +85,10 @@ struct IfreqRequest {
     argument: Ifreq,
 }
 
-// SAFETY: for every opcode of `IfreqOpcode` the kernel reads or writes one `struct ifreq` behind the pointer, and nothing
-// else of this process. `as_ptr` returns a pointer to `argument`, which has the size of a `struct ifreq` (asserted above),
-// is borrowed exclusively while the kernel uses it, and is valid for any bytes that the kernel writes.
+// SAFETY: for every opcode of `IfreqOpcode` the kernel reads or writes one `struct ifreq` behind the pointer,
+// and nothing else of this process. `as_ptr` returns a pointer to `argument`, which has the size of a `struct
+// ifreq` (asserted above), is borrowed exclusively while the kernel uses it, and is valid for any bytes that
+// the kernel writes.
 unsafe impl Ioctl for IfreqRequest {
     /// The value that the kernel leaves in the argument.
     type Output = [u8; 4];
@@ -107,16 +110,16 @@ unsafe impl Ioctl for IfreqRequest {
     }
 
     unsafe fn output_from_ptr(_: IoctlOutput, argument: *mut c_void) -> rustix::io::Result<[u8; 4]> {
-        // SAFETY: the caller passes the pointer that `as_ptr` has returned: to an initialised `Ifreq` that outlives the
-        // request.
+        // SAFETY: the caller passes the pointer that `as_ptr` has returned: to an initialised `Ifreq` that
+        // outlives the request.
         Ok(unsafe { argument.cast::<Ifreq>().read() }.value)
     }
 }
 
 /// Makes a request and returns the value that the kernel leaves in its argument.
 fn request(fd: impl AsFd, opcode: IfreqOpcode, argument: Ifreq) -> rustix::io::Result<[u8; 4]> {
-    // SAFETY: `IfreqRequest` describes the memory that the kernel uses (see its `Ioctl`). Its requests change a network
-    // interface or the TUN file, no memory mapping and no file descriptor of this process.
+    // SAFETY: `IfreqRequest` describes the memory that the kernel uses (see its `Ioctl`). Its requests change
+    // a network interface or the TUN file, no memory mapping and no file descriptor of this process.
     unsafe { ioctl(fd, IfreqRequest { opcode, argument }) }
 }
 

@@ -58,7 +58,8 @@ pub(super) struct Sockets {
     warned: Vec<IpAddr>,
     /// Buffer for datagrams of forwarded ports.
     datagram: Vec<u8>,
-    /// True if the host's kernel keeps the offset at which streams are peeked at; buffer for the bytes before it if not.
+    /// True if the host's kernel keeps the offset at which streams are peeked at; buffer for the bytes before
+    /// it if not.
     keeps_offset: bool,
     unread: Vec<u8>,
 }

@@ -1,9 +1,9 @@
-//! TCP sockets of the host, which are read twice: bytes are peeked at, and removed when the guest has acknowledged
-//! them.
+//! TCP sockets of the host, which are read twice: bytes are peeked at, and removed when the guest has
+//! acknowledged them.
 //!
-//! Since Linux 6.9, and 6.12 for IPv6, the kernel keeps the offset from which on a socket is peeked at (`SO_PEEK_OFF`). An older
-//! kernel peeks from the first byte on, so that the bytes before the offset are copied again each time, to a buffer that is not
-//! read.
+//! Since Linux 6.9, and 6.12 for IPv6, the kernel keeps the offset from which on a socket is peeked at
+//! (`SO_PEEK_OFF`). An older kernel peeks from the first byte on, so that the bytes before the offset are
+//! copied again each time, to a buffer that is not read.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -47,7 +47,8 @@ impl Stream {
         Self { socket, peeked: (!keeps_offset).then(Cell::default) }
     }
 
-    /// Copies the next bytes to `buffers`, and leaves them in the socket. `unread` is a buffer for bytes that are not read.
+    /// Copies the next bytes to `buffers`, and leaves them in the socket. `unread` is a buffer for bytes that
+    /// are not read.
     ///
     /// # Errors
     ///
@@ -135,7 +136,8 @@ pub(super) fn set_options(socket: BorrowedFd<'_>, keeps_offset: bool) -> io::Res
     Ok(())
 }
 
-/// True if the host's kernel keeps the offset of TCP sockets, over both versions of IP, as far as it has them.
+/// True if the host's kernel keeps the offset of TCP sockets, over both versions of IP, as far as it has
+/// them.
 pub(super) fn keeps_peek_offset() -> bool {
     let any = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))];
     any.into_iter().all(|address| match socket(address, SocketType::STREAM, None) {

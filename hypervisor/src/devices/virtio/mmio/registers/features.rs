@@ -3,8 +3,8 @@
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 
-/// Features that every device offers. The limit on a chain's length counts the descriptors of an indirect table, too
-/// ([`crate::devices::virtio::chain`]).
+/// Features that every device offers. The limit on a chain's length counts the descriptors of an indirect
+/// table, too ([`crate::devices::virtio::chain`]).
 const COMMON: u64 = 1 << VIRTIO_F_VERSION_1 | 1 << VIRTIO_RING_F_EVENT_IDX | 1 << VIRTIO_RING_F_INDIRECT_DESC;
 
 /// Offered and accepted features, of which the registers show 32 bits at a time: a page.
@@ -59,7 +59,8 @@ impl Features {
         self.accepted
     }
 
-    /// Whether `FEATURES_OK` may be set: the driver has accepted `VIRTIO_F_VERSION_1`, and only offered features.
+    /// Whether `FEATURES_OK` may be set: the driver has accepted `VIRTIO_F_VERSION_1`, and only offered
+    /// features.
     pub(super) fn are_acceptable(&self) -> bool {
         let is_modern = self.accepted & 1 << VIRTIO_F_VERSION_1 != 0;
         is_modern && self.accepted & !self.offered == 0 && !self.has_accepted_beyond

@@ -28,8 +28,8 @@ impl SplitAddress {
 
 /// A virtqueue, and the addresses that the driver has written for its parts (virtio 1.2 §2.7).
 ///
-/// The addresses are passed to the queue when the driver sets `QueueReady`, after a check: `virtio-queue` logs every
-/// invalid address, by which a guest could fill the host's log.
+/// The addresses are passed to the queue when the driver sets `QueueReady`, after a check: `virtio-queue`
+/// logs every invalid address, by which a guest could fill the host's log.
 #[derive(Debug)]
 pub(super) struct QueueRegisters {
     queue: Queue,
@@ -101,7 +101,8 @@ impl QueueRegisters {
     /// Whether all parts are in guest memory. [`Queue::is_valid`] checks this, too, but logs each failure.
     fn is_in_memory(&self, memory: &GuestMemoryMmap) -> bool {
         let size = usize::from(self.queue.size());
-        // Virtio 1.2 §2.7: a descriptor has 16 bytes; both rings have a header of 4 and an event index of 2 bytes.
+        // Virtio 1.2 §2.7: a descriptor has 16 bytes; both rings have a header of 4 and an event index of 2
+        // bytes.
         let parts =
             [(self.descriptors, 16 * size), (self.available, 6 + 2 * size), (self.used, 6 + 8 * size)];
         parts

@@ -10,7 +10,8 @@ use core::arch::asm;
 #[inline]
 pub(crate) unsafe fn load_at<const BASE: usize>(index: usize) -> *mut () {
     let word: *mut ();
-    // SAFETY: the GS base is that of the block (see `super::block`), which has a word at the offset (contract).
+    // SAFETY: the GS base is that of the block (see `super::block`), which has a word at the offset
+    // (contract).
     unsafe {
         asm!(
             "mov {word}, gs:[{index} + {base}]",
@@ -30,8 +31,8 @@ pub(crate) unsafe fn load_at<const BASE: usize>(index: usize) -> *mut () {
 /// The contract of [`load_at`]. The word may have this value.
 #[inline]
 pub(crate) unsafe fn store_at<const BASE: usize>(index: usize, word: *mut ()) {
-    // SAFETY: the GS base is that of the block (see `super::block`), which has a word at the offset (contract). Only the CPU itself
-    // uses the block, so this store is as good as an atomic one.
+    // SAFETY: the GS base is that of the block (see `super::block`), which has a word at the offset
+    // (contract). Only the CPU itself uses the block, so this store is as good as an atomic one.
     unsafe {
         asm!(
             "mov gs:[{index} + {base}], {word}",
@@ -43,30 +44,31 @@ pub(crate) unsafe fn store_at<const BASE: usize>(index: usize, word: *mut ()) {
     }
 }
 
-/// Adds one to a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that runs this.
+/// Adds one to a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that
+/// runs this.
 ///
 /// # Safety
 ///
 /// The block has an atomic word at this offset, which may have the value that it has then.
 #[inline]
 pub(crate) unsafe fn increment_at<const BASE: usize>(index: usize) {
-    // SAFETY: the GS base is that of the block (see `super::block`), which has a word at the offset (contract). Only the CPU itself
-    // uses the block, so one instruction is as good as an atomic one.
+    // SAFETY: the GS base is that of the block (see `super::block`), which has a word at the offset
+    // (contract). Only the CPU itself uses the block, so one instruction is as good as an atomic one.
     unsafe {
         asm!("inc dword ptr gs:[{index} + {base}]", index = in(reg) index, base = const BASE, options(nostack));
     };
 }
 
-/// Takes one from a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that runs this.
-/// Returns whether it is zero now.
+/// Takes one from a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that
+/// runs this. Returns whether it is zero now.
 ///
 /// # Safety
 ///
 /// The contract of [`increment_at`].
 #[inline]
 pub(crate) unsafe fn decrement_at<const BASE: usize>(index: usize) -> bool {
-    // SAFETY: the GS base is that of the block (see `super::block`), which has a word at the offset (contract). Only the CPU itself
-    // uses the block, so one instruction is as good as an atomic one.
+    // SAFETY: the GS base is that of the block (see `super::block`), which has a word at the offset
+    // (contract). Only the CPU itself uses the block, so one instruction is as good as an atomic one.
     unsafe {
         asm!(
             "dec dword ptr gs:[{index} + {base}]",

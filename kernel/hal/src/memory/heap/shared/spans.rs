@@ -1,7 +1,7 @@
 //! Blocks in [`Spans`], for size classes of which a CPU takes whole batches.
 //!
-//! A CPU's first refills of a class are small, and come from talc. So a program that has few blocks of many sizes needs
-//! no span, which is 64 KiB. There are no new spans while little memory is free.
+//! A CPU's first refills of a class are small, and come from talc. So a program that has few blocks of many
+//! sizes needs no span, which is 64 KiB. There are no new spans while little memory is free.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
@@ -13,7 +13,8 @@ use hermit_memory::spans::{self, CLASSES, Spans};
 
 use crate::memory::paging;
 
-/// Free memory in bytes below which there are no new spans: a machine with little memory needs it for other sizes.
+/// Free memory in bytes below which there are no new spans: a machine with little memory needs it for other
+/// sizes.
 const MIN_AVAILABLE: u64 = 4 << 20;
 
 /// The spans of the heap.
@@ -28,18 +29,19 @@ impl Words for SpanWords {
     #[inline]
     fn read(&self, address: u64) -> u64 {
         let word = with_exposed_provenance::<u64>(to_usize(address));
-        // SAFETY: `Spans` reads words of its bitmap, of the headers of spans, and of free blocks in them, after it has
-        // written them. All of this is memory that `SpanHeap` has claimed and not freed. It is mapped, the words are
-        // aligned, and they are only used under the lock of the heap.
+        // SAFETY: `Spans` reads words of its bitmap, of the headers of spans, and of free blocks in them,
+        // after it has written them. All of this is memory that `SpanHeap` has claimed and not freed. It is
+        // mapped, the words are aligned, and they are only used under the lock of the heap.
         unsafe { word.read() }
     }
 
     #[inline]
     fn write(&mut self, address: u64, value: u64) {
         let word = with_exposed_provenance_mut::<u64>(to_usize(address));
-        // SAFETY: `Spans` writes words of its bitmap, of the headers of spans, and of blocks that are free or were just
-        // freed by their only user. All of this is memory that `SpanHeap` has claimed and not freed. It is mapped, the
-        // words are aligned, no Rust reference to them exists, and they are only used under the lock of the heap.
+        // SAFETY: `Spans` writes words of its bitmap, of the headers of spans, and of blocks that are free or
+        // were just freed by their only user. All of this is memory that `SpanHeap` has claimed and not
+        // freed. It is mapped, the words are aligned, no Rust reference to them exists, and they are only
+        // used under the lock of the heap.
         unsafe { word.write(value) };
     }
 }
@@ -64,7 +66,8 @@ impl SpanHeap {
         Self(Spans::new())
     }
 
-    /// Allocates a block of a size class. `None` if spans have no such blocks, or there is no memory for another span.
+    /// Allocates a block of a size class. `None` if spans have no such blocks, or there is no memory for
+    /// another span.
     #[inline]
     pub(super) fn allocate(&mut self, class: usize) -> Option<NonNull<u8>> {
         let block = match self.0.allocate(&mut SpanWords, class) {

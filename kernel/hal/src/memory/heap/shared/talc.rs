@@ -1,4 +1,5 @@
-//! talc as the shared heap, with [spans](SpanHeap) for blocks of which CPUs take whole batches. Both free pages again.
+//! talc as the shared heap, with [spans](SpanHeap) for blocks of which CPUs take whole batches. Both free
+//! pages again.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -24,9 +25,9 @@ pub(in crate::memory::heap) struct Talc {
     spans: SpanHeap,
 }
 
-// SAFETY: talc allocates blocks of memory that `Pages` has claimed for it, of the size and alignment of the layout, which do not
-// overlap; its errors are values. Its source allocates from the frame allocator, not from the heap. `SpanHeap` allocates
-// blocks of other memory, and frees those that lie in it alone.
+// SAFETY: talc allocates blocks of memory that `Pages` has claimed for it, of the size and alignment of the
+// layout, which do not overlap; its errors are values. Its source allocates from the frame allocator, not
+// from the heap. `SpanHeap` allocates blocks of other memory, and frees those that lie in it alone.
 unsafe impl PageHeap for Talc {
     const NEW: Self = Self { talc: talc::base::Talc::new(Pages), spans: SpanHeap::new() };
 
@@ -49,14 +50,15 @@ unsafe impl PageHeap for Talc {
     unsafe fn deallocate(&mut self, block: *mut u8, layout: Layout) {
         // SAFETY: the block comes from this heap with this layout, and is not used again (contract).
         if !unsafe { self.spans.free(block, layout) } {
-            // SAFETY: the block lies in no span, so it comes from talc with this layout; it is not used again (contract).
+            // SAFETY: the block lies in no span, so it comes from talc with this layout; it is not used again
+            // (contract).
             unsafe { self.deallocate_by_talc(block, layout) }
         }
     }
 
     unsafe fn try_resize_in_place(&mut self, block: *mut u8, layout: Layout, size: usize) -> bool {
-        // SAFETY: blocks that lists keep are not resized, and spans have no others. So the block comes from talc with this
-        // layout; the size is not zero (contract).
+        // SAFETY: blocks that lists keep are not resized, and spans have no others. So the block comes from
+        // talc with this layout; the size is not zero (contract).
         unsafe { self.talc.try_realloc_in_place(block, layout, size) }
     }
 
@@ -82,15 +84,15 @@ impl Talc {
 #[derive(Debug)]
 struct Pages;
 
-// SAFETY: `acquire` claims memory that the frame allocator has just handed out, and allocates nothing from the heap
-// meanwhile. `resize` returns an end inside of the block, and frees only what lies beyond it.
+// SAFETY: `acquire` claims memory that the frame allocator has just handed out, and allocates nothing from
+// the heap meanwhile. `resize` returns an end inside of the block, and frees only what lies beyond it.
 unsafe impl Source for Pages {
     fn acquire<B: Binning>(talc: &mut talc::base::Talc<Self, B>, layout: Layout) -> Result<(), ()> {
         let needed =
             layout.size().checked_add(layout.align()).and_then(|size| size.checked_add(OVERHEAD)).ok_or(())?;
         let (start, size) = pages::claim(needed).ok_or(())?;
-        // SAFETY: the memory was free and is mapped and writable. It belongs to talc from now on, until `resize`
-        // frees it.
+        // SAFETY: the memory was free and is mapped and writable. It belongs to talc from now on, until
+        // `resize` frees it.
         unsafe { talc.claim(with_exposed_provenance_mut(start), size) }.map(|_| ()).ok_or(())
     }
 

@@ -1,5 +1,5 @@
-//! TLSF (two-level segregated fit, crate `rlsf`) as the shared heap: allocating and freeing take a bounded number of instructions,
-//! whatever is allocated. It keeps the pages that it has claimed.
+//! TLSF (two-level segregated fit, crate `rlsf`) as the shared heap: allocating and freeing take a bounded
+//! number of instructions, whatever is allocated. It keeps the pages that it has claimed.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -7,7 +7,8 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use super::PageHeap;
 use crate::memory::heap::pages;
 
-/// Number of size classes of free blocks: powers of two of [`rlsf::GRANULARITY`], so that the largest is beyond any memory.
+/// Number of size classes of free blocks: powers of two of [`rlsf::GRANULARITY`], so that the largest is
+/// beyond any memory.
 const FIRST_LEVEL: usize = 32;
 
 /// Number of parts of each. A free block that is found is larger than necessary by at most one part.
@@ -27,7 +28,8 @@ fn taken(layout: Layout) -> usize {
     (layout.size() + padding + rlsf::GRANULARITY / 2).next_multiple_of(rlsf::GRANULARITY)
 }
 
-/// Number of bytes to claim for a block: what it takes, a part of its size class, and the end of the claimed memory.
+/// Number of bytes to claim for a block: what it takes, a part of its size class, and the end of the claimed
+/// memory.
 fn needed(layout: Layout) -> Option<usize> {
     let size = layout.size().checked_add(layout.align())?.checked_add(2 * rlsf::GRANULARITY)?;
     size.checked_add(size / SECOND_LEVEL + rlsf::GRANULARITY)
@@ -38,7 +40,8 @@ impl Tlsf {
     fn grow(&mut self, layout: Layout) -> Option<()> {
         let (start, size) = pages::claim(needed(layout)?)?;
         let start = NonNull::new(with_exposed_provenance_mut::<u8>(start))?;
-        // SAFETY: the memory was free and is mapped and writable. It belongs to the allocator from now on, for ever.
+        // SAFETY: the memory was free and is mapped and writable. It belongs to the allocator from now on,
+        // for ever.
         let inserted =
             unsafe { self.blocks.insert_free_block_ptr(NonNull::slice_from_raw_parts(start, size)) }?;
         self.available += inserted.get();
@@ -46,8 +49,9 @@ impl Tlsf {
     }
 }
 
-// SAFETY: the allocator allocates blocks of memory that `grow` has given to it, of the size and alignment of the layout, which do
-// not overlap; its errors are values. Growing allocates from the frame allocator, not from the heap.
+// SAFETY: the allocator allocates blocks of memory that `grow` has given to it, of the size and alignment of
+// the layout, which do not overlap; its errors are values. Growing allocates from the frame allocator, not
+// from the heap.
 unsafe impl PageHeap for Tlsf {
     const NEW: Self = Self { blocks: rlsf::Tlsf::new(), available: 0 };
 
@@ -83,7 +87,8 @@ unsafe impl PageHeap for Tlsf {
         }
         // SAFETY: the block comes from this heap (contract), whose blocks are not null.
         let block = unsafe { NonNull::new_unchecked(block) };
-        // SAFETY: the block comes from this allocator with this alignment (contract). One that shrinks stays where it is.
+        // SAFETY: the block comes from this allocator with this alignment (contract). One that shrinks stays
+        // where it is.
         let is_resized = unsafe { self.blocks.reallocate(block, new) }.is_some();
         self.available += taken(layout) - taken(new);
         is_resized

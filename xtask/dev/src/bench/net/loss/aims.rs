@@ -1,4 +1,5 @@
-//! The aims of throughput on lossy paths: at least the Linux guest's in each cell, and 1.2 times that in half of them.
+//! The aims of throughput on lossy paths: at least the Linux guest's in each cell, and 1.2 times that in half
+//! of them.
 
 use serde_json::{Value, json};
 

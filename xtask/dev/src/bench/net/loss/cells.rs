@@ -12,8 +12,8 @@ const ROUND_TRIPS: [u64; 2] = [10, 100];
 /// Random losses for throughput, as they are printed, with their frames of a million.
 const LOSSES: [(&str, u64); 4] = [("0.1 %", 1_000), ("1 %", 10_000), ("3 %", 30_000), ("10 %", 100_000)];
 
-/// Maximum random loss, in frames of a million, with which a flow has so few losses that chance decides when they are: several
-/// flows are measured then.
+/// Maximum random loss, in frames of a million, with which a flow has so few losses that chance decides when
+/// they are: several flows are measured then.
 const FEW_LOSSES: u64 = 1_000;
 
 /// Time limit of a flow whose throughput is measured, in milliseconds.

@@ -77,7 +77,8 @@ fn time_of_95th(flows: &[FlowResult]) -> f64 {
     times.get((times.len() * 95).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default()
 }
 
-/// Returns Jain's index of fairness: 1 if all flows got the same, one `n`-th if one of `n` flows got everything.
+/// Returns Jain's index of fairness: 1 if all flows got the same, one `n`-th if one of `n` flows got
+/// everything.
 fn jains_index(flows: &[FlowResult]) -> f64 {
     let sum: f64 = flows.iter().map(|flow| flow.bytes).sum();
     let squares: f64 = flows.iter().map(|flow| flow.bytes * flow.bytes).sum();

@@ -1,4 +1,5 @@
-//! One direction of the relay: a thread that receives frames, lets them pass the emulated path and sends them.
+//! One direction of the relay: a thread that receives frames, lets them pass the emulated path and sends
+//! them.
 
 use std::fmt;
 use std::io;

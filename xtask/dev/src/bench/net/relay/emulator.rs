@@ -1,7 +1,8 @@
-//! A model of one direction of a network path: random loss, a bottleneck with a queue, delay, jitter and reordering.
+//! A model of one direction of a network path: random loss, a bottleneck with a queue, delay, jitter and
+//! reordering.
 //!
-//! The model has no clock: frames arrive at times that the caller names, in nanoseconds since any point, and leave at times that
-//! follow from these and from a seed alone.
+//! The model has no clock: frames arrive at times that the caller names, in nanoseconds since any point, and
+//! leave at times that follow from these and from a seed alone.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,7 +22,8 @@ pub(in crate::bench::net) struct Impairments {
     pub(in crate::bench::net) loss_ppm: u64,
     /// Rate of the bottleneck in bits per second; `None` for one without limit.
     pub(in crate::bench::net) rate: Option<u64>,
-    /// Bytes that fit in the bottleneck's queue, with the frame that is being transmitted; frames beyond are dropped.
+    /// Bytes that fit in the bottleneck's queue, with the frame that is being transmitted; frames beyond are
+    /// dropped.
     pub(in crate::bench::net) queue_bytes: u64,
     /// Time from the bottleneck to the end of the path, in nanoseconds.
     pub(in crate::bench::net) delay_ns: u64,
@@ -74,7 +76,8 @@ impl<Frame> Emulator<Frame> {
     pub(super) fn arrive(&mut self, now: u64, size: u64, frame: Frame) -> Fate {
         let Impairments { loss_ppm, rate, queue_bytes, delay_ns, jitter_ns, reordering_ppm, reordering_ns } =
             self.impairments;
-        // Each frame takes three random numbers, so that the fate of the n-th does not depend on those before.
+        // Each frame takes three random numbers, so that the fate of the n-th does not depend on those
+        // before.
         let [loss, jitter, order] = [(); 3].map(|()| self.random.u64(..));
         if scale(loss, MILLION) < loss_ppm {
             return Fate::Lost;

@@ -1,5 +1,5 @@
-//! A DNS server on the host that resolves every name to one address (RFC 1035), and those that start with [`MANY`] to more
-//! addresses than fit a datagram.
+//! A DNS server on the host that resolves every name to one address (RFC 1035), and those that start with
+//! [`MANY`] to more addresses than fit a datagram.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -37,12 +37,14 @@ pub(super) struct DnsServer {
     own: Ipv4Addr,
     socket: UdpSocket,
     threads: Vec<JoinHandle<()>>,
-    /// The last field: fields are dropped in their order, and the next server binds the port that the socket has.
+    /// The last field: fields are dropped in their order, and the next server binds the port that the socket
+    /// has.
     _running: MutexGuard<'static, ()>,
 }
 
 impl DnsServer {
-    /// Starts a server on the loopback interface that resolves every name to an address. Waits until no other test runs one.
+    /// Starts a server on the loopback interface that resolves every name to an address. Waits until no other
+    /// test runs one.
     ///
     /// # Errors
     ///
@@ -110,8 +112,8 @@ fn serve_all(listener: &TcpListener, address: Ipv4Addr) {
     }
 }
 
-/// The response to a question: the address, or many, or no record if the question is of another type. A response beyond
-/// `limit` bytes is truncated: it has no record.
+/// The response to a question: the address, or many, or no record if the question is of another type. A
+/// response beyond `limit` bytes is truncated: it has no record.
 fn answer(question: &[u8], address: Ipv4Addr, limit: usize) -> Option<Vec<u8>> {
     let name = question.get(HEADER..)?.iter().position(|&byte| byte == 0)? + 1;
     let end = HEADER + name + TYPE_AND_CLASS;

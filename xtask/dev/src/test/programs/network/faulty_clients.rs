@@ -1,5 +1,5 @@
-//! Clients that stop in the middle, send slowly, do not read, or reset the connection. Others are served meanwhile, and no memory
-//! is leaked.
+//! Clients that stop in the middle, send slowly, do not read, or reset the connection. Others are served
+//! meanwhile, and no memory is leaked.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +25,8 @@ const LARGE: &[u8] = b"GET /bytes/1000000000 HTTP/1.1\r\nHost: test\r\n\r\n";
 /// The server's timeout in milliseconds: it passes within the test.
 const TIMEOUT: u64 = 2_000;
 
-/// A client that is delayed by the host for this long may meet the server's timeout, and its result does not count.
+/// A client that is delayed by the host for this long may meet the server's timeout, and its result does not
+/// count.
 const DELAYED: Duration = Duration::from_millis(TIMEOUT / 2);
 
 /// Time between two bytes of a slow request, which arrives within the server's timeout.

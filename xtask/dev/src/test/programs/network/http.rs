@@ -126,13 +126,15 @@ pub(super) fn get_within(address: SocketAddr, path: &str, timeout: Duration) -> 
     Connection::within(address, timeout)?.get(path)
 }
 
-/// As [`get`], repeated: the program that forwards a port accepts connections before the guest is ready, and then drops them.
+/// As [`get`], repeated: the program that forwards a port accepts connections before the guest is ready, and
+/// then drops them.
 pub(super) fn get_with_retries(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     with_timeouts(|timeout| get_within(address, path, timeout))
 }
 
-/// Timeout of an attempt to reach a server that may not be ready, of which the first began at `start`: as long as all before it
-/// together. A guest that needs a second for an answer would else be kept busy by connections that were given up.
+/// Timeout of an attempt to reach a server that may not be ready, of which the first began at `start`: as
+/// long as all before it together. A guest that needs a second for an answer would else be kept busy by
+/// connections that were given up.
 pub(super) fn attempt_timeout(start: Instant) -> Duration {
     start.elapsed().max(FIRST_TIMEOUT)
 }
@@ -142,8 +144,8 @@ pub(super) fn with_retries<T>(mut action: impl FnMut() -> Result<T>) -> Result<T
     with_timeouts(|_| action())
 }
 
-/// [`with_retries`] of an action that reaches a server that may not be ready, even if the program that forwards the port accepts its
-/// connection already. The action gets the timeout of the attempt.
+/// [`with_retries`] of an action that reaches a server that may not be ready, even if the program that
+/// forwards the port accepts its connection already. The action gets the timeout of the attempt.
 pub(super) fn with_timeouts<T>(mut action: impl FnMut(Duration) -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {

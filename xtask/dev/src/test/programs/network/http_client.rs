@@ -22,8 +22,8 @@ use xtask::process;
 /// Body of the server's responses.
 pub(super) const BODY: &str = "as it was sent\n";
 
-/// Limit of the time to the response. A guest that connected before it had an address used to wait for ten seconds although it got
-/// the address at once.
+/// Limit of the time to the response. A guest that connected before it had an address used to wait for ten
+/// seconds although it got the address at once.
 const MAX_TIME: Duration = Duration::from_secs(8);
 
 /// Number of attempts: a busy machine may take as long, but not every time.
@@ -67,7 +67,8 @@ fn responds_in_time(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The client, which does not have an address yet when it connects, gets the response. Returns how long that took.
+/// The client, which does not have an address yet when it connects, gets the response. Returns how long that
+/// took.
 fn connect_at_start(platform: &TestPlatform<'_>) -> Result<(Duration, Outcome)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();

@@ -1,4 +1,5 @@
-//! A server that is reached over IPv6: by a configured address, its link-local address, and an autoconfigured address.
+//! A server that is reached over IPv6: by a configured address, its link-local address, and an autoconfigured
+//! address.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -12,7 +13,8 @@ use super::{http, packets, server_guest};
 use crate::test::platform::TestPlatform;
 use crate::test::tap_nic::TapNic;
 
-/// Hop limit of router advertisements, which shows that the router is on the same link (RFC 4861, section 6.1.2).
+/// Hop limit of router advertisements, which shows that the router is on the same link (RFC 4861, section
+/// 6.1.2).
 const HOP_LIMIT: u8 = 255;
 
 /// The address is configured.

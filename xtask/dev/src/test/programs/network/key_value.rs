@@ -1,4 +1,5 @@
-//! `kv`, the service of `docs/tutorial.md`: requests of several clients, metrics, and an end in order by SIGTERM.
+//! `kv`, the service of `docs/tutorial.md`: requests of several clients, metrics, and an end in order by
+//! SIGTERM.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};

@@ -1,4 +1,5 @@
-//! Many peers that connect at once and are late to complete the handshake, with little memory: all are served.
+//! Many peers that connect at once and are late to complete the handshake, with little memory: all are
+//! served.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -22,8 +23,8 @@ const PEERS: u16 = 500;
 /// The guest's memory in MiB.
 const MEMORY: u64 = 64;
 
-/// Time from a SYN-ACK to its acknowledgement: less than the second after which the guest may give up a peer, and more than
-/// many peers take.
+/// Time from a SYN-ACK to its acknowledgement: less than the second after which the guest may give up a peer,
+/// and more than many peers take.
 const DELAY: Duration = Duration::from_millis(250);
 
 /// If this process was paused for longer, its peers may have been too late.
@@ -94,7 +95,8 @@ impl Burst {
         Ok(Self { target, address: Ipv4Addr::new(198, 18, high, low), sender, receiver, peers })
     }
 
-    /// Connects all peers at once; returns whether this process was not paused. Fails if a peer is reset or not served.
+    /// Connects all peers at once; returns whether this process was not paused. Fails if a peer is reset or
+    /// not served.
     fn run(mut self) -> Result<bool> {
         let start = Instant::now();
         let (mut repeated, mut last) = (start, start);

@@ -19,7 +19,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Network of the guest, with packets of the usual size: their buffers take memory.
 const NETWORK: &str = "user,mtu=1500";
 
-/// Runs `httpd` in a machine with a network device, asks it for its page, and to end. Returns whether it did both.
+/// Runs `httpd` in a machine with a network device, asks it for its page, and to end. Returns whether it did
+/// both.
 pub(in crate::test) fn serves(uhyve: &Path, guest: Guest) -> Result<bool> {
     let NetworkPath::Port(port) = NetworkPath::port()? else { bail!("there is no port") };
     let forward = format!("127.0.0.1:{port}:8080").parse().map_err(Error::msg)?;

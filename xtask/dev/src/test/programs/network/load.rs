@@ -31,11 +31,12 @@ const FEW_IN_A_ROW: usize = 2_000;
 /// Added to the time limit of other guests.
 const MORE_TIME: Duration = Duration::from_secs(240);
 
-/// How much more memory a server may use after its clients are gone, in bytes: caches and fragments. A leaked connection is 16 KiB or
-/// more.
+/// How much more memory a server may use after its clients are gone, in bytes: caches and fragments. A leaked
+/// connection is 16 KiB or more.
 const MAX_KEPT: u64 = 2 << 20;
 
-/// Limit of the time until the memory is free again: connections stay up to 100 s in TIME-WAIT or without a response of their peer.
+/// Limit of the time until the memory is free again: connections stay up to 100 s in TIME-WAIT or without a
+/// response of their peer.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(150);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
@@ -102,7 +103,8 @@ pub(super) fn is_released(
     }
 }
 
-/// The server's memory that is not in use, in however many pieces: the connection that asks uses chunks between free ones.
+/// The server's memory that is not in use, in however many pieces: the connection that asks uses chunks
+/// between free ones.
 pub(super) fn available(address: SocketAddr) -> Result<u64> {
     let text = String::from_utf8(http::get_with_retries(address, "/available")?)?;
     text.trim().parse().with_context(|| text.clone())

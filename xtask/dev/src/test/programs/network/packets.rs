@@ -96,8 +96,8 @@ pub(super) fn echo_reply(identifier: u16, packet: &[u8]) -> Option<u32> {
     is_ours.then(|| u32::from_be_bytes(number))
 }
 
-/// A router advertisement of a prefix of 64 bits for stateless address autoconfiguration, valid for ten minutes (RFC 4861,
-/// sections 4.2 and 4.6.2). The host's kernel fills in the checksum.
+/// A router advertisement of a prefix of 64 bits for stateless address autoconfiguration, valid for ten
+/// minutes (RFC 4861, sections 4.2 and 4.6.2). The host's kernel fills in the checksum.
 pub(super) fn router_advertisement(network: [u16; 4]) -> Vec<u8> {
     let lifetime = 600_u32.to_be_bytes();
     // Router lifetime 0: it is no default router.

@@ -10,8 +10,8 @@ use super::tap::{self, Tap};
 use crate::test::platform::TestGuest;
 use hermit_interface::port_forward::PortForward;
 
-/// First of the ports that are tried. Hosts give neither these nor the [`PORTS`] behind it to sockets that ask for any port, as
-/// those of other tests do until a guest's VMM has bound the port.
+/// First of the ports that are tried. Hosts give neither these nor the [`PORTS`] behind it to sockets that
+/// ask for any port, as those of other tests do until a guest's VMM has bound the port.
 const FIRST_PORT: u16 = 10_000;
 const PORTS: u16 = 10_000;
 

@@ -32,7 +32,8 @@ const MIN_REQUESTS: usize = 1_500;
 /// How long a busy machine may take to send them.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Size of the receive buffer in bytes, for replies that arrive while this process does not run. The default takes some 250.
+/// Size of the receive buffer in bytes, for replies that arrive while this process does not run. The default
+/// takes some 250.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A thread that sends requests and receives replies.
@@ -61,12 +62,14 @@ impl<'scope> Pings<'scope> {
         Ok(Self { thread: scope.spawn(move || ping(&socket, end, &count)), end, sent, early: 0 })
     }
 
-    /// Records that the guest is up. Earlier requests may be lost: the host queues some of them and drops the others.
+    /// Records that the guest is up. Earlier requests may be lost: the host queues some of them and drops the
+    /// others.
     pub(super) fn guest_is_up(&mut self) {
         self.early = self.sent.load(Ordering::Acquire);
     }
 
-    /// Ends the thread after enough requests, and checks that the guest has answered them until the end, but for accepted loss.
+    /// Ends the thread after enough requests, and checks that the guest has answered them until the end, but
+    /// for accepted loss.
     pub(super) fn count(self) -> Result<()> {
         let start = Instant::now();
         while self.sent.load(Ordering::Acquire) < self.early + MIN_REQUESTS && start.elapsed() < TIMEOUT {

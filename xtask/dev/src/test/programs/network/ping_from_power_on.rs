@@ -1,4 +1,5 @@
-//! An ICMP echo request every two milliseconds from before the machine starts: a driver that loses an interrupt stops receiving.
+//! An ICMP echo request every two milliseconds from before the machine starts: a driver that loses an
+//! interrupt stops receiving.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;

@@ -21,7 +21,8 @@ const MAX_EXIT_REQUESTS: usize = 3;
 /// Time that a guest has to end although the response to the request was lost.
 const EXIT_TIME: Duration = Duration::from_secs(5);
 
-/// Runs a server. The test starts when the server is ready; afterwards `request_exit` asks the guest to end, with success.
+/// Runs a server. The test starts when the server is ready; afterwards `request_exit` asks the guest to end,
+/// with success.
 pub(super) fn during(
     guest: &TestGuest<'_>,
     test: impl FnOnce() -> Result<()>,
@@ -50,7 +51,8 @@ pub(super) fn from_power_on(
     Ok(outcome)
 }
 
-/// Asks a guest to end. Repeats the request if neither a response nor the end follows, because either may be lost.
+/// Asks a guest to end. Repeats the request if neither a response nor the end follows, because either may be
+/// lost.
 fn end(started: &mut Started, mut request_exit: impl FnMut() -> Result<()>) -> Result<Result<()>> {
     let mut response = request_exit();
     for _ in 1..MAX_EXIT_REQUESTS {

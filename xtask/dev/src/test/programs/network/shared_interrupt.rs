@@ -18,7 +18,8 @@ const SIZE: usize = 256 << 10;
 /// How long the devices are busy.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Properties that put the devices on one line: every fourth slot has the same one, and without vectors there is no MSI-X.
+/// Properties that put the devices on one line: every fourth slot has the same one, and without vectors there
+/// is no MSI-X.
 const ON_ONE_LINE: [&str; 3] = [",vectors=0,addr=4", "vectors=0,addr=8", "vectors=0,addr=0xc"];
 
 pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {

@@ -13,8 +13,8 @@ use crate::test::platform::TestPlatform;
 /// The port of `httpd`.
 const PORT: u16 = 8080;
 
-/// Size of the response in bytes. It is larger than the host's receive buffer (64 KiB) and smaller than the guest's send buffer
-/// (256 KiB): when the first byte arrives, the program has written the last one.
+/// Size of the response in bytes. It is larger than the host's receive buffer (64 KiB) and smaller than the
+/// guest's send buffer (256 KiB): when the first byte arrives, the program has written the last one.
 const SIZE: usize = 200_000;
 
 pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {

@@ -1,5 +1,5 @@
-//! The ring `soak`: for a given time, one guest serves HTTP, works on files, starts threads and resolves names at once.
-//! All works get on, and the memory stays as it was after the first period.
+//! The ring `soak`: for a given time, one guest serves HTTP, works on files, starts threads and resolves
+//! names at once. All works get on, and the memory stays as it was after the first period.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;

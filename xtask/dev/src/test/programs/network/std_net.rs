@@ -41,8 +41,8 @@ const LIGHT: [&str; 10] = [
     "stream",
 ];
 
-/// One behaviour of each of these families, which an emulated processor runs in seconds: the same code of kernel and
-/// network stack runs all rows elsewhere.
+/// One behaviour of each of these families, which an emulated processor runs in seconds: the same code of
+/// kernel and network stack runs all rows elsewhere.
 const SAMPLE: [&str; 10] = [
     "addresses.accept_names_the_peer",
     "bind.listener_twice",
@@ -67,7 +67,8 @@ pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'
     tests.add(format!("{platform}: std::net as on Linux, a sample"), move || table(platform, &rows));
 }
 
-/// Compares the rows of these families or names, or all. Few rows that differ are repeated one by one: the host may have been busy.
+/// Compares the rows of these families or names, or all. Few rows that differ are repeated one by one: the
+/// host may have been busy.
 fn table(platform: &TestPlatform<'_>, names: &[&str]) -> Result<()> {
     let file = workspace::root().join("kernel/tests/net_calls").join(EXPECTED);
     let expected = fs::read_to_string(file).with_context(|| format!("no {EXPECTED}"))?;
@@ -86,7 +87,8 @@ fn table(platform: &TestPlatform<'_>, names: &[&str]) -> Result<()> {
     all_right(&wrong)
 }
 
-/// Whether `net_calls` runs the row if it is given the name: of the row, of its family, or of the row without an IP version.
+/// Whether `net_calls` runs the row if it is given the name: of the row, of its family, or of the row without
+/// an IP version.
 fn begins_with(row: &str, name: &str) -> bool {
     row.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -1,4 +1,5 @@
-//! A SYN flood from addresses that do not answer: it uses a bounded part of the memory, and other clients are served.
+//! A SYN flood from addresses that do not answer: it uses a bounded part of the memory, and other clients are
+//! served.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::thread;
@@ -80,7 +81,8 @@ fn flood(target: Ipv4Addr, port: u16) -> Result<u32> {
     Ok(count)
 }
 
-/// An address in the benchmarking network (RFC 2544) and a port, different for each number and not consecutive.
+/// An address in the benchmarking network (RFC 2544) and a port, different for each number and not
+/// consecutive.
 fn source(number: u32) -> (Ipv4Addr, u16) {
     let [a, b, c, d] = number.wrapping_mul(0x9e37_79b1).to_be_bytes();
     (Ipv4Addr::new(198, 18 | a & 1, b, c), u16::from_be_bytes([a | 0x80, d]))

@@ -113,7 +113,8 @@ impl Tap {
         text.trim().parse().context("an interface index")
     }
 
-    /// Prefix of an IPv6 subnet that guests learn from a router advertisement only. The host gets an address in it.
+    /// Prefix of an IPv6 subnet that guests learn from a router advertisement only. The host gets an address
+    /// in it.
     pub(super) fn routed_network(&self) -> Result<[u16; 4]> {
         let [a, b, c, d] = [0xfd34, 0, 0, self.number.into()];
         let address = Ipv6Addr::new(a, b, c, d, 0, 0, 0, 1);
@@ -121,7 +122,8 @@ impl Tap {
         Ok([a, b, c, d])
     }
 
-    /// Adds a permanent neighbor entry for the guest, so that the host sends to it without address resolution.
+    /// Adds a permanent neighbor entry for the guest, so that the host sends to it without address
+    /// resolution.
     pub(super) fn know_guest(&self) -> Result<()> {
         let mac = self.nic().mac;
         ip(&format!("neigh replace {} lladdr {mac} dev {} nud permanent", self.guest(), self.name))
@@ -136,7 +138,8 @@ impl Drop for Tap {
     }
 }
 
-/// The address that the guest derives from its MAC address for a prefix (modified EUI-64, RFC 4291, appendix A).
+/// The address that the guest derives from its MAC address for a prefix (modified EUI-64, RFC 4291, appendix
+/// A).
 pub(super) fn own_address(network: [u16; 4]) -> Ipv6Addr {
     let [a, b, c, d] = network;
     let [e, f, g, h, i] = GUEST_MAC;

@@ -1,8 +1,9 @@
 //! Arithmetic with and without fused multiplication, and functions of both kinds.
 //!
-//! A function is written once, for any [`Arithmetic`]. [`selected`] compiles it twice, for processors with FMA (SDM volume 1,
-//! chapter 14) and for all others, and selects the variant at each call. Functions of an [`Arithmetic`] are always inline,
-//! so that they become a part of the variant and are compiled for its processors.
+//! A function is written once, for any [`Arithmetic`]. [`selected`] compiles it twice, for processors with
+//! FMA (SDM volume 1, chapter 14) and for all others, and selects the variant at each call. Functions of an
+//! [`Arithmetic`] are always inline, so that they become a part of the variant and are compiled for its
+//! processors.
 
 #[cfg(target_feature = "sse2")]
 use core::arch::x86_64::{_mm_cvtsd_f64, _mm_fmadd_sd, _mm_set_sd};
@@ -72,8 +73,8 @@ impl Arithmetic for Fused {
 
     #[inline(always)]
     fn mul_add(self, a: f64, b: f64, c: f64) -> f64 {
-        // SAFETY: the instruction needs FMA. `new` alone makes a `Fused`, and its callers are compiled for FMA, or have shown
-        // that the processor has it.
+        // SAFETY: the instruction needs FMA. `new` alone makes a `Fused`, and its callers are compiled for
+        // FMA, or have shown that the processor has it.
         unsafe { _mm_cvtsd_f64(_mm_fmadd_sd(_mm_set_sd(a), _mm_set_sd(b), _mm_set_sd(c))) }
     }
 
@@ -84,8 +85,8 @@ impl Arithmetic for Fused {
     }
 }
 
-/// Defines functions in two variants of another one, whose first argument is the [`Arithmetic`]. They are `extern "C"`: it is known
-/// that these do not unwind, so that a function ends with a jump to them.
+/// Defines functions in two variants of another one, whose first argument is the [`Arithmetic`]. They are
+/// `extern "C"`: it is known that these do not unwind, so that a function ends with a jump to them.
 macro_rules! selected {
     ($($(#[$doc:meta])* pub fn $name:ident($($argument:ident),+: $float:ident) = $function:ident;)+) => { $(
         $(#[$doc])*
@@ -97,7 +98,8 @@ macro_rules! selected {
                     $function(super::arithmetic::Fused::new(), $($argument),+)
                 }
                 if super::selection::has_wide_vectors() {
-                    // SAFETY: the function needs AVX and FMA, which the processor has, and the kernel has enabled AVX.
+                    // SAFETY: the function needs AVX and FMA, which the processor has, and the kernel has
+                    // enabled AVX.
                     return unsafe { fused($($argument),+) };
                 }
             }

@@ -6,14 +6,16 @@ use super::tables::EXP;
 /// Steps of the table from one power of two to the next.
 const STEPS: i32 = 128;
 
-/// 128 / ln 2, and its inverse in two parts, of which the first has so few bits that products with steps are exact.
+/// 128 / ln 2, and its inverse in two parts, of which the first has so few bits that products with steps are
+/// exact.
 const STEPS_BY_LN2: f64 = f64::from_bits(0x4067_1547_652b_82fe);
 const LN2_BY_STEPS_HIGH: f64 = f64::from_bits(0x3f76_2e42_fef8_0000);
 const LN2_BY_STEPS_LOW: f64 = f64::from_bits(0x3d41_cf79_abc9_e3b4);
 const LN2_BY_STEPS: f64 = LN2 / STEPS as f64;
 const LN2: f64 = core::f64::consts::LN_2;
 
-/// A number whose unit in the last place is 1: adding it rounds to an integer, which is in the sum's lower bits.
+/// A number whose unit in the last place is 1: adding it rounds to an integer, which is in the sum's lower
+/// bits.
 const ROUND_TO_INTEGER: f64 = 1.5 * (1_u64 << 52) as f64;
 
 /// The same for multiples of 1/128.

@@ -1,7 +1,7 @@
 //! Logarithms: that of a power of two, one from a table, and a polynomial of the small rest.
 //!
-//! The mantissa z is multiplied by a short number c near 1/z, so that r = z c - 1 is small and exact. Then ln x is
-//! k ln 2 - ln c + ln(1 + r).
+//! The mantissa z is multiplied by a short number c near 1/z, so that r = z c - 1 is small and exact. Then ln
+//! x is k ln 2 - ln c + ln(1 + r).
 
 use super::arithmetic::{Arithmetic, Sum, selected};
 use super::tables::LOG;
@@ -12,8 +12,8 @@ const FIRST: u64 = 0x3fe6_0000_0000_0000;
 /// Position of the bits that are the index into the table.
 const INDEX_SHIFT: u32 = 52 - LOG.len().ilog2();
 
-/// Exponent, and 16 bits of a mantissa; and half of the last bit, which rounds to nearest: if r is small, so are its
-/// upper bits.
+/// Exponent, and 16 bits of a mantissa; and half of the last bit, which rounds to nearest: if r is small, so
+/// are its upper bits.
 const SHORT: u64 = 0xffff_ffe0_0000_0000;
 const HALF_OF_SHORT: u64 = 0x10_0000_0000;
 
@@ -47,7 +47,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// `x` is finite, and not subnormal; `exponent` is that of a power of two by which it is to be multiplied.
+    /// `x` is finite, and not subnormal; `exponent` is that of a power of two by which it is to be
+    /// multiplied.
     #[inline(always)]
     fn new<A: Arithmetic>(by: A, x: f64, exponent: i32) -> Self {
         let offset = x.to_bits().wrapping_sub(FIRST);
@@ -67,8 +68,8 @@ impl Parts {
     }
 }
 
-/// Logarithms of what is no positive, finite number. Not inline, so that an f32 is converted in its own register: in
-/// another one, the conversion would wait for what was there before.
+/// Logarithms of what is no positive, finite number. Not inline, so that an f32 is converted in its own
+/// register: in another one, the conversion would wait for what was there before.
 #[cold]
 #[inline(never)]
 extern "C" fn special(x: f64) -> f64 {
@@ -81,7 +82,8 @@ extern "C" fn special(x: f64) -> f64 {
     }
 }
 
-/// True if `x` is positive and finite. One comparison of integers: bits of negative numbers are greater than those of infinity.
+/// True if `x` is positive and finite. One comparison of integers: bits of negative numbers are greater than
+/// those of infinity.
 #[inline]
 pub(super) fn is_usual(x: f64) -> bool {
     x.to_bits().wrapping_sub(1) < f64::INFINITY.to_bits() - 1
@@ -144,7 +146,8 @@ pub(super) fn log_as_sum<A: Arithmetic>(by: A, x: f64) -> Sum {
     let high = linear - half_square.high;
     let errors = (whole - linear + rest + whole_low) + (linear - high - half_square.high - half_square.low);
     let low = by.mul_add(square * rest, polynomial, errors);
-    // Near 1, the second part may be 2^-17 of the first one, which is too much for a power with a large exponent.
+    // Near 1, the second part may be 2^-17 of the first one, which is too much for a power with a large
+    // exponent.
     let sum = high + low;
     Sum { high: sum, low: high - sum + low }
 }

@@ -98,8 +98,8 @@ fn pow_by<A: Arithmetic>(by: A, x: f64, y: f64) -> f64 {
     sign * power
 }
 
-/// The absolute value of x^y = e^(high + low), which may be no normal number. If `high` is out of range, `low` may be infinite or
-/// no number, and has no effect.
+/// The absolute value of x^y = e^(high + low), which may be no normal number. If `high` is out of range,
+/// `low` may be infinite or no number, and has no effect.
 #[cold]
 #[inline(never)]
 extern "C" fn far_pow(x: f64, y: f64, high: f64, low: f64) -> f64 {

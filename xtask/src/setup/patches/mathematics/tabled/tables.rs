@@ -1,5 +1,5 @@
-//! Tables of exponentials and logarithms, as bits of f64. They were computed with 300 bits (mpmath), and rounded to
-//! nearest.
+//! Tables of exponentials and logarithms, as bits of f64. They were computed with 300 bits (mpmath), and
+//! rounded to nearest.
 
 /// 2^(i/128) rounded, and the rest of it relative to that.
 pub(super) const EXP: [[u64; 2]; 128] = [
@@ -133,8 +133,9 @@ pub(super) const EXP: [[u64; 2]; 128] = [
     [0x3fff_d3c2_2b8f_71f1, 0x3c53_05c1_4160_cc89],
 ];
 
-/// For each interval of mantissas from 0.6875 on, of 2^-9 below 1 and of 2^-8 from 1 on: a number c of at most 9 bits,
-/// near the inverse of the interval's middle, and -ln c in two parts, of which the first is a multiple of 2^-42.
+/// For each interval of mantissas from 0.6875 on, of 2^-9 below 1 and of 2^-8 from 1 on: a number c of at
+/// most 9 bits, near the inverse of the interval's middle, and -ln c in two parts, of which the first is a
+/// multiple of 2^-42.
 pub(super) const LOG: [[u64; 3]; 256] = [
     [0x3ff7_4000_0000_0000, 0xbfd7_eaf8_3b82_b000, 0x3cee_4da6_2d0c_25ad],
     [0x3ff7_3000_0000_0000, 0xbfd7_bede_0a37_b000, 0x3cf0_1878_3cb9_801a],

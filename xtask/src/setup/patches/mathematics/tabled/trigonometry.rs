@@ -1,13 +1,14 @@
 //! Sines and cosines of `f32`: the rest of the division by pi/2, in `f64`, and a polynomial of it.
 //!
-//! One formula serves sines and cosines, with coefficients from a table, so no branch depends on the quarter of the circle,
-//! which a processor could not predict.
+//! One formula serves sines and cosines, with coefficients from a table, so no branch depends on the quarter
+//! of the circle, which a processor could not predict.
 
 use super::arithmetic::{Arithmetic, selected};
 use core::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// Coefficients of r^3/r to r^9/r of sin r, and of r^2 to r^8 of cos r, from -pi/4 to pi/4, with errors of 2^-37 and 2^-33: the
-/// maxima of these errors are minimal (Remez's algorithm, computed with 200 bits by mpmath).
+/// Coefficients of r^3/r to r^9/r of sin r, and of r^2 to r^8 of cos r, from -pi/4 to pi/4, with errors of
+/// 2^-37 and 2^-33: the maxima of these errors are minimal (Remez's algorithm, computed with 200 bits by
+/// mpmath).
 const COEFFICIENTS: [[f64; 4]; 2] = [
     [
         f64::from_bits(0xbfc5_5555_54c7_1a26),
@@ -34,7 +35,8 @@ const LARGE: f32 = (1_u32 << 20) as f32;
 const TWO_BY_PI: [u64; 5] =
     [0, 0xa2f9_836e_4e44_1529, 0xfc27_57d1_f534_ddc0, 0xdb62_9599_3c43_9041, 0xfe51_63ab_debb_c561];
 
-/// A number whose unit in the last place is 1: adding it rounds to an integer, which is in the sum's lower bits.
+/// A number whose unit in the last place is 1: adding it rounds to an integer, which is in the sum's lower
+/// bits.
 const ROUND_TO_INTEGER: f64 = 1.5 * (1_u64 << 52) as f64;
 
 selected! {
@@ -87,15 +89,16 @@ fn sine<A: Arithmetic>(by: A, x: f32, quarters: u32) -> f32 {
 fn divide_large(x: f32) -> (u32, f64) {
     let digits = u64::from(x.to_bits() & 0x7f_ffff | 1 << 23);
     let exponent = (x.to_bits() >> 23 & 0xff) as i32 - 127 - 23;
-    // The quotient is digits * 2^exponent * 2/pi. Bits of 2/pi that would count multiples of 4 are left out, and of the others 96
-    // are enough: no rest of an `f32` is less than 2^-34 or so.
+    // The quotient is digits * 2^exponent * 2/pi. Bits of 2/pi that would count multiples of 4 are left out,
+    // and of the others 96 are enough: no rest of an `f32` is less than 2^-34 or so.
     let first = (exponent + 64 - 2) as usize;
     let word = |index: usize| u128::from(TWO_BY_PI[index]);
     let bits = word(first / 64) << 64 | word(first / 64 + 1);
     let following = word(first / 64 + 2) << (first % 64) >> 64;
     let bits = (bits << (first % 64) | following) >> 32;
     let product = (bits * u128::from(digits)) << 32;
-    // Two bits are the quotient modulo 4, and the others the fraction, which is from -1/2 to 1/2 if it is rounded to nearest.
+    // Two bits are the quotient modulo 4, and the others the fraction, which is from -1/2 to 1/2 if it is
+    // rounded to nearest.
     let product = (product >> 64) as u64;
     let rounded = product.wrapping_add(1 << 61);
     let fraction = product.wrapping_sub(rounded & 3 << 62) as i64;
