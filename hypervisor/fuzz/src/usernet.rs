@@ -1,9 +1,12 @@
-//! Fuzz target of the user-mode network: a hostile guest, peers, and a host that fails, in the order that the
-//! input says.
+//! Fuzz target of the user-mode network: a hostile guest, its peers, and a host that fails.
+//!
+//! The input is a list of actions, which are executed one after the other. After each action the target
+//! checks the limits of the network; each frame for the guest, and each byte of a stream, is checked, too. At
+//! the end all connections fail, and the network must hold nothing.
 //!
 //! | module | |
 //! | --- | --- |
-//! | `actions` | what the bytes of the input mean |
+//! | `actions` | actions that the bytes of the input encode |
 //! | `checks` | checks of frames for the guest |
 //! | `guest` | frames of the guest, and its TCP connections |
 //! | `host` | the host's sockets |
@@ -82,7 +85,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The network, and what is around it.
+/// Network under test, with its guest and host.
 struct World {
     network: UserNetwork<FuzzHost>,
     host: FuzzHost,

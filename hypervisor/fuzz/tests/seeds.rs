@@ -1,36 +1,62 @@
-//! Runs the fuzz targets on their seeds and corpora: without a fuzzer, on a stable compiler.
+//! Runs the fuzz targets on their seeds and on inputs near them: without a fuzzer, on a stable compiler.
 
 #[cfg(test)]
 mod tests {
     use hermit_interface::image::{self, sample::Sample};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
     use std::fs;
     use std::path::{Path, PathBuf};
     use uhyve_fuzz::TARGETS;
 
-    /// Seeds are written by hand; corpora are what the fuzzer has found, minimised.
-    const FOLDERS: [&str; 2] = ["seeds", "corpus"];
-
-    fn files(folder: &str, target: &str) -> Vec<PathBuf> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(target);
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    fn files(target: &str) -> Vec<PathBuf> {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
     #[test]
-    fn all_seeds_and_corpora_pass_their_target() {
+    fn all_seeds_pass_their_target() {
         for (name, target) in TARGETS {
-            let inputs = FOLDERS.map(|folder| files(folder, name));
-            assert!(inputs.iter().all(|inputs| !inputs.is_empty()), "{name}");
-            for input in inputs.concat() {
-                println!("{}", input.display());
-                target(&fs::read(input).unwrap());
+            let seeds = files(name);
+            assert!(!seeds.is_empty(), "{name}");
+            for seed in seeds {
+                println!("{}", seed.display());
+                target(&fs::read(seed).unwrap());
             }
         }
     }
 
+    /// A target, and an input that differs from one of its seeds in a few bytes, or is its beginning.
+    fn near_a_seed() -> impl Strategy<Value = (usize, Vec<u8>)> {
+        let seeds: Vec<_> = TARGETS
+            .into_iter()
+            .enumerate()
+            .flat_map(|(target, (name, _))| files(name).into_iter().map(move |seed| (target, seed)))
+            .collect();
+        let edits = vec((any::<Index>(), any::<u8>()), 0..8);
+        (select(seeds), edits, any::<Option<Index>>()).prop_map(|((target, seed), edits, end)| {
+            let mut input = fs::read(seed).unwrap();
+            let edits = if input.is_empty() { Vec::new() } else { edits };
+            edits.into_iter().for_each(|(index, byte)| *index.get_mut(&mut input) = byte);
+            input.truncate(end.map_or(usize::MAX, |end| end.index(input.len() + 1)));
+            (target, input)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn inputs_near_seeds_pass_their_target((target, input) in near_a_seed()) {
+            TARGETS[target].1(&input);
+        }
+    }
+
     #[test]
-    fn every_folder_has_a_target() {
-        for folder in FOLDERS.into_iter().flat_map(|folder| files(folder, "")) {
-            let name = folder.file_name().unwrap().to_str().unwrap();
+    fn every_directory_has_a_target() {
+        for directory in files("") {
+            let name = directory.file_name().unwrap().to_str().unwrap();
             assert!(TARGETS.iter().any(|(target, _)| *target == name), "{name}");
         }
     }
@@ -38,7 +64,7 @@ mod tests {
     /// With another version the target would parse nothing of them.
     #[test]
     fn seeds_of_boot_information_are_of_this_version() {
-        for seed in files("seeds", "boot_info") {
+        for seed in files("boot_info") {
             let version = u32::from_le_bytes(fs::read(&seed).unwrap()[8..12].try_into().unwrap());
             assert_eq!(version, hermit_interface::note::ABI_VERSION, "{}", seed.display());
         }
@@ -46,7 +72,7 @@ mod tests {
 
     #[test]
     fn image_seeds_are_valid() {
-        for seed in files("seeds", "image") {
+        for seed in files("image") {
             if let Err(error) = image::check(&fs::read(&seed).unwrap()) {
                 let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample");
                 fs::write(&fresh, Sample::default().build()).unwrap();

@@ -31,7 +31,7 @@ pub(super) struct Received<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// What holds for all frames.
+/// Invariants of all frames for the guest.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) mtu: usize,

@@ -1,4 +1,8 @@
 //! Frames of the guest, as the input describes them.
+//!
+//! Each function takes a few bytes of the input and sends one frame, or a few. The bytes are indices of
+//! tables with addresses, flags, lengths and windows, in which valid values are frequent: most frames pass
+//! the first checks and reach the code after them, and a short input reaches many states.
 
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,5 +1,8 @@
-//! A host whose sockets do what the input says: what they have received, how much they take, and how they
-//! fail.
+//! A host whose sockets behave as the input says: how much they have received, how much they take, and how
+//! they fail.
+//!
+//! The bytes of a stream are a function of their position (`byte`). So neither peer stores what it has sent,
+//! and each of them can check every byte that it receives.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

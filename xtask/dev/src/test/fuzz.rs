@@ -35,8 +35,8 @@ const INPUT_TIMEOUT: u32 = 10;
 #[derive(Debug)]
 struct FuzzTarget {
     name: String,
-    /// The folders of its seeds, and of what the fuzzer has found before, minimised.
-    inputs: [PathBuf; 2],
+    /// Directory of its seeds.
+    seeds: PathBuf,
 }
 
 /// Runs every target for so many seconds.
@@ -75,8 +75,8 @@ fn targets() -> Result<Vec<FuzzTarget>> {
             let path = entry?.path();
             let name = path.file_stem().and_then(|name| name.to_str());
             let name = name.with_context(|| format!("{} is no name of a target", path.display()))?.to_owned();
-            let inputs = ["seeds", "corpus"].map(|inputs| folder.join(inputs).join(&name));
-            targets.push(FuzzTarget { name, inputs });
+            let seeds = folder.join("seeds").join(&name);
+            targets.push(FuzzTarget { name, seeds });
         }
     }
     targets.sort_by(|one, other| one.name.cmp(&other.name));
@@ -86,7 +86,7 @@ fn targets() -> Result<Vec<FuzzTarget>> {
 /// Runs a target. It starts from the seeds, from the committed corpus, and from the inputs that earlier runs
 /// here have found.
 fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
-    let FuzzTarget { name, inputs } = target;
+    let FuzzTarget { name, seeds } = target;
     let (corpus, artifacts) = (output.join("corpus").join(name), output.join("artifacts").join(name));
     fs::create_dir_all(&corpus)?;
     fs::create_dir_all(&artifacts)?;
@@ -95,7 +95,7 @@ fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
     let mut fuzzer = Command::new(output.join(TARGET).join("fuzz").join(name));
     fuzzer.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={INPUT_TIMEOUT}"));
     fuzzer.arg(format!("-artifact_prefix={}/", artifacts.display()));
-    fuzzer.arg(&corpus).args(inputs);
+    fuzzer.arg(&corpus).arg(seeds);
     let leaks = workspace::root().join(LEAKS);
     fuzzer.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", leaks.display()));
     let status = fuzzer.stdout(file.try_clone()?).stderr(file).status()?;
@@ -117,15 +117,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_target_has_inputs_and_a_name_of_its_own() {
+    fn every_target_has_seeds_and_a_name_of_its_own() {
         let targets = targets().unwrap();
         let names: BTreeSet<_> = targets.iter().map(|target| target.name.as_str()).collect();
         assert!(names.contains("block") && names.contains("stack"));
         assert_eq!(names.len(), targets.len());
-        assert!(
-            targets.iter().flat_map(|target| &target.inputs).all(|folder| folder.is_dir()),
-            "{targets:?}"
-        );
+        assert!(targets.iter().all(|target| target.seeds.is_dir()), "{targets:?}");
     }
 
     #[test]
