@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-use crate::{crates, image, run, runner, setup};
+use crate::{crates, image, patches, run, runner, setup};
 
 /// Builds, boots and tests programs as virtual-machine images.
 #[derive(Debug, Parser)]
@@ -27,6 +27,8 @@ pub enum Command {
     /// Run uhyve, the hypervisor, with arguments of its own
     #[command(disable_help_flag = true)]
     Uhyve(Forwarded),
+    /// Check the patches of other projects' sources
+    Patches(patches::Arguments),
     /// Configure cargo in another workspace for crates that are patched for the target
     PatchConfig(crates::Arguments),
     /// Run the tests: lints and all rings, or only the rings named

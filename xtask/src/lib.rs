@@ -14,6 +14,7 @@ pub mod image;
 mod libtest;
 pub mod network;
 mod package;
+pub mod patches;
 pub mod process;
 pub mod program;
 pub mod qemu;

@@ -4,8 +4,8 @@
 //! A test may abort, by `panic = "abort"` or by its own call, and that ends the machine: all tests in one
 //! would end with the first that does. libtest can start a process for each test instead, where panics abort:
 //! a variable names the test that a process runs. Set-up patches libtest so that this works for every test
-//! executable of the target, whether it unwinds or not (`setup/patches/tests_in_machines.rs`); this module
-//! has the part of the parent process.
+//! executable of the target, whether it unwinds or not (`xtask/patches/std/tests-in-machines.patch`); this
+//! module has the part of the parent process.
 
 mod machine;
 mod options;
@@ -19,18 +19,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::setup::TEST_LIST;
 pub(crate) use machine::{RUN_ARGS, VmNeeds};
 use options::Options;
 use report::Report;
 
-/// Exit code if tests failed, as of libtest.
+/// The first line of the list of tests that a test executable prints. It is part of the executable, by which
+/// the runner recognises one.
+const TEST_LIST: &str = "__HERMIT_TEST_LIST 1";
+
+/// Exit code if tests failed. libtest has the same.
 const FAILED: u8 = 101;
 
-/// Runs the tests of an executable that has them, and returns the exit code. `None` if the image is another
-/// program, or if a single machine is to run it: libtest itself then lists tests, prints other formats than
-/// its own two, measures, or rejects the arguments. The machines run in the given uhyve, if they run in uhyve
-/// at all.
+/// Runs the tests of a test executable, and returns the exit code.
+///
+/// Returns `None` if the caller has to run the image in a single machine instead. That is so for other
+/// programs, and for arguments that libtest handles itself: it lists tests, measures, prints formats other
+/// than `pretty` and `terse`, or rejects the arguments. `uhyve` is the executable for machines in uhyve.
 pub(crate) fn run(
     image: &Path,
     arguments: &[OsString],
@@ -51,7 +55,7 @@ pub(crate) fn run(
     Ok(Some(if report.finish(filtered_out)? { 0 } else { FAILED }))
 }
 
-/// Whether an image contains the patched libtest.
+/// Returns true if an image contains the patched libtest.
 fn is_test_executable(image: &Path) -> Result<bool> {
     let bytes = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
     let mark = TEST_LIST.as_bytes();
@@ -63,7 +67,7 @@ fn is_test_executable(image: &Path) -> Result<bool> {
 pub(crate) struct Test {
     /// Path of the function.
     name: String,
-    /// What libtest prints beside the name, such as `should panic`; may be empty.
+    /// Text that libtest prints beside the name, such as `should panic`; may be empty.
     mode: String,
     /// The reason not to run it, which may be empty; `None` for a test that runs.
     ignored: Option<String>,
@@ -79,7 +83,7 @@ impl Test {
     }
 }
 
-/// How a test ended.
+/// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Passed,
@@ -89,8 +93,15 @@ enum Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::{Test, is_test_executable};
-    use crate::setup::TEST_LIST;
+    use super::{TEST_LIST, Test, is_test_executable};
+    use crate::workspace;
+    use std::fs;
+
+    #[test]
+    fn patch_of_libtest_prints_the_same_first_line() {
+        let patch = workspace::root().join("xtask/patches/std/tests-in-machines.patch");
+        assert!(fs::read_to_string(patch).unwrap().contains(&format!("println!(\"{TEST_LIST}\")")));
+    }
 
     #[test]
     fn lines_of_the_list_are_parsed() {
@@ -107,7 +118,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let is_test = |bytes: &[u8]| {
             let file = folder.path().join("image");
-            std::fs::write(&file, bytes).unwrap();
+            fs::write(&file, bytes).unwrap();
             is_test_executable(&file).unwrap()
         };
         assert!(is_test(format!("\u{7f}ELF {TEST_LIST}\n").as_bytes()));

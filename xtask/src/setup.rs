@@ -12,11 +12,11 @@ mod c_library;
 mod configuration;
 mod debian;
 mod default_kernel;
-mod files;
+pub(crate) mod files;
 mod library;
 mod library_cargo;
 pub mod packages;
-mod patches;
+mod patch_check;
 pub(crate) mod progress;
 mod record;
 mod rustup;
@@ -50,7 +50,7 @@ use stamp::State;
 
 pub use files::copy_dir;
 pub(crate) use files::list as list_files;
-pub(crate) use patches::TEST_LIST;
+pub(crate) use patch_check::check_patches;
 pub use tools::{loader, uhyve};
 
 /// Cost of std.
@@ -126,21 +126,25 @@ pub fn ensure() -> Result<()> {
     ensure_tools(&toolchain)
 }
 
-/// Whether uhyve is built for [`UHYVE_TARGET`], the target that ships. [`ensure`] has run before.
+/// Returns true if uhyve is built for [`UHYVE_TARGET`], the target of its releases. [`ensure`] has to run
+/// before.
 #[must_use]
 pub fn has_uhyve_target() -> bool {
     uhyve_library::is_installed()
 }
 
-/// Makes sure that programs that compile C can be built. [`ensure`] has run before. Fails where the host has
-/// no C compiler, or reaches no sources of the C library.
+/// Makes sure that programs that compile C can be built. [`ensure`] has to run before.
+///
+/// # Errors
+///
+/// Fails if the host has no C compiler, or if the sources of the C library cannot be downloaded.
 pub fn ensure_c() -> Result<()> {
     c_library::ensure(&Toolchain::detect()?).map(drop)
 }
 
-/// Makes sure that a build of a program that depends on crates with these names has a C library, if it needs
-/// one. [`ensure`] has run before. A build script that needs none in fact must not fail for that, so what is
-/// missing is a warning.
+/// Provides a C library to a build of a program that depends on crates with these names, if one of the crates
+/// uses it. [`ensure`] has to run before. If the library cannot be provided, this prints only a warning: the
+/// build script of the crate may work without it.
 pub(crate) fn configure_c(cargo: &mut Command, dependencies: &HashSet<String>) -> Result<()> {
     if !c_library::USERS.iter().any(|user| dependencies.contains(*user)) {
         return Ok(());
@@ -152,9 +156,11 @@ pub(crate) fn configure_c(cargo: &mut Command, dependencies: &HashSet<String>) -
     Ok(())
 }
 
-/// As [`ensure`], but the tools for crates outside the workspace are only kept current: the first command
-/// does without them. If the libraries had to be installed, `build` has been called while uhyve was still
-/// being built, and its result is returned.
+/// Installs the libraries that `run` needs. In contrast to [`ensure`], it does not install the tools for
+/// crates outside the workspace, so that the first command ends sooner; it only updates installed ones.
+///
+/// If the libraries have to be installed, `build` is called while uhyve is still being built, and its result
+/// is returned.
 pub(crate) fn ensure_for_run<T>(build: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     let toolchain = Toolchain::detect()?;
     let built = ensure_libraries_with(&toolchain, build)?;
@@ -203,7 +209,7 @@ pub fn install_kernel() -> Result<()> {
     install_kernel_into(&toolchain, &Record::open(&toolchain)?)
 }
 
-/// What tests of std are built from.
+/// Sources of std for its tests, and what identifies them.
 #[derive(Debug)]
 pub struct StdSources {
     /// Rust's folder `library`, with the patches of the installed std.
@@ -214,8 +220,8 @@ pub struct StdSources {
     pub kernel: String,
 }
 
-/// Identifies the installation of std, and the kernel of programs without `hermit-sys`: cargo does not notice
-/// when they change.
+/// Returns texts that identify the installation of std, and the kernel of programs without `hermit-sys`.
+/// Cargo does not notice when they change, so callers compare them.
 pub fn identities() -> Result<[String; 2]> {
     let toolchain = Toolchain::detect()?;
     Ok([record::installation(&toolchain, FloatAbi::Hard)?, default_kernel::digest(&toolchain)?])
@@ -239,8 +245,8 @@ pub(crate) fn ensure_kernel() -> Result<()> {
     install_kernel_unless(&Toolchain::detect()?, |state| *state == State::Current)
 }
 
-/// Installs the kernel of programs without `hermit-sys` again if it is of another std or of other tools. The
-/// first program that uses it installs it first.
+/// Installs the kernel of programs without `hermit-sys` again if it belongs to another std or to other tools.
+/// Does nothing if there is no kernel yet: the first program that needs it installs it.
 fn renew_kernel(toolchain: &Toolchain) -> Result<()> {
     install_kernel_unless(toolchain, |state| matches!(state, State::Current | State::Missing))
 }
@@ -281,7 +287,7 @@ fn libraries_are_current(toolchain: &Toolchain) -> Result<bool> {
         && library::std_state(toolchain, FloatAbi::Hard)? == State::Current)
 }
 
-/// Installs the libraries that are not current, then calls `build`; builds uhyve meanwhile.
+/// Installs the libraries that are not current, and then calls `build`. Builds uhyve at the same time.
 fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>) -> Result<T> {
     let progress = Progress::new();
     let std = progress.add("std", STD_COST);
@@ -300,7 +306,7 @@ fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>
     uhyve_library::ensure(toolchain, &Record::open(toolchain)?, &progress);
     thread::scope(|scope| {
         let uhyve = scope.spawn(move || cargo::build_uhyve(uhyve, uhyve_library::is_installed()));
-        // Dropped before `build`, which may install other parts.
+        // The record, which holds a lock, is dropped before `build`: that may install other parts.
         install_library_parts(toolchain, &Record::open(toolchain)?, std)?;
         remove_stale_images(toolchain)?;
         renew_kernel(toolchain)?;
@@ -366,7 +372,7 @@ pub(crate) fn ensure_soft_float() -> Result<()> {
     remove_stale_builds(&toolchain, FloatAbi::Soft, &folder, std::slice::from_ref(&folder))
 }
 
-/// As [`ensure`], for commands that need QEMU.
+/// Runs [`ensure`] for commands that need QEMU.
 pub fn ensure_with_qemu() -> Result<()> {
     ensure()?;
     packages::QEMU.ensure()

@@ -2,7 +2,7 @@
 //!
 //! A mutex that is held has bit 0 set, whether threads wait for it or not: so locking is an instruction that
 //! sets the bit and says what it was. A woken thread may find the mutex locked again by one that arrived
-//! meanwhile, and then waits again. The mutex of std is the same (`xtask/src/setup/patches/short_paths.rs`).
+//! meanwhile, and then waits again. The mutex of std is the same (`xtask/patches/std/short-paths.patch`).
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 

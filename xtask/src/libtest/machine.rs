@@ -9,9 +9,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use anyhow::{Context, Result, ensure};
 use hermit_interface::exit::{ABORTED, NOT_STARTED};
 
+use super::TEST_LIST;
 use super::{FAILED, Test, Verdict};
 use crate::run::TIMED_OUT;
-use crate::setup::TEST_LIST;
 
 /// The environment variable with the options of the virtual machine, as for `run`: cargo passes none.
 pub(crate) const RUN_ARGS: &str = "HERMIT_RUN_ARGS";
@@ -23,10 +23,11 @@ const INVOKE: &str = "__RUST_TEST_INVOKE";
 /// libtest's exit code of a process whose test has passed.
 const PASSED: i32 = 50;
 
-/// From this exit code on, a signal ended the program, as a shell shows it. Its message tells which.
+/// First of the exit codes that mean that a signal ended the program, as in a shell. The program's message
+/// names the signal.
 const SIGNALS: i32 = 128;
 
-/// What the number of machines at a time depends on.
+/// Resources of a machine that limit the number of machines at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VmNeeds {
     /// CPUs of a machine.
@@ -48,15 +49,16 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// With `captures` the output of tests is kept, else it goes to the streams of this process.
+    /// Prepares to boot machines for the tests of `image`. With `captures`, [`Self::run`] returns the output
+    /// of a test; otherwise the output goes to the streams of this process.
     pub(super) fn new(image: &'a Path, captures: bool, uhyve: Option<PathBuf>) -> Result<Self> {
         let runner = env::current_exe().context("cannot find this executable")?;
         let run_args = env::var_os(RUN_ARGS).unwrap_or_default();
         Ok(Self { runner, image, uhyve, run_args, captures })
     }
 
-    /// Returns the tests of the image; `None` if it does not list them, as a program that merely contains the
-    /// text.
+    /// Returns the tests of the image. Returns `None` if the image prints no list: it is another program that
+    /// happens to contain [`TEST_LIST`].
     pub(super) fn list(&self) -> Result<Option<Vec<Test>>> {
         let mut command = self.command("")?;
         let output = command.stderr(Stdio::inherit()).output().context("cannot list the tests")?;
@@ -120,7 +122,8 @@ fn capture(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     Ok((child.wait()?, output))
 }
 
-/// Returns the verdict of a test whose machine ended with this status, and what is to be said about it.
+/// Returns the verdict of a test whose machine ended with this status, and a message about it, if the output
+/// of the machine does not explain the status.
 fn verdict(status: ExitStatus) -> (Verdict, String) {
     let code = status.code();
     let explained = [FAILED, ABORTED, TIMED_OUT, NOT_STARTED].map(i32::from);

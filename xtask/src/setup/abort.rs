@@ -1,4 +1,5 @@
-//! What lets a program whose panics abort leave out the unwinder, although the libraries unwind.
+//! A change of the unwinder's library for programs whose panics abort: they are linked without the unwinder,
+//! although the libraries unwind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,8 @@ use anyhow::{Context, Result};
 use crate::process;
 use crate::toolchain::Toolchain;
 
-/// What code that unwinds calls at the end of a landing pad. Both the unwinder and the patched `panic_abort`
-/// define it.
+/// Function that code calls at the end of a landing pad, to continue unwinding. Both the unwinder and the
+/// patched `panic_abort` define it.
 const RESUME: &str = "_Unwind_Resume";
 
 /// Beginning of the name of the unwinder's file.

@@ -67,7 +67,7 @@ fn key(toolchain: &Toolchain, compilers: &Compilers) -> Result<String> {
         hash.update(format!("{} {}\n", file.display(), bytes.len()));
         hash.update(bytes);
     }
-    hash.update(format!("{}\n{}\n", musl::selection(), compilers.identity));
+    hash.update(format!("{}\n{}\n", musl::selection()?, compilers.identity));
     hash.update(record::installation(toolchain, FloatAbi::Hard)?);
     hash.update(compiler::flags());
     Ok(hex(&hash.finalize()))
@@ -125,10 +125,7 @@ pub(crate) fn configure(cargo: &mut Command, variables: &[(&'static str, PathBuf
 fn install(toolchain: &Toolchain, record: &Record, compilers: &Compilers, key: String) -> Result<()> {
     let place = folder(toolchain);
     let work = tempfile::tempdir().context("cannot create a temporary folder")?;
-    let archive = place.join(format!("musl-{}.tar.gz", musl::VERSION));
-    fetch(&archive, work.path())?;
-    process::run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(work.path()))?;
-    let sources = work.path().join(format!("musl-{}", musl::VERSION));
+    let sources = unpack(toolchain, work.path())?;
     musl::prepare(&sources)?;
     let objects = compile(compilers, &sources, work.path())?;
     files::remove_dir(&place.join("include"))?;
@@ -146,6 +143,14 @@ fn install(toolchain: &Toolchain, record: &Record, compilers: &Compilers, key: S
     Stamp::of(key, &target, &installed)?.save(&record.stamp("c-library"))?;
     eprintln!("C library for {GUEST_TARGET}: installed");
     Ok(())
+}
+
+/// Unpacks musl's sources, as they were published, below `work`.
+pub(super) fn unpack(toolchain: &Toolchain, work: &Path) -> Result<PathBuf> {
+    let archive = folder(toolchain).join(format!("musl-{}.tar.gz", musl::VERSION));
+    fetch(&archive, work)?;
+    process::run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(work))?;
+    Ok(work.join(format!("musl-{}", musl::VERSION)))
 }
 
 /// Provides the archive of musl's sources at `place`.

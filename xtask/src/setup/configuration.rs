@@ -91,8 +91,8 @@ fn add_to(file: &Path, section: &str) -> Result<()> {
     new.map_or(Ok(()), |new| write(file, &new))
 }
 
-/// Removes the section with a runner that `is_removed`; returns whether the file still has one for the
-/// target.
+/// Removes the section with a runner for which `is_removed` returns true. Returns true if the file still has
+/// a section for the target.
 fn remove_from(file: &Path, is_removed: impl Fn(&Path) -> bool) -> Result<bool> {
     let old = read(file)?;
     let new = text::without(&old, is_removed).with_context(|| format!("cannot change {}", file.display()))?;

@@ -27,7 +27,7 @@ const DOWNLOAD_USER: &str = "_apt";
 /// Folders below the temporary one that the download methods write to.
 const FOLDERS: [&str; 3] = ["lists/partial", "cache/archives/partial", DOWNLOADS];
 
-/// Folder of what is downloaded.
+/// Folder of the downloaded files.
 const DOWNLOADS: &str = "downloads";
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -143,7 +143,7 @@ fn mirror() -> Result<String> {
     mirror_of(&targets).context("apt's configuration names no Debian mirror")
 }
 
-/// As [`mirror`], for a list of addresses.
+/// Returns the first mirror in a list of addresses.
 fn mirror_of(addresses: &str) -> Option<String> {
     let found = addresses.lines().map(str::trim).find(|address| is_mirror(address))?;
     Some(found.trim_end_matches('/').to_owned())

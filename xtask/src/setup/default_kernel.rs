@@ -1,8 +1,8 @@
 //! The kernel and the network stack of programs that do not depend on `hermit-sys`.
 //!
-//! Their objects are members of a library of the target that every program is linked to, so linkers take them
-//! if nothing else defines the functions of the ABI. A program with `hermit-sys` has its own, which come
-//! first.
+//! Their object files are members of `libhermit_abi`, a library of the target that every program is linked
+//! to. A linker takes a member of a library only if nothing before it defines the functions of the ABI. A
+//! program with `hermit-sys` has a kernel of its own, which comes first on the linker's command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,15 +25,16 @@ const LIBRARY: &str = "libhermit_abi-";
 /// Names of the objects.
 const OBJECTS: [&str; 2] = ["hermit-kernel.o", "hermit-net.o"];
 
-/// Whether a file of the target is the library, whose size depends on the kernel.
+/// Returns true if a file of the target is the library that contains the kernel. Its size depends on the
+/// kernel.
 pub(super) fn is_library(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| name.starts_with(LIBRARY) && name.ends_with(".rlib"))
 }
 
-/// Compares the installed kernel with what it should be: one that was added to the std that is installed,
-/// when the tools, which boot it, were of today's sources. It may be older than other sources of the kernel;
-/// `cargo xtask setup` replaces it.
+/// Compares the installed kernel with its stamp. It is current if it was added to the std that is installed
+/// now, and if the tools, which boot it, had the present sources then. The kernel itself may be older than
+/// its sources: `cargo xtask setup` replaces it.
 pub(super) fn state(toolchain: &Toolchain) -> Result<State> {
     let stamp = record::stamp(&toolchain.records(), "default-kernel");
     if !stamp.is_file() {
@@ -42,19 +43,19 @@ pub(super) fn state(toolchain: &Toolchain) -> Result<State> {
     Ok(Stamp::compare(&stamp, &key(toolchain)?, &libraries(toolchain)))
 }
 
-/// Identifies the std to which a kernel was added, and the tools.
+/// Returns a text that identifies the installed std and the tools.
 fn key(toolchain: &Toolchain) -> Result<String> {
     let installation = record::installation(toolchain, FloatAbi::Hard)?;
     Ok(format!("{}, tools {}", installation.trim_end().replace('\n', ", "), tools::key(toolchain)?))
 }
 
-/// Returns a digest of the library to which a kernel is added, with the kernel.
+/// Returns a digest of the library, including the kernel that was added to it.
 pub(super) fn digest(toolchain: &Toolchain) -> Result<String> {
     let folder = libraries(toolchain);
     Ok(hex(&Sha256::digest(read(&folder.join(find_library(&folder)?))?)))
 }
 
-/// Fails if the library to which a kernel is added is missing or damaged.
+/// Fails if the library is missing or damaged, so that no kernel can be added to it.
 pub(super) fn check_library(toolchain: &Toolchain) -> Result<()> {
     check_library_in(&libraries(toolchain))
 }
@@ -64,8 +65,7 @@ fn check_library_in(folder: &Path) -> Result<()> {
     extend(&read(&library)?, &OBJECTS.map(|name| (name, Vec::new())), &library).map(drop)
 }
 
-/// Builds the objects, unless a program has been built with them, and installs them. Returns whether they are
-/// others than before.
+/// Builds the object files and installs them. Returns true if they differ from the installed ones.
 pub(super) fn install(toolchain: &Toolchain, record: &Record) -> Result<bool> {
     let key = key(toolchain)?;
     let folder = libraries(toolchain);
@@ -76,7 +76,7 @@ pub(super) fn install(toolchain: &Toolchain, record: &Record) -> Result<bool> {
     let path = folder.join(&library);
     let old = read(&path)?;
     let extended = extend(&old, &members, &path)?;
-    // A rename: a linker may be reading the old library.
+    // The rename is atomic: a linker may be reading the old library.
     let partial = path.with_extension("partial");
     fs::write(&partial, &extended)
         .and_then(|()| fs::rename(&partial, &path))

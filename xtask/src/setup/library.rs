@@ -1,4 +1,10 @@
 //! The compiled libraries: std for programs, core and alloc for the kernel and the loader.
+//!
+//! rustc finds the libraries of a target in the sysroot, in `lib/rustlib/TARGET/lib`. rustup has none for the
+//! guest's target, so set-up compiles std from the patched [`Sources`] and puts the files there. core and
+//! alloc for bare metal come from rustup if it provides them. A digest of all inputs, the key, is saved in a
+//! stamp after the files. If the key or a file differs from the stamp, the libraries are out of date or
+//! damaged, and set-up builds them again.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +16,6 @@ use super::c_library;
 use super::default_kernel;
 use super::files;
 use super::library_cargo;
-use super::patches;
 use super::progress::Task;
 use super::record::{self, Addition, Record};
 use super::rustup;
@@ -23,10 +28,10 @@ use crate::digest::hex;
 use crate::target::{BARE_TARGET, FloatAbi};
 use crate::toolchain::{Toolchain, file_names};
 
-/// Version of the build process: a higher one makes libraries of an older set-up out of date.
+/// Version of the build process. After an increase, libraries of an older set-up are out of date.
 const VERSION: u32 = 3;
 
-/// What a panic does in code that uses the libraries. A program that aborts can use libraries that unwind.
+/// Effect of a panic in code that uses the libraries. A program that aborts can use libraries that unwind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Panic {
     Abort,
@@ -38,7 +43,7 @@ const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtin
 
 /// Returns a digest of everything that determines the compiled std.
 fn std_key(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
-    let (abi, patches) = (sources::abi_digest()?, patches::digest());
+    let (abi, patches) = (sources::abi_digest()?, sources::patches_digest()?);
     let mut inputs = format!("{VERSION}\n{}\n{abi}\n{patches}", toolchain.identity);
     if float == FloatAbi::Soft {
         inputs.extend(["\n", soft_float::FEATURES]);
@@ -51,14 +56,14 @@ fn bare_key(toolchain: &Toolchain) -> String {
     hex(&Sha256::digest(format!("{VERSION}\n{}", toolchain.identity)))
 }
 
-/// Compares the installed std for programs with what it should be.
+/// Compares the installed std for programs with its stamp and with the current key.
 pub(crate) fn std_state(toolchain: &Toolchain, float: FloatAbi) -> Result<State> {
     let stamp = record::stamp(&toolchain.records(), record::std_part(float));
     Ok(Stamp::compare(&stamp, &std_key(toolchain, float)?, &toolchain.target(float.target())))
 }
 
-/// Compares the installed core and alloc for bare metal, whether set-up or the user installed them, with what
-/// they should be.
+/// Compares the installed core and alloc for bare metal with their stamp and with the current key. It does
+/// not matter whether set-up or the user installed them.
 pub(crate) fn bare_state(toolchain: &Toolchain) -> State {
     let stamp = record::stamp(&toolchain.records(), "bare");
     Stamp::compare(&stamp, &bare_key(toolchain), &toolchain.target(BARE_TARGET))
@@ -184,7 +189,8 @@ fn compile(
     command.args(["build", "--locked", "--release", "--target", target, "--features", features]);
     command.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(sources.build_dir());
     if panic == Panic::Unwind {
-        // Not among the flags of all crates: the library's manifest has another one for `panic_abort`.
+        // A flag of the profile, not of all crates (`RUSTFLAGS`): the library's manifest sets another one for
+        // the crate `panic_abort`, which must take precedence.
         command.args(["-Zprofile-rustflags", "--config", "profile.release.rustflags=['-Cpanic=unwind']"]);
     }
     command.current_dir(sources.library());

@@ -34,7 +34,7 @@ pub const IPROUTE: Package = Package { program: "ip", name: "iproute2", title: "
 pub const WRK: Package = Package { program: "wrk", name: "wrk", title: "wrk" };
 
 impl Package {
-    /// Whether the program is in `PATH`.
+    /// Returns true if the program is in `PATH`.
     pub(crate) fn is_installed(self) -> bool {
         process::find(self.program).is_some()
     }

@@ -16,10 +16,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cargo, process};
 
-/// Time without a line after which one is printed, where lines are not redrawn.
+/// Time after the last line until the next one is printed, where lines are not redrawn.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Time between two looks at whether a line is due, and between two drawings of the line on a terminal.
+/// Interval of the checks whether a line is due, and of redrawing the line on a terminal.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Width of cargo's progress bar, in columns: enough for its numbers and some names.
@@ -38,11 +38,11 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Of what is no build of crates, such as a download.
+    /// Cost of a step that builds no crates, such as a download.
     pub(crate) const UNKNOWN: Self = Self { seconds: 0.0, large: &[] };
 }
 
-/// What cargo's progress bar says.
+/// Contents of cargo's progress bar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Bar {
     /// Number of crates that are complete.
@@ -59,9 +59,10 @@ struct Build {
     cost: Cost,
     /// Unknown before the build has begun.
     bar: Option<Bar>,
-    /// Large crates that are complete: their CPU time, in seconds, and whether they were so before.
+    /// Large crates that are complete: name, CPU time in seconds, and true if the crate was up to date
+    /// before.
     large_done: Vec<(&'static str, f64, bool)>,
-    /// Number of other crates that were complete before.
+    /// Number of other crates that were up to date before the build.
     fresh: u32,
     is_complete: bool,
 }
@@ -71,8 +72,9 @@ impl Build {
         Self { name, cost, bar: None, large_done: Vec::new(), fresh: 0, is_complete: false }
     }
 
-    /// CPU time of what is complete, and of the whole build, in seconds. The crates that have no weight share
-    /// what large ones leave. What was complete before the build takes no time.
+    /// Returns the CPU time of the completed crates and that of the whole build, in seconds. Large crates
+    /// have weights; the other crates share the rest of the build's time evenly. Crates that were up to date
+    /// before the build take no time.
     fn seconds(&self) -> (f64, f64) {
         let Some(bar) = &self.bar else { return (0.0, self.cost.seconds) };
         let large: f64 = self.cost.large.iter().map(|(_, seconds)| seconds).sum();
@@ -88,7 +90,7 @@ impl Build {
         if self.is_complete { (all, all) } else { (done.min(all), all) }
     }
 
-    /// Takes note of a crate that is complete.
+    /// Records that a crate is complete. `is_fresh` is true if it was up to date before the build.
     fn complete_crate(&mut self, name: &str, is_fresh: bool) {
         let large = self.cost.large.iter().find(|(large, _)| *large == name);
         match large {
@@ -98,7 +100,7 @@ impl Build {
         }
     }
 
-    /// Says how far the build is: `std: 7 of 31 crates, compiling core`.
+    /// Returns the progress of the build as text: `std: 7 of 31 crates, compiling core`.
     fn describe(&self) -> Option<String> {
         let Bar { done, all, active } = self.bar.as_ref()?;
         let names = active.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -115,7 +117,7 @@ pub(crate) struct Progress {
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// What the builds and the thread that prints lines share.
+/// State that the builds share with the thread that prints lines.
 #[derive(Debug)]
 struct Display {
     begin: Instant,
@@ -123,16 +125,16 @@ struct Display {
     state: Mutex<State>,
 }
 
-/// The builds, and when a line was printed last. Times are those since the beginning.
+/// The builds, and the time at which a line was printed last. Times count from [`Display::begin`].
 #[derive(Debug, Default)]
 struct State {
     builds: Vec<Build>,
     /// CPU time of a build that is not shown, in seconds.
     hidden_seconds: f64,
-    /// The last note: what is being done if no build runs.
+    /// The last note, which names the current step while no build runs.
     step: String,
     last_line: Duration,
-    /// When a crate was completed last, and what was done then, in seconds of CPU time.
+    /// Time at which a crate was completed last, and the completed work at that time, in seconds of CPU time.
     last_crate: (Duration, f64),
     /// The time left that was shown last.
     shown_left: Option<f64>,
@@ -170,7 +172,7 @@ impl Progress {
         self.display.note(text);
     }
 
-    /// Adds CPU time, in seconds, of a build that is not shown to the time left.
+    /// Adds `seconds` of CPU time to the time left, for a build that is not shown.
     pub(crate) fn add_hidden(&self, seconds: f64) {
         self.display.lock().hidden_seconds += seconds;
     }
@@ -251,7 +253,7 @@ impl Task<'_> {
     pub(crate) fn run(self, command: &mut Command) -> Result<String> {
         command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", BAR_WIDTH);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // The task may have been that of another command before.
+        // An earlier command of the same task may have completed it.
         self.update(|build| build.is_complete = false);
         let mut child =
             command.spawn().with_context(|| format!("cannot start `{}`", process::display(command)))?;
@@ -314,8 +316,8 @@ impl Task<'_> {
 }
 
 impl State {
-    /// Returns the line that is due: none if one was printed less than `interval` ago, or if all builds are
-    /// complete.
+    /// Returns the line that is due. Returns `None` if the last line was printed less than `interval` ago, or
+    /// if all builds are complete.
     fn line(&mut self, now: Duration, interval: Duration) -> Option<String> {
         if now.saturating_sub(self.last_line) < interval {
             return None;
@@ -325,8 +327,8 @@ impl State {
         Some(format!("[{:>3} s] {text}", now.as_secs()))
     }
 
-    /// Says how far the builds are, and how long they still take; before the first has begun, what is done
-    /// instead.
+    /// Returns a text with the progress of the builds and the time left. Before the first build has begun,
+    /// the text names the current step instead.
     fn describe(&mut self, now: Duration) -> Option<String> {
         let mut unfinished = self.builds.iter().filter(|build| !build.is_complete).peekable();
         unfinished.peek()?;
@@ -351,8 +353,8 @@ impl State {
         }
     }
 
-    /// Estimates the time left, in seconds. `None` while it is unknown, which includes that it would be
-    /// longer than what was shown.
+    /// Estimates the time left, in seconds. Returns `None` while it is unknown, and if the estimate is longer
+    /// than the one that was shown last.
     fn left(&mut self, now: Duration) -> Option<f64> {
         let all = self.builds.iter().map(|build| build.seconds().1).sum::<f64>() + self.hidden_seconds;
         let (at, done) = self.last_crate;

@@ -70,7 +70,7 @@ impl Record {
         if lines.remove(&addition.line()) { self.write(&lines) } else { Ok(()) }
     }
 
-    /// Whether set-up made this addition.
+    /// Returns true if set-up made this addition.
     pub(crate) fn has(&self, addition: Addition) -> bool {
         self.lines().contains(&addition.line())
     }
@@ -115,7 +115,7 @@ pub(crate) fn stamp(records: &std::path::Path, part: &str) -> PathBuf {
     records.join(format!("{part}.stamp"))
 }
 
-/// Says what to do about a toolchain in which set-up cannot write a file.
+/// Returns the message for a toolchain in which set-up cannot write a file. It names two remedies.
 fn not_writable(file: &std::path::Path) -> String {
     format!(
         "cannot write to the Rust toolchain, to which these sources have something to add: run `cargo xtask setup` as a user who \

@@ -1,4 +1,10 @@
 //! The sources of the standard library: where they come from, and the patched copy that is built.
+//!
+//! std for the guest is built from the sources of the toolchain's own release, with changes: this
+//! repository's `hermit-abi` in place of the published crate, patches of std, and a patched crate
+//! `unwinding`. The sources in the sysroot stay unchanged: set-up makes a copy in the target directory. The
+//! copy is made again when the patches change; only `hermit-abi` is replaced each time. Cargo builds the copy
+//! with `--locked`. As local packages have no checksum, set-up edits the lock file to match.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +14,11 @@ use sha2::{Digest, Sha256};
 
 use super::debian;
 use super::files;
-use super::patches;
 use super::progress::Task;
 use super::record::{Addition, Record};
 use super::unwinder;
 use crate::digest::hex;
+use crate::patches::{STD, UNWINDING};
 use crate::toolchain::Toolchain;
 use crate::{process, workspace};
 
@@ -22,7 +28,7 @@ pub(super) const COMPONENT: &str = "rust-src";
 /// Name of the ABI crate, and of its folder.
 const ABI: &str = "hermit-abi";
 
-/// Name of the file that is written last, with the digest of the patches.
+/// Name of the file that marks a complete copy. It is written last, and contains the digest of the patches.
 const COMPLETE: &str = "complete";
 
 /// A copy of the sources with this repository's patches, its `hermit-abi` and the patched unwinder.
@@ -37,7 +43,7 @@ impl Sources {
     pub(crate) fn prepare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<Self> {
         let sources = Self { folder: workspace::target_dir().join("setup").join(name(toolchain)) };
         let made = fs::read_to_string(sources.folder.join(COMPLETE));
-        if made.ok() != Some(patches::digest()) {
+        if made.ok() != Some(patches_digest()?) {
             sources.fetch(toolchain, record, task)?;
         }
         sources.replace_abi()?;
@@ -76,7 +82,7 @@ impl Sources {
         task.note(&format!("copying {}", original.display()));
         files::remove_dir(&self.folder)?;
         files::copy_dir(&original, &self.library())?;
-        patches::apply(patches::of_library(), &self.library())?;
+        STD.apply(&self.library())?;
         let (manifest, lock) = (self.library().join("Cargo.toml"), self.original_lock());
         fs::copy(self.library().join("Cargo.lock"), &lock).context("cannot copy the library's Cargo.lock")?;
         append_patch(&manifest, ABI)?;
@@ -85,7 +91,7 @@ impl Sources {
         unwinder::copy(toolchain, &self.library(), &self.unwinder())?;
         append_patch(&manifest, unwinder::CRATE)?;
         unlock(&lock, &lock, unwinder::CRATE, &self.unwinder())?;
-        fs::write(self.folder.join(COMPLETE), patches::digest()).context("cannot mark the copy as complete")
+        fs::write(self.folder.join(COMPLETE), patches_digest()?).context("cannot mark the copy as complete")
     }
 
     /// The lock file in which hermit-abi is the published crate.
@@ -102,8 +108,8 @@ impl Sources {
     }
 }
 
-/// Name of the folder of a toolchain's copy. The lock is the toolchain's, so toolchains do not share a copy,
-/// even if they are of one release.
+/// Returns the name of the folder of a toolchain's copy. Set-up holds a lock for each toolchain, not for each
+/// release. So two toolchains do not share a copy, even if they are of the same release.
 fn name(toolchain: &Toolchain) -> String {
     let mut hash = Sha256::new();
     hash.update(&toolchain.identity);
@@ -124,12 +130,17 @@ pub(crate) fn abi_digest() -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
+/// Returns a digest of all patches of std and of its unwinder.
+pub(super) fn patches_digest() -> Result<String> {
+    Ok(STD.digest()? + &UNWINDING.digest()?)
+}
+
 fn abi_folder() -> PathBuf {
     workspace::root().join("hermit-abi")
 }
 
 /// Finds the `library` folder of rust's sources: in the sysroot, else from rustup, else from Debian.
-fn find(toolchain: &Toolchain, record: &Record, work: &Path, task: Task<'_>) -> Result<PathBuf> {
+pub(super) fn find(toolchain: &Toolchain, record: &Record, work: &Path, task: Task<'_>) -> Result<PathBuf> {
     let installed = toolchain.rustlib().join("src/rust/library");
     if is_library(&installed) {
         return Ok(installed);
@@ -170,7 +181,7 @@ fn add_component(toolchain: &Toolchain, record: &Record) -> Result<()> {
     result
 }
 
-/// Makes a manifest use a crate's copy, which is beside its folder.
+/// Adds an entry to `[patch.crates-io]` of a manifest, for the copy of a crate beside the manifest's folder.
 fn append_patch(manifest: &Path, name: &str) -> Result<()> {
     let mut text =
         fs::read_to_string(manifest).with_context(|| format!("cannot read {}", manifest.display()))?;

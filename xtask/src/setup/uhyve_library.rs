@@ -21,12 +21,12 @@ pub(super) fn ensure(toolchain: &Toolchain, record: &Record, progress: &Progress
     }
 }
 
-/// Whether the toolchain has the library.
+/// Returns true if the toolchain has the library.
 pub(super) fn is_installed() -> bool {
     Toolchain::detect().is_ok_and(|toolchain| is_complete(&toolchain.target(UHYVE_TARGET)))
 }
 
-/// Whether the folder of the target has std and the C library.
+/// Returns true if the folder of the target has std and the C library.
 fn is_complete(folder: &Path) -> bool {
     let libraries = folder.join("lib");
     let has_std = file_names(&libraries).iter().any(|name| name.to_string_lossy().starts_with("libstd-"));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::files;
 use super::library_cargo;
-use super::patches;
+use crate::patches::UNWINDING;
 use crate::process;
 use crate::target::GUEST_TARGET;
 use crate::toolchain::Toolchain;
@@ -20,7 +20,7 @@ pub(super) const CRATE: &str = "unwinding";
 /// `library` is the copy of std's sources, whose lock file names the version.
 pub(super) fn copy(toolchain: &Toolchain, library: &Path, copy: &Path) -> Result<()> {
     files::copy_dir(&published(toolchain, library)?, copy)?;
-    patches::apply(patches::of_unwinder(), copy)
+    UNWINDING.apply(copy).map(drop)
 }
 
 /// Returns the folder of the published sources, which cargo downloads with std's other dependencies if need

@@ -78,14 +78,14 @@ mod impls {
     }
 }
 
-#[path = "../../src/setup/patches/memory_functions/comparisons.rs"]
+#[path = "../../patches/std/new/compiler-builtins/compiler-builtins/src/mem/comparisons.rs"]
 pub(crate) mod comparisons;
-#[path = "../../src/setup/patches/memory_functions/moves.rs"]
+#[path = "../../patches/std/new/compiler-builtins/compiler-builtins/src/mem/moves.rs"]
 pub(crate) mod moves;
-#[path = "../../src/setup/patches/memory_functions/vectors.rs"]
+#[path = "../../patches/std/new/compiler-builtins/compiler-builtins/src/mem/vectors.rs"]
 mod vectors;
 
-#[path = "../../src/setup/patches/mathematics/tabled"]
+#[path = "../../patches/std/new/compiler-builtins/libm/src/math/tabled"]
 pub(crate) mod tabled {
     use super::selection;
 

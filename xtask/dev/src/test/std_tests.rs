@@ -4,7 +4,6 @@
 //! All tests of an image run in one machine, with libtest in it. Tests that are not run are in `skipped.txt`.
 
 mod build;
-mod edits;
 mod events;
 mod machine;
 mod skipped;

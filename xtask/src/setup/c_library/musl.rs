@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+
+use crate::patches::MUSL;
 
 /// The version, whose sources Debian's stable suite carries as they were published.
 pub(super) const VERSION: &str = "1.2.5";
@@ -231,83 +233,12 @@ const OTHERS: [(&str, &[&str]); 14] = [
     ),
 ];
 
-/// A replacement of a text that occurs exactly once in a file.
-struct Edit {
-    file: &'static str,
-    old: &'static str,
-    new: &'static str,
-}
-
-const EDITS: [Edit; 11] = [
-    // Cancellation of threads does not exist, and numbers of system calls must be constants.
-    Edit {
-        file: "src/internal/syscall.h",
-        old: "#define __syscall_cp(...) __SYSCALL_DISP(__syscall_cp,__VA_ARGS__)",
-        new: "#define __syscall_cp(...) __syscall(__VA_ARGS__)",
-    },
-    Edit {
-        file: "src/internal/syscall.h",
-        old: "#define __sys_open_cp2(x,pn,fl) __syscall_cp2(SYS_open,",
-        new: "#define __sys_open_cp2(x,pn,fl) __syscall2(SYS_open,",
-    },
-    Edit {
-        file: "src/internal/syscall.h",
-        old: "#define __sys_open_cp3(x,pn,fl,mo) __syscall_cp3(SYS_open,",
-        new: "#define __sys_open_cp3(x,pn,fl,mo) __syscall3(SYS_open,",
-    },
-    // Threads of std's use the library from the start.
-    Edit {
-        file: "src/internal/libc.c",
-        old: "struct __libc __libc;",
-        new: "struct __libc __libc = { .can_do_threads = 1, .threaded = 1, .need_locks = 1, .page_size = 4096 };",
-    },
-    Edit { file: "src/stdio/stdin.c", old: ".lock = -1", new: ".lock = 0" },
-    Edit { file: "src/stdio/stdout.c", old: ".lock = -1", new: ".lock = 0" },
-    Edit { file: "src/stdio/stderr.c", old: ".lock = -1", new: ".lock = 0" },
-    // The console has no window size; standard output is written line by line, as std does.
-    Edit {
-        file: "src/stdio/__stdout_write.c",
-        old: "\tif (!(f->flags & F_SVB) && __syscall(SYS_ioctl, f->fd, TIOCGWINSZ, &wsz))\n\t\tf->lbf = -1;\n",
-        new: "",
-    },
-    // What musl's `exit` and start code call, the kernel calls. It ends with what comes first here.
-    Edit {
-        file: "src/stdio/__stdio_exit.c",
-        old: "weak_alias(__stdio_exit, __stdio_exit_needed);",
-        new: "weak_alias(__stdio_exit, __stdio_exit_needed);\n\n\
-              __attribute__((__used__, __section__(\".fini_array.00001\")))\n\
-              static void (*at_exit)(void) = __stdio_exit;",
-    },
-    Edit {
-        file: "src/exit/atexit.c",
-        old: "void __cxa_finalize(void *dso)",
-        new: "void __hermit_end_immediately(void);\n\n\
-              static void __hermit_funcs_on_exit(void)\n{\n\t__hermit_end_immediately();\n\t__funcs_on_exit();\n}\n\n\
-              __attribute__((__used__, __section__(\".fini_array\")))\n\
-              static void (*at_exit)() = __hermit_funcs_on_exit;\n\nvoid __cxa_finalize(void *dso)",
-    },
-    Edit {
-        file: "src/env/__environ.c",
-        old: "weak_alias(__environ, ___environ);",
-        new: "static void set(int argc, char **argv, char **envp)\n{\n\t__environ = envp;\n}\n\n\
-              __attribute__((__used__, __section__(\".init_array.00001\")))\n\
-              static void (*at_start)(int, char **, char **) = set;\n\n\
-              weak_alias(__environ, ___environ);",
-    },
-];
-
 /// Folders with public headers, in the order in which a file of the first one precedes.
 const HEADERS: [&str; 4] = ["obj/include", "arch/x86_64", "arch/generic", "include"];
 
-/// Applies the edits to the sources in `folder`, and generates the headers.
+/// Applies the patches to the sources in `folder`, and generates the headers.
 pub(super) fn prepare(folder: &Path) -> Result<()> {
-    for Edit { file, old, new } in EDITS {
-        let path = folder.join(file);
-        let text = read(&path)?;
-        let count = text.matches(old).count();
-        ensure!(count == 1, "{} contains `{old}` {count} times instead of once", path.display());
-        write(&path, &text.replacen(old, new, 1))?;
-    }
+    MUSL.apply(folder)?;
     let bits = folder.join("obj/include/bits");
     fs::create_dir_all(&bits).with_context(|| format!("cannot create {}", bits.display()))?;
     let types =
@@ -409,10 +340,9 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A text that changes with the selection of sources and with the edits.
-pub(super) fn selection() -> String {
-    let edits = EDITS.iter().map(|edit| format!("{}\n{}\n{}\n", edit.file, edit.old, edit.new));
-    format!("{DIGEST} {FOLDERS:?} {LEFT_OUT:?} {OTHERS:?} {}", edits.collect::<String>())
+/// A text that changes with the selection of sources and with the patches.
+pub(super) fn selection() -> Result<String> {
+    Ok(format!("{DIGEST} {FOLDERS:?} {LEFT_OUT:?} {OTHERS:?} {}", MUSL.digest()?))
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ pub(super) fn without(text: &str, is_removed: impl Fn(&Path) -> bool) -> Result<
     Ok(Some(new))
 }
 
-/// Whether the text has a section for the target.
+/// Returns true if the text has a section for the target.
 pub(super) fn has_section(text: &str) -> bool {
     parse(text).is_ok_and(|table| of_target(&table).is_some())
 }
@@ -74,13 +74,13 @@ fn of_target(configuration: &Table) -> Option<&Table> {
     configuration.get("target")?.get(GUEST_TARGET)?.as_table()
 }
 
-/// Whether the target's keys of `wanted` are among those of a configuration.
+/// Returns true if a configuration has all keys of the target in `wanted`, with the values there.
 fn has(configuration: &Table, wanted: &Table) -> bool {
     let (Some(found), Some(wanted)) = (of_target(configuration), of_target(wanted)) else { return false };
     wanted.iter().all(|(key, value)| found.get(key).is_some_and(|found| says(key, found, value)))
 }
 
-/// Whether the value of a key is the wanted one, or a list of flags in which that is, beside others.
+/// Returns true if the value of a key is the wanted one, or a list of flags that contains all wanted flags.
 fn says(key: &str, found: &Value, wanted: &Value) -> bool {
     let flags = if key.ends_with("flags") { found.as_array().zip(wanted.as_array()) } else { None };
     found == wanted || flags.is_some_and(|(found, wanted)| wanted.iter().all(|flag| found.contains(flag)))

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::edits;
 use crate::test::images;
+use xtask::patches::STD_TESTS;
 use xtask::setup::{self, StdSources};
 use xtask::workspace;
 
@@ -51,8 +51,11 @@ const KERNEL: &str = "kernel";
 pub(super) fn prepare() -> Result<PathBuf> {
     let sources = setup::std_sources()?;
     let folder = workspace::target_dir().join("std-tests");
-    let key =
-        format!("{}\n{MANIFESTS:?} {INTEGRATION:?} {NOT_BUILT:?} {}", sources.installation, edits::key());
+    let key = format!(
+        "{}\n{MANIFESTS:?} {INTEGRATION:?} {NOT_BUILT:?} {}",
+        sources.installation,
+        STD_TESTS.digest()?
+    );
     if !contains(&folder.join(COMPLETE), &key) {
         println!("copying the sources of std to {}", folder.display());
         make(&folder, &sources)?;
@@ -76,7 +79,7 @@ fn make(folder: &Path, sources: &StdSources) -> Result<()> {
     }
     let library = folder.join("library");
     setup::copy_dir(&sources.library, &library)?;
-    edits::apply(&library)?;
+    STD_TESTS.apply(&library)?;
     // The versions of the few crates that the tests use are upstream's.
     fs::rename(library.join("Cargo.lock"), folder.join("Cargo.lock")).context("std has no Cargo.lock")?;
     for (name, text) in MANIFESTS {

@@ -1,0 +1,30 @@
+//! `cargo xtask patches check`: all patches apply to the pinned sources.
+
+use anyhow::{Context, Result};
+
+use super::progress::{Cost, Progress};
+use super::record::Record;
+use super::{c_library, files, sources, unwinder};
+use crate::patches::{MUSL, STD, STD_TESTS};
+use crate::toolchain::Toolchain;
+
+/// Applies all patches to copies of the sources.
+///
+/// # Errors
+///
+/// Names the patch that does not apply, or the sources that cannot be had.
+pub(crate) fn check_patches() -> Result<()> {
+    let toolchain = Toolchain::detect()?;
+    let record = Record::open(&toolchain)?;
+    let work = tempfile::tempdir().context("cannot create a temporary directory")?;
+    let progress = Progress::new();
+    let task = progress.add("patches", Cost::UNKNOWN);
+    let library = work.path().join("library");
+    files::copy_dir(&sources::find(&toolchain, &record, work.path(), task)?, &library)?;
+    let patches = STD.apply(&library)? + STD_TESTS.apply(&library)?;
+    // The patched manifests of std name the unwinder, whose sources cargo finds.
+    unwinder::copy(&toolchain, &library, &work.path().join(unwinder::CRATE))?;
+    let of_musl = MUSL.apply(&c_library::unpack(&toolchain, work.path())?)?;
+    println!("std and its tests: {patches} patches, unwinding: all, musl: {of_musl}: they apply");
+    Ok(())
+}
